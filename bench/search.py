@@ -112,7 +112,7 @@ def share(plan: Plan) -> Table:
             me = plan.open(url)
             texts = iter(Texts(2).some(60_000))
             if name == "bare":
-                object.__setattr__(me._services.index, "engine", Nothing())
+                object.__setattr__(me.services.index, "engine", Nothing())
             calls[name] = lambda me=me, texts=texts: me.messages.append(
                 SESSION, "user", next(texts)
             )  # type: ignore[misc]
@@ -178,7 +178,7 @@ def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[l
 
 def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
     """Rows in the index, and their vectors."""
-    services = memory.scope(tenant="acme")._services
+    services = memory.scope(tenant="acme").services
     model = services.embedder.identity if services.embedder else ""
     dice = np.random.default_rng(size)
     centres = dice.normal(size=(2000, 256)).astype(np.float32)
@@ -260,7 +260,7 @@ def at_size(
             targets.get((engine, name)) if size == 1_000_000 or engine == "PostgreSQL" else None
         )
         yield line(f"{engine}, {name}", mine, size, taken, target)
-    services = memory.scope(tenant="acme")._services
+    services = memory.scope(tenant="acme").services
     vector = np.ones(256, np.float32) / 16
     model, before = (
         services.embedder.identity if services.embedder else "",

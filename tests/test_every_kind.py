@@ -77,7 +77,7 @@ def make_summaries(me: Scope, mark: str) -> None:
         id, [NewMessage("user", f"{mark} decided on plan {n} \x00 é.") for n in range(14)]
     )
     services = replace(
-        me._services, settings=replace(me._services.settings, summary_model="extractive")
+        me.services, settings=replace(me.services.settings, summary_model="extractive")
     )
     Summaries(services, me.owner).fold(id, force=True)
 
@@ -297,7 +297,7 @@ def test_every_kind_has_an_example() -> None:
     """A new kind is not tested until it is in the table above."""
     assert EXAMPLES.keys() == {kind.name for kind in KINDS}
     assert [kind.name for kind in KINDS] == [
-        name for name in vars(Memory.open("memory:").scope()) if name not in ("who", "_services")
+        name for name in vars(Memory.open("memory:").scope()) if name not in ("owner", "services")
     ]
 
 

@@ -53,6 +53,7 @@ from retain.storage.database import EVERY_TENANT, Database, Finding, Transaction
 from retain.storage.erase import Receipt, erase
 from retain.storage.joined import NoBlobs, join
 from retain.storage.verify import count, verify
+from retain.storage.writer import Change, Writer
 
 Done = TypeVar("Done")
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
@@ -63,7 +64,7 @@ class Scope:
     """Whose memory is meant, and each kind of it as an attribute."""
 
     def __init__(self, services: Services, owner: Owner) -> None:
-        self._services = services
+        self.services = services
         self.owner = owner
         self.agents = Agents(services, owner)
         self.sessions = Sessions(services, owner)
@@ -80,8 +81,6 @@ class Scope:
         self.interactions = Interactions(services, owner)
         self.turns = Turns(services, owner)
         self.checkpoints = Checkpoints(services, owner)
-        if services.observe is not None:
-            services.observe(self)
 
     def context(
         self,
@@ -95,7 +94,7 @@ class Scope:
 
         `others` are the other agents of a group conversation.
         """
-        return assemble(self._services, self.owner, session, message, budget, others)
+        return assemble(self.services, self.owner, session, message, budget, others)
 
     def search(
         self,
@@ -116,7 +115,7 @@ class Scope:
         min_score: leave out hits with a lower score, from 0 to 1
         """
         return finding.search(
-            self._services, self.owner, query, kinds, session, since, until, at, limit, min_score
+            self.services, self.owner, query, kinds, session, since, until, at, limit, min_score
         )
 
     def save_turn(
@@ -132,7 +131,7 @@ class Scope:
         if context is not None and not isinstance(context, Context):
             raise Invalid(field="context", problem="must be what context() gave, whole, or None")
         return save(
-            self._services,
+            self.services,
             self.owner,
             session,
             messages,
@@ -154,21 +153,23 @@ class Scope:
         def run(tx: Transaction) -> tuple[Done, list[str]]:
             if lock is not None:
                 tx.lock(lock)
-            blobs = NoBlobs(self._services.blobs)
-            with join(self._services.database, tx) as joined:
+            blobs = NoBlobs(self.services.blobs)
+            with join(self.services.database, tx) as joined:
                 database = cast(Database, joined)
                 services = replace(
-                    self._services,
+                    self.services,
                     database=database,
+                    writer=Writer(database),
                     blobs=cast(Blobs, blobs),
                     embedder=None,
                     reranker=None,
                 )
                 return work(Scope(services, self.owner)), blobs.gone
 
-        done, gone = self._services.database.write(self.owner.tenant, run)
+        change = Change("scope", "transaction", self.owner.tenant)
+        done, gone = self.services.writer.write(change, run)
         if gone:
-            self._services.blobs.discard(gone)
+            self.services.blobs.discard(gone)
         return done
 
     def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
@@ -180,7 +181,7 @@ class Scope:
         mine = (
             self
             if self.owner.source in ("tool", "import")
-            else Scope(self._services, replace(self.owner, source="agent"))
+            else Scope(self.services, replace(self.owner, source="agent"))
         )
         found = {tool.name: tool for kind in KINDS for tool in getattr(mine, kind.name).tools()}
         unknown = [name for name in names or () if name not in found]
@@ -234,7 +235,15 @@ class Memory:
         opened, migrations = connect(settings, clock, create=create)
         blobs, index = Blobs(opened, settings, folder(settings)), open_index(opened, settings)
         services = Services(
-            opened, settings, models or Models(settings), blobs, index, embedder, reranker, record
+            opened,
+            Writer(opened),
+            settings,
+            models or Models(settings),
+            blobs,
+            index,
+            embedder,
+            reranker,
+            record,
         )
         memory = cls(services, migrations)
         try:
@@ -311,7 +320,9 @@ class Memory:
     def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
         """Read an export; what is already there stays, and the same file can be read again."""
         with files.reading(file) as opened:
-            done = import_(self.database, TABLES, self.services.blobs, opened, progress=progress)
+            done = import_(
+                self.services.writer, TABLES, self.services.blobs, opened, progress=progress
+            )
         catch_up(self.services)
         return done
 
@@ -332,7 +343,7 @@ class Memory:
         """Remove expired state, unused contents, and messages older than `days` (by default `retention_days`)."""
         days = days if days is not None else self.settings.retention_days or None
         return purge(
-            self.database,
+            self.services.writer,
             self.services.blobs,
             self.services.index,
             days=days,
@@ -351,7 +362,7 @@ class Memory:
         """Remove everything of one user, and say what was removed from where."""
         owner = self.scope(tenant=tenant, user=canonical.key(user, "user")).owner
         return erase(
-            self.database,
+            self.services.writer,
             (*TABLES, *idempotency.TABLES),
             self.services.blobs,
             self._existing(owner.tenant, "tenant"),

@@ -12,7 +12,7 @@ import pytest
 from retain import Memory, Scope
 from retain.api.endpoints import ENDPOINTS
 from retain.auth import idempotency as once
-from retain.auth.audited import LATER, Action, Attended, attend
+from retain.auth.audit import MULTI_TRANSACTION_ACTIONS, Action, AuditedWriter, respond_once
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base import clock
@@ -20,7 +20,7 @@ from retain.base.errors import Conflict, Full, Invalid, KeyReused
 from retain.kinds.kind import Services
 from retain.models import Models
 from retain.testing import ScriptedModel
-from tests.auth.test_audited import deeds, render
+from tests.auth.test_audit import deeds, render
 from tests.conftest import Now
 
 ME = Principal("acme", PERMISSIONS, "ci (k1)")
@@ -36,9 +36,13 @@ def ask(
 ) -> StoredResponse:
     """One request of Ada's with a key."""
     mine = memory.scope(tenant="acme", user="ada", agent="scout").owner
-    act = Action(what, {}, IdempotentRequest.of(owner.name, what, key, asked, user="ada"))
-    return attend(
-        memory.services, mine, owner, act, lambda services: call(Scope(services, mine)), render
+    request = IdempotentRequest.of(owner.name, what, key, asked, user="ada")
+    return respond_once(
+        memory.services,
+        owner,
+        Action(what, idempotency=request),
+        lambda services: call(Scope(services, mine)),
+        render,
     )
 
 
@@ -136,7 +140,7 @@ def test_a_key_whose_process_was_killed_is_free_again_when_nobody_can_be_at_it(
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(Attended, "release", lambda self: None)
+        patch.setattr(AuditedWriter, "release_key", lambda self: None)
         with pytest.raises(Killed):
             ask(memory, "summaries_fold", "k", die)
     now.micros += 5 * clock.SECOND
@@ -215,7 +219,7 @@ def test_a_model_that_is_asked_on_the_way_takes_no_key(open_memory: Callable[...
         kept.append(once.find(memory.database, "acme"))
         return line
 
-    given = attend(services, mine.owner, ME, Action("refs_capture", {}, once), capture, render)
+    given = respond_once(services, ME, Action("refs_capture", idempotency=once), capture, render)
     assert "A log of a build." in given.body
     assert kept == [replace(given, replayed=True)]
     assert [deed.subject.split("-")[0] for deed in deeds(memory)] == ["refs make"]
@@ -223,7 +227,7 @@ def test_a_model_that_is_asked_on_the_way_takes_no_key(open_memory: Callable[...
 
 
 def test_verbs_that_answer_later_are_ways() -> None:
-    assert {endpoint.name for endpoint in ENDPOINTS} >= LATER
+    assert {endpoint.name for endpoint in ENDPOINTS} >= MULTI_TRANSACTION_ACTIONS
 
 
 def test_answers_are_kept_a_day_and_then_swept(

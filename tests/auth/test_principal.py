@@ -19,7 +19,9 @@ BOUND: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.parametrize("way", [*ENDPOINTS, *SCOPE_ENDPOINTS], ids=lambda endpoint: endpoint.name)
+@pytest.mark.parametrize(
+    "endpoint", [*ENDPOINTS, *SCOPE_ENDPOINTS], ids=lambda endpoint: endpoint.name
+)
 def test_who_may_do_what_to_what_is_shared(endpoint: Endpoint) -> None:
     """P11: every verb, by somebody who is bound and somebody who is not, on the tenant's own and on anything else."""
     for bound in ({}, *BOUND):

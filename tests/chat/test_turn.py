@@ -197,7 +197,7 @@ def test_what_goes_wrong_with_a_tool_is_for_the_model_to_read(
     def explode(*_: Any, **__: Any) -> None:
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("retain.kinds.entries.Entries._add", explode)
+    monkeypatch.setattr("retain.kinds.entries.entries.Entries._add", explode)
     talk.say("Do it.")
     outputs = [text for role, text in talk.said() if role == "tool"]
     assert [json.loads(output).keys() for output in outputs] == [{"error"}] * 4

@@ -16,6 +16,7 @@ from retain.base import clock
 from retain.base.errors import Invalid, NotFound
 from retain.jobs import retention
 from retain.storage.database import Database, Transaction
+from retain.storage.writer import Writer
 from tests.storage.behind import fill, hashes, raw
 
 START = 20_000 * clock.DAY
@@ -168,7 +169,7 @@ def test_no_transaction_removes_more_than_five_hundred_rows(
     watched = Watched(memory.database, url)
     told: list[tuple[int, int]] = []
     purged = retention.purge(
-        watched,
+        Writer(watched),
         memory.services.blobs,
         memory.services.index,
         days=7,

@@ -89,7 +89,7 @@ def test_clear_leaves_nothing_and_counts_on(memory: Memory, me: Scope, session: 
     said(me, session, 14)
     me.messages.pop(session)
     services = replace(
-        me._services, settings=replace(me._services.settings, summary_model="extractive")
+        me.services, settings=replace(me.services.settings, summary_model="extractive")
     )
     Summaries(services, me.owner).fold(session, force=True)
     me.save_turn(

@@ -153,7 +153,7 @@ def test_switched_off_nothing_is_folded_and_nothing_is_said(
     assert model.asked == []
     assert me.summaries.fold("s", force=True).covers_to == 48
     ask = Ask("s", "")
-    assert me._services.database.read("acme", lambda tx: me.summaries.section(tx, ask)) is None
+    assert me.services.database.read("acme", lambda tx: me.summaries.section(tx, ask)) is None
 
 
 def test_force_folds_below_the_threshold_but_never_the_newest(
@@ -170,7 +170,7 @@ def test_force_folds_below_the_threshold_but_never_the_newest(
 def test_what_is_said_in_a_prompt(folding: Scope) -> None:
     """S2: the summary under a constant heading, as one piece that names where it comes from."""
     talk(folding, 41)
-    database = folding._services.database
+    database = folding.services.database
     assert database.read("acme", lambda tx: folding.summaries.section(tx, Ask("s", ""))) is None
     folding.summaries.fold("s")
     section = database.read("acme", lambda tx: folding.summaries.section(tx, Ask("s", "")))
@@ -180,7 +180,7 @@ def test_what_is_said_in_a_prompt(folding: Scope) -> None:
     assert section.write(section.pieces) == f"{HEADING}\n{ANSWER}"
     assert HEADING == "Summary of the conversation so far:"
     assert section.pieces[0].reason == "covers the messages up to 29"
-    bob = Memory(folding._services, []).scope(tenant="acme", user="bob", agent="scout")
+    bob = Memory(folding.services, []).scope(tenant="acme", user="bob", agent="scout")
     assert database.read("acme", lambda tx: bob.summaries.section(tx, Ask("s", ""))) is None
 
 
@@ -790,7 +790,7 @@ def test_a_restart_finds_the_same_summary(open_memory: Open, model: ScriptedMode
     )
     talk(me, 41)
     before = me.summaries.fold("s"), state(me)
-    database = me._services.database
+    database = me.services.database
     said = database.read("acme", lambda tx: me.summaries.section(tx, Ask("s", "")))
     again = open_memory(summary_enabled=True)
     you = again.scope(tenant="acme", user="ada", agent="scout")
@@ -841,7 +841,7 @@ def test_another_user_has_no_such_session(folding: Scope) -> None:
     """P11: through every verb."""
     talk(folding, 41)
     folding.summaries.fold("s")
-    bob = Memory(folding._services, []).scope(tenant="acme", user="bob", agent="scout")
+    bob = Memory(folding.services, []).scope(tenant="acme", user="bob", agent="scout")
     for call in (bob.summaries.get, bob.summaries.list, bob.summaries.fold, bob.summaries.expand):
         with pytest.raises(NotFound):
             call("s")

@@ -32,7 +32,7 @@ class Rows:
 
     def __init__(self, memory: Memory, tenant: str = "acme") -> None:
         self.database = memory.database
-        self.index: Index = memory.scope(tenant=tenant)._services.index
+        self.index: Index = memory.scope(tenant=tenant).services.index
         self.engine: Engine = self.index.engine
         self.tenant = tenant
         self.made = 0

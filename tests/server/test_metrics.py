@@ -116,9 +116,10 @@ def test_models_tools_and_later_work(
     )
     asked = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
     assert http.post("/api/interactions", json=asked).status_code == 201
-    tool = next(tool for tool in scope.tools() if tool.name == "save_to_core")
-    assert tool.call({"content": "Ada likes trains."})["success"]
-    assert "error" in tool.call({"content": "  "})
+    (tool,) = scope.tools(["save_to_core"])
+    call_tool = scope.services.observer.call_tool
+    assert call_tool(tool, scope.owner, {"content": "Ada likes trains."})["success"]
+    assert "error" in call_tool(tool, scope.owner, {"content": "  "})
     app.state.metrics.worked(Worked({"vectors": Done(done=3, left=2, failed=1)}), 0.5)
     app.state.metrics.worked(None, 0.1)
     assert value(operator, "retain_model_calls_total", model="small", outcome="ok") == 1

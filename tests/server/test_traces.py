@@ -123,7 +123,8 @@ def test_models_and_tools(app: FastAPI, memory: Memory) -> None:
         ModelCall("vec", 1.0, None, f"ModelUnavailable: {SECRET}"),
         None,
     )
-    next(tool for tool in scope.tools() if tool.name == "save_to_core").call({"content": SECRET})
+    (save,) = scope.tools(["save_to_core"])
+    scope.services.observer.call_tool(save, scope.owner, {"content": SECRET})
     chat, embed, tool = (
         spans()["chat small"],
         spans()["embeddings vec"],

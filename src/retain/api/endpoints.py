@@ -55,6 +55,11 @@ class Endpoint:
         return f"{self.kind}_{self.verb}".removeprefix("_")
 
     @property
+    def operation(self) -> str:
+        """Its name in metrics and traces."""
+        return f"{self.kind}.{self.verb}".removeprefix(".")
+
+    @property
     def word(self) -> str:
         """How the command line names the verb."""
         return self.verb.replace("_", "-")

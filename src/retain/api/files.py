@@ -142,7 +142,7 @@ class StoreFiles(Files):
             *_all(self.scope, self.versions),
         ]
         changes = [Drop(_COUNTERS, self.store), *(Drop(item.place, item.key) for item in gone)]
-        most = self.scope._services.settings.max_batch
+        most = self.scope.services.settings.max_batch
         for start in range(0, len(changes), most):
             self.scope.items.write(changes[start : start + most])
 
@@ -199,7 +199,7 @@ def _all(scope: Scope, place: Path) -> Iterator[Item]:
     after: str | None = None
     while True:
         page = scope.items.list(
-            place, limit=min(_AT_ONCE, scope._services.settings.max_page), after=after
+            place, limit=min(_AT_ONCE, scope.services.settings.max_page), after=after
         )
         yield from page
         after = page.next

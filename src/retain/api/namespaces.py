@@ -90,7 +90,7 @@ def change(
 
 def write(scope: Scope, changes: Sequence[Put | Drop]) -> None:
     """Write all of it or nothing, however much it is."""
-    most = scope._services.settings.max_batch
+    most = scope.services.settings.max_batch
     if len(changes) <= most:
         scope.items.write(changes)
     else:
@@ -120,7 +120,7 @@ def search(
 ) -> list[tuple[PlacedItem, float | None]]:
     """What is at a namespace and below it: what a query finds, best first, and then the rest, the newest first."""
     here, until = place(under), offset + limit
-    size = max(1, min(until, scope._services.settings.max_page))
+    size = max(1, min(until, scope.services.settings.max_page))
     ranked = scope.items.search(query, here, where=where, limit=size) if query and limit else []
     known = {(item.place, item.key) for item, _ in ranked}
     every = _each(

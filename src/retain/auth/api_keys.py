@@ -23,6 +23,7 @@ from retain.base import canonical, clock
 from retain.base.errors import Invalid, NotFound, RetainError, TooLarge, Unauthorized
 from retain.kinds.kind import Page, decode_cursor, make_page
 from retain.storage.database import EVERY_TENANT, Database, Row, Transaction
+from retain.storage.writer import Change, Writer
 
 PREFIX = "rtn_"
 MOST_NAME_BYTES = 200
@@ -63,8 +64,9 @@ class Admitted:
 class Keys:
     """The keys of a database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, writer: Writer | None = None) -> None:
         self._database = database
+        self._writer = writer or Writer(database)
 
     def create(
         self,
@@ -105,7 +107,8 @@ class Keys:
             (row,) = tx.all(_INSERT, **values)
             return row
 
-        return _key(self._database.write(tenant, work)), text
+        change = Change("keys", "create", tenant, subject=id)
+        return _key(self._writer.write(change, work)), text
 
     def list(self, tenant: str, *, limit: int = 100, after: str | None = None) -> Page[Key]:
         """The keys of a tenant, the oldest first, with those that no longer let anybody in."""
@@ -130,7 +133,8 @@ class Keys:
                 raise NotFound(what="key", id=id)
             return row
 
-        return _key(self._database.write(tenant, work, idempotent=True))
+        change = Change("keys", "revoke", tenant, subject=id)
+        return _key(self._writer.write(change, work, idempotent=True))
 
     def check(self, text: str) -> Admitted:
         """Whom a key lets in. Whatever is wrong with one is answered alike, after the same work."""

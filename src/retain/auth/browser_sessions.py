@@ -14,6 +14,7 @@ from retain.auth.api_keys import UNKNOWN, Admitted, admitted, base32, digest, te
 from retain.base import clock
 from retain.base.errors import Unauthorized
 from retain.storage.database import Database, Transaction
+from retain.storage.writer import Change, Writer
 
 KEPT = clock.DAY // 2
 REMEMBERED = 30 * clock.DAY
@@ -33,8 +34,9 @@ class Signin:
 class Signins:
     """The sign-ins of a database."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, writer: Writer | None = None) -> None:
         self._database = database
+        self._writer = writer or Writer(database)
 
     def add(self, tenant: str, key: str, *, remember: bool = False) -> Signin:
         """Sign in with a key that was checked: for half a day, or a month where it is to be remembered."""
@@ -50,7 +52,8 @@ class Signins:
             tx.run(_INSERT, digest=digest(text), key=key, until=until)
             return until - tx.now
 
-        return Signin(text, self._database.write(tenant, work) / clock.SECOND)
+        change = Change("signins", "add", tenant)
+        return Signin(text, self._writer.write(change, work) / clock.SECOND)
 
     def check(self, text: str) -> Admitted:
         """Whom a sign-in lets in, as its key is now."""
@@ -66,9 +69,8 @@ class Signins:
     def remove(self, text: str) -> None:
         """End a sign-in; one that lets nobody in is looked at no further, or its text could name any tenant."""
         tenant = self.check(text).principal.tenant
-        self._database.write(
-            tenant, lambda tx: tx.run(_REMOVE, digest=digest(text)), idempotent=True
-        )
+        change = Change("signins", "remove", tenant)
+        self._writer.write(change, lambda tx: tx.run(_REMOVE, digest=digest(text)), idempotent=True)
 
 
 _KEY = """select expires_at from keys where tenant = :tenant and id = :key and revoked_at is null

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from retain.auth.audited import Action, attended
+from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Principal
 from retain.memory import Scope
 
@@ -18,9 +16,9 @@ class Caller:
     principal: Principal
     request_id: str = ""
 
-    def doing(
-        self, scope: Scope, what: str, named: Mapping[str, Any] | None = None, subject: str = ""
-    ) -> Scope:
-        """The same memory for one act that is on record."""
-        act = Action(what, named or {}, request_id=self.request_id, subject=subject)
-        return Scope(attended(scope._services, scope.owner, self.principal, act), scope.owner)
+    def acting(self, scope: Scope, action: str, subject: str = "") -> Scope:
+        """Return the same scope, whose next change is audited as an action of the caller."""
+        services = acting_as(
+            scope.services, self.principal, Action(action, self.request_id, subject)
+        )
+        return Scope(services, scope.owner)

@@ -14,7 +14,7 @@ from retain.storage import leases
 def asked(scope: Scope, session: str, key: str) -> int:
     """The number of the message that the turn with a key answers. A key that nobody used is not found."""
     step = key_of(key, "asked")
-    seq = scope._services.database.read(
+    seq = scope.services.database.read(
         scope.owner.tenant, lambda tx: scope.messages.of_key(tx, session, step)
     )
     if seq is None:
@@ -26,7 +26,7 @@ def find(scope: Scope, session: str, key: str, agent: str | None = None) -> Answ
     """What an agent answered in the turn with a key; None where it has not yet. A key that nobody used is not found."""
     found = scope.sessions.get(session)
     agent = agent or scope.owner.agent or found.agent
-    scope = Scope(scope._services, replace(scope.owner, user=found.user, agent=agent))
+    scope = Scope(scope.services, replace(scope.owner, user=found.user, agent=agent))
     seq = asked(scope, session, key)
     turn = saved(scope, session, key_of(key, f"said {agent}"))
     begun = Begun(scope, found, key, message="", seq=seq, images=(), again=True, overtaken=False)
@@ -35,4 +35,4 @@ def find(scope: Scope, session: str, key: str, agent: str | None = None) -> Answ
 
 def running(scope: Scope, session: str) -> bool:
     """Whether some process runs a turn of a session now."""
-    return leases.taken(scope._services.database, scope.owner.tenant, f"chat {session}")
+    return leases.taken(scope.services.database, scope.owner.tenant, f"chat {session}")

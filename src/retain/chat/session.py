@@ -41,18 +41,18 @@ def enter(
         raise Invalid(field="agent_id", problem=problem)
     mine = of_agent(scope, session.agent)
     if mine.owner.user is None:
-        mine = Scope(mine._services, replace(mine.owner, user=session.user))
+        mine = Scope(mine.services, replace(mine.owner, user=session.user))
     try:
         active = mine.sessions.active().id
     except NotFound:
         active = ""
     return mine, session if active == id else _acting(
-        mine, by, "sessions_activate", id
+        mine, by, "sessions_activate"
     ).sessions.activate(id)
 
 
-def _acting(scope: Scope, by: Caller | None, what: str, id: str | None = None) -> Scope:
-    return scope if by is None else by.doing(scope, what, {} if id is None else {"id": id})
+def _acting(scope: Scope, by: Caller | None, what: str) -> Scope:
+    return scope if by is None else by.acting(scope, what)
 
 
 def _brought(scope: Scope, id: str, by: Caller | None) -> tuple[Scope, Session]:
@@ -63,7 +63,7 @@ def _brought(scope: Scope, id: str, by: Caller | None) -> tuple[Scope, Session]:
         raise NotFound(what="session", id=id) from None
     require(scope)
     try:
-        return scope, _acting(scope, by, "sessions_add", id).sessions.add(id)
+        return scope, _acting(scope, by, "sessions_add").sessions.add(id)
     except (
         AlreadyExists
     ):  # another request made it just now, or it is somebody else's, which is as if it were not
@@ -87,5 +87,5 @@ def of_agent(scope: Scope, agent: str) -> Scope:
     return (
         scope
         if scope.owner.agent == agent
-        else Scope(scope._services, replace(scope.owner, agent=agent))
+        else Scope(scope.services, replace(scope.owner, agent=agent))
     )

@@ -68,11 +68,11 @@ class Tools:
         self, scope: Scope, session: str, names: Sequence[str], room: int, by: Caller | None = None
     ) -> None:
         self._session, self._names, self._by = session, names, by
-        self._below = Scope(scope._services, replace(scope.owner, source="tool"))
+        self._below = Scope(scope.services, replace(scope.owner, source="tool"))
         """The same memory, for what nobody answers for."""
         self._equip(scope)
         self._left, self._calls = room, 0
-        self._most_bytes = scope._services.settings.max_message_bytes // 4
+        self._most_bytes = scope.services.settings.max_message_bytes // 4
         self.offered = [tool.openai() for tool in self._tools.values()]
 
     def _equip(self, scope: Scope) -> None:
@@ -168,8 +168,8 @@ class Tools:
                 effect, deed.partition("_")[0], given, self._scope.owner.user
             )
             if effect != "read":
-                (tool,) = self._by.doing(self._scope, deed, given).tools([tool.name])
-        return tool.call(given)
+                (tool,) = self._by.acting(self._scope, deed).tools([tool.name])
+        return self._scope.services.observer.call_tool(tool, self._scope.owner, given)
 
 
 class TooLong(str):

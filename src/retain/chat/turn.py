@@ -133,10 +133,10 @@ def begin(
     key = ids.uuid7() if key is None else canonical.key(key, "key")
     found = scope.sessions.get(session)
     scope = Scope(
-        scope._services,
+        scope.services,
         replace(scope.owner, user=found.user, agent=scope.owner.agent or found.agent),
     )
-    scope = scope if by is None else by.doing(scope, "chat", subject=f"session {found.id}")
+    scope = scope if by is None else by.acting(scope, "chat", f"session {found.id}")
     kept = pictures.read(found.id, images)
     said = _said(message, kept)
     _check(memory.settings, said)
@@ -144,7 +144,15 @@ def begin(
         before = scope.sessions.get(found.id).last_seq
         pictures.keep(scope, found.id, kept)
         try:
-            asked = scope.messages.append(found.id, "user", said, key=key_of(key, "asked"))
+            asked = scope.services.observer.call(
+                "messages.append",
+                scope.owner,
+                scope.messages.append,
+                found.id,
+                "user",
+                said,
+                key=key_of(key, "asked"),
+            )
         except KeyReused:
             raise KeyReused(key=key) from None  # which is not the one that the caller knows
         again = asked.seq <= before
@@ -158,7 +166,7 @@ def begin(
 def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit: Emit) -> Answer:
     """What one agent answers to the message, saved; or what it had answered."""
     scope, session = (
-        Scope(_lenient(begun.scope._services), replace(begun.scope.owner, agent=agent)),
+        Scope(_lenient(begun.scope.services), replace(begun.scope.owner, agent=agent)),
         begun.session.id,
     )
     key = key_of(begun.key, f"said {agent}")
@@ -167,8 +175,15 @@ def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit
     if turn is None:
         spoken = _spoken(memory, scope, begun, others, emit)
         try:
-            turn = scope.save_turn(
-                session, spoken.messages, usage=spoken.usage, key=key, context=spoken.context
+            turn = scope.services.observer.call(
+                "save_turn",
+                scope.owner,
+                scope.save_turn,
+                session,
+                spoken.messages,
+                usage=spoken.usage,
+                key=key,
+                context=spoken.context,
             )
         except (
             KeyReused
@@ -239,8 +254,14 @@ def _spoken(
 
 def _context(scope: Scope, begun: Begun, room: int, others: Sequence[str]) -> Context:
     """What a model is given for this turn; the message is in the session, unless others were answered since."""
-    return scope.context(
-        begun.session.id, begun.message if begun.overtaken else "", budget=room, others=others
+    return scope.services.observer.call(
+        "context",
+        scope.owner,
+        scope.context,
+        begun.session.id,
+        begun.message if begun.overtaken else "",
+        budget=room,
+        others=others,
     )
 
 
@@ -337,7 +358,7 @@ class _Talk:
             reply.text, reply.model, reply.tokens_in, reply.tokens_out, reply.cost, reply.latency_ms
         )
         call = Noted(_name(reply.model), reply.latency_ms, None if error else spent, error)
-        services = self._scope._services
+        services = self._scope.services
         services.record(services, self._scope.owner, "chat", call, self._begun.session.id)
 
     def _final(self, reply: Reply) -> Mapping[str, Any]:
@@ -369,7 +390,7 @@ def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | No
     )
     made = replace(made, asked_seq=begun.seq, again=spoken is None)
     if spoken is None:
-        call = scope._services.database.read(
+        call = scope.services.database.read(
             scope.owner.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction)
         )
         said = scope.messages.list(
@@ -459,7 +480,7 @@ def _lenient(services: Services) -> Services:
 
 def saved(scope: Scope, session: str, key: str) -> Turn | None:
     """The turn that a step with this key saved, if it did."""
-    return scope._services.database.read(
+    return scope.services.database.read(
         scope.owner.tenant, lambda tx: scope.turns.of_key(tx, session, key)
     )
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retain.auth import audit_log
-from retain.auth.audited import Action, attended, recorded
+from retain.auth.audit import Action, acting_as, is_audited
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Full, Invalid, ReadOnly
 from retain.base.settings import Settings
-from retain.kinds.kind import Owner, Source
+from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
 
 Arguments = argparse.Namespace
@@ -60,20 +60,22 @@ def operator(tenant: str) -> Principal:
     return Principal(tenant, PERMISSIONS, f"cli:{name}")
 
 
-def on_record(memory: Memory, tenant: str, what: str, **named: Any) -> Memory:
-    """The memory, with what is done to it next on record."""
-    owner = Owner(tenant, source="admin")
-    return Memory(
-        attended(memory.services, owner, operator(tenant), Action(what, named)), memory.migrations
-    )
+def audited(memory: Memory, tenant: str, action: str) -> Memory:
+    """Return the memory, whose next change is audited as an action of the operator."""
+    services = acting_as(memory.services, operator(tenant), Action(action))
+    return Memory(services, memory.migrations)
 
 
-def put_on_record(memory: Memory, tenants: Iterable[str], what: str, subject: str = "") -> None:
-    """Put on record what changes nothing or was already done; not where nothing can be written, and in no new tenant."""
-    owner, known = operator("").name, memory.tenants() if recorded(memory.settings, what) else []
-    for tenant in {*tenants} & {*known}:
+def add_to_audit_log(
+    memory: Memory, tenants: Iterable[str], action: str, subject: str = ""
+) -> None:
+    """Audit what changes nothing or is already done, in tenants that exist and can be written to."""
+    if not is_audited(memory.settings, action):
+        return
+    name = operator("").name
+    for tenant in {*tenants} & {*memory.tenants()}:
         with suppress(ReadOnly, Full):
-            memory.database.write(tenant, lambda tx: audit_log.add(tx, owner, what, subject))
+            memory.database.write(tenant, lambda tx: audit_log.add(tx, name, action, subject))
 
 
 EVERY = {

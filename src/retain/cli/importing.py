@@ -14,7 +14,7 @@ from typing import Any
 from retain.api.rendering import progress, show, table
 from retain.base.errors import Invalid
 from retain.base.settings import Settings
-from retain.cli.command import Arguments, on_record, open_memory, put_on_record, whose
+from retain.cli.command import Arguments, add_to_audit_log, audited, open_memory, whose
 from retain.integrations.importers import FORMATS, Report, bring_in, guess
 from retain.memory import Memory
 from retain.storage.connect import absent
@@ -73,7 +73,7 @@ def import_(arguments: Arguments) -> int:
             progress("importing") as bar,
             Path(name).open("rb") as file,
         ):
-            done = on_record(memory, memory.settings.tenant, "import").import_(file, progress=bar)
+            done = audited(memory, memory.settings.tenant, "import").import_(file, progress=bar)
     show(done, json_wanted=arguments.json)
     return 0
 
@@ -93,7 +93,7 @@ def _from_elsewhere(arguments: Arguments) -> int:
                 memory, name, arguments.format, **about, dry_run=arguments.dry_run, progress=bar
             )
         if not arguments.dry_run:
-            put_on_record(
+            add_to_audit_log(
                 memory, [tenant or memory.settings.tenant], "import", f"from {arguments.format}"
             )
     _show(report, json_wanted=arguments.json)

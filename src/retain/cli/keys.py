@@ -9,7 +9,7 @@ from typing import Any
 from retain.api.rendering import as_json, plain, show
 from retain.auth.api_keys import Key, Keys, chosen
 from retain.base.errors import Invalid
-from retain.cli.command import Arguments, on_record, open_memory
+from retain.cli.command import Arguments, audited, open_memory
 from retain.memory import Memory
 
 GROUP = "Keys for the server: who may come in, and what they may do there."
@@ -54,7 +54,7 @@ def create(arguments: Arguments) -> int:
     with open_memory(arguments, create=True) as memory:
         tenant = _tenant(arguments, memory)
         first = not Keys(memory.database).any()
-        keys = _attended(memory, tenant, "keys_create", {"name": arguments.name})
+        keys = _audited_keys(memory, tenant, "keys_create")
         key, text = keys.create(
             tenant,
             arguments.name,
@@ -98,16 +98,15 @@ def revoke(arguments: Arguments) -> int:
     """Revoke a key."""
     with open_memory(arguments) as memory:
         tenant = _tenant(arguments, memory)
-        key = _attended(memory, tenant, "keys_revoke", {"id": arguments.id}).revoke(
-            tenant, arguments.id
-        )
+        key = _audited_keys(memory, tenant, "keys_revoke").revoke(tenant, arguments.id)
     show(key, json_wanted=arguments.json)
     return 0
 
 
-def _attended(memory: Memory, tenant: str, what: str, named: dict[str, Any]) -> Keys:
-    """The keys of a tenant, with what is done to them on record."""
-    return Keys(on_record(memory, tenant, what, **named).database)
+def _audited_keys(memory: Memory, tenant: str, action: str) -> Keys:
+    """Return the keys of a tenant, whose next change is audited."""
+    services = audited(memory, tenant, action).services
+    return Keys(services.database, services.writer)
 
 
 def _tenant(arguments: Arguments, memory: Memory) -> str:

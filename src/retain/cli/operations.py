@@ -28,9 +28,9 @@ from retain.cli.command import (
     EVERY,
     Arguments,
     Command,
-    on_record,
+    add_to_audit_log,
+    audited,
     open_memory,
-    put_on_record,
     tenants,
 )
 from retain.jobs.reindex import catch_up
@@ -120,7 +120,7 @@ def export(arguments: Arguments) -> int:
             "progress": bar,
         }
         about = "" if arguments.user is None else f"users {arguments.user}"
-        put_on_record(memory, chosen["tenants"] or memory.tenants(), "export", about)
+        add_to_audit_log(memory, chosen["tenants"] or memory.tenants(), "export", about)
         if arguments.file == "-":
             memory.export(sys.stdout.buffer, **chosen)
             return 0
@@ -148,13 +148,13 @@ def purge(arguments: Arguments) -> int:
         chosen = tenants(arguments, memory)
         # A full disk takes no row before it has room for one.
         purging = (
-            memory if arguments.emergency else on_record(memory, memory.settings.tenant, "purge")
+            memory if arguments.emergency else audited(memory, memory.settings.tenant, "purge")
         )
         done = purging.purge(
             days=arguments.days, tenants=chosen, emergency=arguments.emergency, progress=bar
         )
         if arguments.emergency:
-            put_on_record(memory, chosen or memory.tenants(), "purge", "emergency")
+            add_to_audit_log(memory, chosen or memory.tenants(), "purge", "emergency")
     show(done, json_wanted=arguments.json)
     return 0
 
@@ -169,9 +169,7 @@ def erase(arguments: Arguments) -> int:
             arguments,
             f"This removes everything of user {arguments.user} of tenant {tenant} for good.",
         )
-        receipt = on_record(memory, tenant, "users_erase", user=arguments.user).erase(
-            arguments.user, tenant=tenant
-        )
+        receipt = audited(memory, tenant, "users_erase").erase(arguments.user, tenant=tenant)
     show(receipt, json_wanted=arguments.json)
     return 0
 

@@ -70,7 +70,9 @@ def save(
         rows = new_rows(
             owner, services.settings, _captured(services, refs, session, given, prepared)
         )
-        return services.database.write(owner.tenant, work, idempotent=once is not None)
+        return turns._write(
+            "save", work, row=lambda turn: {"id": turn.id}, idempotent=once is not None
+        )
     except Seen:
         return services.database.read(owner.tenant, again)
     except InDoubt:

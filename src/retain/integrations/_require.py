@@ -23,7 +23,7 @@ def extra(name: str) -> Iterator[None]:
 
 def local(scope: Scope) -> Scope:
     """The scope, if an adapter can use it: here, because it does several things at once; and one that does not await."""
-    if isinstance(scope, Scope) and hasattr(scope, "_services"):
+    if isinstance(scope, Scope) and hasattr(scope, "services"):
         return scope
     name = type(scope).__name__
     what = "must be a scope of Memory, in asyncio too: Memory.open(…).scope(user=…)"

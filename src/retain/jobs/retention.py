@@ -14,7 +14,8 @@ from retain.kinds import findable
 from retain.kinds.indexing import index_id
 from retain.search.index import Index
 from retain.storage.blobs import Blobs
-from retain.storage.database import Database, Transaction
+from retain.storage.database import Transaction
+from retain.storage.writer import Change, Writer
 
 MOST_IN_ONE_WRITE = 500
 _PAUSE = 0.002
@@ -49,7 +50,7 @@ class Purged:
 
 
 def purge(
-    database: Database,
+    writer: Writer,
     blobs: Blobs,
     index: Index,
     *,
@@ -63,6 +64,7 @@ def purge(
         isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000
     ):
         raise Invalid(field="days", problem="must be a number above 0")
+    database = writer.database
     known = database.tenants()
     for tenant in tenants or []:
         if tenant not in known:
@@ -81,7 +83,7 @@ def purge(
     done = {"state": 0, "items": 0, "messages": 0, "threads": 0}
     for tenant, (cutoff, _) in due.items():
         for what, batch in _BATCHES:
-            for removed in _in_batches(database, index, tenant, batch, cutoff, emergency):
+            for removed in _in_batches(writer, index, tenant, batch, cutoff, emergency):
                 done[what] += removed
                 if progress:
                     progress(sum(done.values()), total)
@@ -99,15 +101,17 @@ def purge(
 
 
 def _in_batches(
-    database: Database, index: Index, tenant: str, batch: Batch, cutoff: int | None, emergency: bool
+    writer: Writer, index: Index, tenant: str, batch: Batch, cutoff: int | None, emergency: bool
 ) -> Iterator[int]:
     """Remove batch after batch until there is none left, with a pause for others; how much each removed."""
     size = MOST_IN_ONE_WRITE
     while True:
         try:
-            removed = database.write(
-                tenant, lambda tx, size=size: batch(tx, index, cutoff, size), frees_space=True  # type: ignore[misc]
-            )  # fmt: skip
+            removed = writer.write(
+                Change("purge", "remove", tenant),
+                lambda tx, size=size: batch(tx, index, cutoff, size),  # type: ignore[misc]
+                frees_space=True,
+            )
         except Full:
             if not emergency or size == 1:
                 raise
@@ -116,7 +120,7 @@ def _in_batches(
         if removed is None:
             return
         if emergency:
-            database.compact()
+            writer.database.compact()
         yield removed
         sleep(_PAUSE)
 

@@ -85,7 +85,7 @@ class Agents(Kind):
                 raise AlreadyExists(what="agent", id=name)
             return _agent(row)
 
-        return self._write(work)
+        return self._write("add", work, row={"name": name})
 
     def get(self, name: str) -> Agent:
         """One agent by its name."""
@@ -141,7 +141,7 @@ class Agents(Kind):
             assert row is not None
             return _agent(row)
 
-        return self._write(work)
+        return self._write("edit", work, row={"name": name})
 
     def remove(self, name: str) -> None:
         """Forget how an agent is set up; its conversations stay."""
@@ -151,7 +151,7 @@ class Agents(Kind):
             if not tx.run("delete from agents where tenant = :tenant and name = :name", name=name):
                 raise NotFound(what="agent", id=name)
 
-        self._write(work)
+        self._write("remove", work, row={"name": name})
 
     def _get(self, tx: Transaction, name: str, lock: bool = False) -> Agent:
         if lock:

@@ -197,7 +197,7 @@ class Graphs(Kind):
                 self._keep(tx, id, one.name, 1, one.observations)
             return new
 
-        return self._write(work)
+        return self._write("add", work)
 
     def observe(self, observations: Sequence[Observations]) -> list[Observations]:
         """Add observations to entities that are there, and say which were new."""
@@ -213,7 +213,7 @@ class Graphs(Kind):
             self._alone(tx)
             return [Observations(one.name, self._add_to(tx, one)) for one in given]
 
-        return self._write(work)
+        return self._write("observe", work)
 
     def relate(self, relations: Sequence[Relation]) -> list[Relation]:
         """Add relations, and say which were new."""
@@ -238,7 +238,7 @@ class Graphs(Kind):
             tx.many(_RELATE, rows)
             return new
 
-        return self._write(work)
+        return self._write("relate", work)
 
     def read(self) -> Graph:
         """The whole graph."""
@@ -305,7 +305,7 @@ class Graphs(Kind):
             self._services.index.remove_all(tx, self.name, sorted(gone))
             return len(gone)
 
-        return self._write(work)
+        return self._write("remove_many", work)
 
     def forget(self, observations: Sequence[Observations]) -> int:
         """Remove observations of entities, and say how many there were; what is not there is no error."""
@@ -322,7 +322,7 @@ class Graphs(Kind):
             self._alone(tx)
             return sum(self._take_from(tx, name, texts) for name, texts in given)
 
-        return self._write(work)
+        return self._write("forget", work)
 
     def unrelate(self, relations: Sequence[Relation]) -> int:
         """Remove relations, and say how many there were; one that is not there is no error."""
@@ -338,7 +338,7 @@ class Graphs(Kind):
             self._alone(tx)
             return sum(tx.run(_UNRELATE, user=self._whose, **one) for one in given)
 
-        return self._write(work)
+        return self._write("unrelate", work)
 
     def _said(self, tx: Transaction) -> dict[str, list[str]]:
         """What was observed of every entity, by its id."""

@@ -164,7 +164,9 @@ class Interactions(Kind):
         """Record one model call."""
         usage = Usage(model, route, latency_ms, tokens_in, tokens_out, cost, parameters, error)
         values = checked(self._owner, self._settings, usage, session)
-        return self._write(lambda tx: self.add_row(tx, values))
+        return self._write(
+            "add", lambda tx: self.add_row(tx, values), row=lambda call: {"id": call.id}
+        )
 
     def add_row(self, tx: Transaction, values: Mapping[str, Any]) -> Interaction:
         """Record one model call, whose values were `checked`, in a transaction with what else belongs to it."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar
 
 from retain.base import canonical
 from retain.base.errors import Invalid, NotFound
 from retain.base.settings import Settings
 from retain.kinds.section import Ask, Section
-from retain.kinds.tool import Tool
+from retain.kinds.tool import Answer, Tool
 from retain.models import Model, Models
 from retain.models.recording import ModelCall, RecordedModel
 from retain.search.embedders import Embedder
@@ -24,8 +24,10 @@ from retain.search.service_embedder import RecordedEmbedder, ServiceEmbedder
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Transaction
 from retain.storage.tables import Check, Table
+from retain.storage.writer import Change, RowKey, Writer
 
 Record = TypeVar("Record")
+Parameters = ParamSpec("Parameters")
 Source = Literal["user", "agent", "tool", "import", "admin"]
 """Who wrote something: decided by whoever opens the scope, never by what is written."""
 
@@ -54,11 +56,37 @@ class Owner:
     source: Source = "user"
 
 
+class Observer:
+    """Called around each operation that a client calls, and each tool that a model calls.
+
+    This one does nothing. The server has one that counts and traces them.
+    """
+
+    def call(
+        self,
+        operation: str,
+        owner: Owner,
+        verb: Callable[Parameters, Record],
+        *arguments: Parameters.args,
+        **named: Parameters.kwargs,
+    ) -> Record:
+        """ModelCall a verb and return its result."""
+        return verb(*arguments, **named)
+
+    def call_tool(
+        self, tool: Tool, owner: Owner, arguments: Mapping[str, Any] | str | None
+    ) -> Answer:
+        """ModelCall a tool and return its answer."""
+        return tool.call(arguments)
+
+
 @dataclass(frozen=True)
 class Services:
-    """What every kind stands on; `record` keeps what a call of a model took, `observe` sees each scope that is made."""
+    """What the kinds use: database, settings, models, blobs and index."""
 
     database: Database
+    writer: Writer
+    """Every change goes through it; it may audit them and tell listeners."""
     settings: Settings
     models: Models
     blobs: Blobs
@@ -66,7 +94,9 @@ class Services:
     embedder: Embedder | None
     reranker: Reranker | None
     record: Callable[[Services, Owner, str, ModelCall, str | None], None] = lambda *_: None
-    observe: Callable[[Any], None] | None = None
+    """Stores a model call: its owner, route, result and session."""
+    observer: Observer = field(default_factory=Observer)
+    """Counts and traces the operations that clients call."""
 
     def watched(self, model: Model, owner: Owner, route: str, session: str | None = None) -> Model:
         """A model that is asked for somebody: what it takes is on record (T1). Never in a transaction."""
@@ -124,8 +154,38 @@ class Kind:
     def _read(self, work: Callable[[Transaction], Record]) -> Record:
         return self._database.read(self._owner.tenant, work)
 
-    def _write(self, work: Callable[[Transaction], Record], *, idempotent: bool = False) -> Record:
-        return self._database.write(self._owner.tenant, work, idempotent=idempotent)
+    def _write(
+        self,
+        verb: str,
+        work: Callable[[Transaction], Record],
+        *,
+        row: RowKey | Callable[[Record], RowKey | Sequence[RowKey]] | None = None,
+        subject: str = "",
+        returns: Callable[[Record], Any] | None = None,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
+    ) -> Record:
+        """Run one change in a transaction: the only way in which a kind writes.
+
+        verb:        the public method that writes
+        row:         the row of the kind's main table that changes, or a function that gets its
+                     primary key from the result
+        subject:     what changes, where it is not one row
+        returns:     makes the verb's return value from the result, where they differ
+        idempotent, frees_space, long: as in `Database.write`
+        """
+        change = Change(
+            self.name, verb, self._owner.tenant, self._main_table(), row, subject, returns
+        )
+        return self._services.writer.write(
+            change, work, idempotent=safe, frees_space=frees, long=slow
+        )
+
+    @classmethod
+    def _main_table(cls) -> Table:
+        """Return the table that has the kind's name, or its first one."""
+        return next((table for table in cls.tables if table.name == cls.name), cls.tables[0])
 
     def _user(self) -> str:
         """The scope's user, which this verb cannot do without."""

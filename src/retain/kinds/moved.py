@@ -28,14 +28,18 @@ def session(sessions: Kind, id: str, created: datetime, updated: datetime) -> No
     """Let a session have begun and have been used when it was."""
     began, used = _moments(created, updated)
     sessions._write(
-        lambda tx: tx.run(_SESSION, id=id, user=sessions._owner.user, created=began, updated=used)
+        "edit",
+        lambda tx: tx.run(_SESSION, id=id, user=sessions._owner.user, created=began, updated=used),
+        row={"id": id},
     )
 
 
 def rest(sessions: Kind, id: str) -> None:
     """Let a session be there without being the active one."""
     sessions._write(
-        lambda tx: tx.run(_REST, user=sessions._owner.user, agent=sessions._owner.agent, id=id)
+        "edit",
+        lambda tx: tx.run(_REST, user=sessions._owner.user, agent=sessions._owner.agent, id=id),
+        row={"id": id},
     )
 
 
@@ -63,7 +67,7 @@ def item(
             rows = findable.items(area, where, key, said, put, until)
             items._services.index.replace(tx, items.name, findable.item_id(area, where, key), rows)
 
-    items._write(work)
+    items._write("edit", work, row={"area": area, "place": where, "key": key})
 
 
 def _moments(created: datetime, updated: datetime) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -65,6 +66,10 @@ def _note(row: Row) -> Note:
 def _version(row: Row) -> NoteVersion:
     version, operation, source, text, created = row
     return NoteVersion(version, operation, source, text, clock.to_datetime(created))
+
+
+class _ChangedMeanwhile(Exception):
+    """Raised in a transaction that finds other notes than the edit was made of; it is rolled back."""
 
 
 class Notes(Kind):
@@ -311,6 +316,7 @@ class Notes(Kind):
         where the edit is slow; in the end under the lock.
         """
         whose = self._whose()
+        row = {"user_id": whose["user"], "agent": whose["agent"]}
         if if_version is not None:
             canonical.whole(if_version, "if_version")
 
@@ -319,7 +325,7 @@ class Notes(Kind):
             before: str | None = None,
             made: Edited | None = None,
             sections: Sequence[Chunk] | None = None,
-        ) -> tuple[Note, int] | None:
+        ) -> tuple[Note, int]:
             while True:
                 tx.lock_rows(
                     "select 1 from notes where tenant = :tenant and user_id = :user and agent = :agent",
@@ -329,7 +335,7 @@ class Notes(Kind):
                 note = _note(row) if row else NOTHING
                 self._expect(note, if_version)
                 if made is not None and note.text != before:
-                    return None
+                    raise _ChangedMeanwhile
                 edited = edit(note.text) if made is None else made
                 if edited.text == note.text:
                     return note, edited.same
@@ -366,14 +372,12 @@ class Notes(Kind):
             there = self.read()
             self._expect(there, if_version)
             made = edit(there.text)
-            done = self._write(
-                partial(work, before=there.text, made=made, sections=split(made.text, "markdown"))
+            edited = partial(
+                work, before=there.text, made=made, sections=split(made.text, "markdown")
             )
-            if done is not None:
-                return done
-        done = self._write(work)
-        assert done is not None
-        return done
+            with suppress(_ChangedMeanwhile):
+                return self._write(operation, edited, row=row, returns=lambda result: result[0])
+        return self._write(operation, work, row=row, returns=lambda result: result[0])
 
     def _expect(self, note: Note, if_version: int | None) -> None:
         if if_version not in (None, note.version):

@@ -69,7 +69,7 @@ def held(sessions: Sessions, id: str) -> Session:
         tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :id", id=id)
         return sessions._get(tx, id)
 
-    return sessions._write(work)
+    return sessions._write("hold", work, row={"id": id})
 
 
 def _has(text: str, words: Sequence[str]) -> bool:
@@ -124,7 +124,7 @@ class Sessions(Kind):
             self._activate(tx, new, user, agent)
             return self._get(tx, new)
 
-        return self._write(work)
+        return self._write("add", work, row={"id": new})
 
     def resume(self, stored_id: str | None = None) -> Session:
         """The session to go on with: the client's own if it is the active one, else the active one, else a new one."""
@@ -147,7 +147,7 @@ class Sessions(Kind):
                 self._activate(tx, active, user, agent)
             return self._get(tx, active or "")
 
-        return self._write(work)
+        return self._write("resume", work, row=lambda session: {"id": session.id})
 
     def active(self) -> Session:
         """The active session of the scope's user and agent."""
@@ -170,7 +170,7 @@ class Sessions(Kind):
             self._activate(tx, id, session.user, session.agent)
             return session
 
-        return self._write(work)
+        return self._write("activate", work, row={"id": id})
 
     def get(self, id: str) -> Session:
         """One session by its id."""
@@ -287,7 +287,7 @@ class Sessions(Kind):
             )
             return self._get(tx, id)
 
-        return self._write(work)
+        return self._write("edit", work, row={"id": id})
 
     def remove(self, id: str) -> None:
         """Delete a session with everything in it, at once."""
@@ -303,7 +303,7 @@ class Sessions(Kind):
             self._services.index.remove_session(tx, id)
             return self._services.blobs.release(tx, [(user, digest) for user, digest in contents])
 
-        self._services.blobs.discard(self._database.write(self._owner.tenant, work, long=True))
+        self._services.blobs.discard(self._write("remove", work, row={"id": id}, long=True))
 
     def _get(self, tx: Transaction, id: str) -> Session:
         row = tx.one(

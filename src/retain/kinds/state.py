@@ -229,7 +229,7 @@ class State(Kind):
             )
             return _item(row)
 
-        return self._write(work)
+        return self._write("set", work, row=self._row(area, key))
 
     def get(self, key: str, *, area: str = "user") -> Item:
         """The value of a key that has not expired."""
@@ -288,7 +288,7 @@ class State(Kind):
                 raise WrongVersion(what="state", id=key, actual=found.version, expected=if_version)
             self._services.index.remove(tx, self.name, index_id(place, key))
 
-        self._write(work)
+        self._write("remove", work, row=self._row(area, key))
 
     def _tell(self, key: str, area: str = "user") -> Answer:
         return _told(self.get(key, area=area))
@@ -329,6 +329,22 @@ class State(Kind):
         pieces = [_piece(age, *row) for age, row in enumerate(rows)]
         return Section("state", sorted(pieces, key=lambda piece: piece.source)) if pieces else None
 
+    def _row(self, area: str, key: str) -> dict[str, str]:
+        """Return the primary key of a key of an area."""
+        return {"area": self._stored_area(area), "key": key}
+
+    def _stored_area(self, area: str) -> str:
+        """Return the name under which an area is stored."""
+        if not isinstance(area, str):
+            raise Invalid(field="area", problem=f"must be text, not {type(area).__name__}")
+        if area == "user":
+            return f"user:{self._user()}"
+        if area.startswith("session:"):
+            canonical.key(area.removeprefix("session:"), "area")
+        elif area != "tenant":
+            raise Invalid(field="area", problem=f"must be user, tenant or session:ID, not {area!r}")
+        return area
+
     def _find(self, tx: Transaction, area: str, key: str) -> Item | None:
         row = tx.one(
             """select area, key, value, version, expires_at, created_at, updated_at from state
@@ -340,20 +356,17 @@ class State(Kind):
 
     def _place(self, tx: Transaction, area: str) -> dict[str, Any]:
         """An area as it is stored, with the user or session it belongs to, and the user whose it is in the end."""
-        if not isinstance(area, str):
-            raise Invalid(field="area", problem=f"must be text, not {type(area).__name__}")
+        stored = self._stored_area(area)
         if area == "tenant":
-            return {"area": "tenant", "user": None, "session": None, "owner": None}
+            return {"area": stored, "user": None, "session": None, "owner": None}
         if area == "user":
             user = self._user()
-            return {"area": f"user:{user}", "user": user, "session": None, "owner": user}
-        if area.startswith("session:"):
-            session = canonical.key(area.removeprefix("session:"), "area")
-            row = tx.one(_OWNER, session=session, user=self._owner.user)
-            if row is None:
-                raise NotFound(what="session", id=session)
-            return {"area": area, "user": None, "session": session, "owner": row[0]}
-        raise Invalid(field="area", problem=f"must be user, tenant or session:ID, not {area!r}")
+            return {"area": stored, "user": user, "session": None, "owner": user}
+        session = area.removeprefix("session:")
+        row = tx.one(_OWNER, session=session, user=self._owner.user)
+        if row is None:
+            raise NotFound(what="session", id=session)
+        return {"area": stored, "user": None, "session": session, "owner": row[0]}
 
 
 _OWNER = """select user_id from sessions

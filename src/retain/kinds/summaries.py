@@ -246,7 +246,9 @@ class Summaries(Kind):
                     )
                     written = replace(written, text=said)
                 if not self._write(
+                    "fold",
                     lambda tx, s=step, w=written: _commit(tx, s, w, lease),  # type: ignore[misc]
+                    subject=session,
                     idempotent=True,
                 ):
                     tries += 1

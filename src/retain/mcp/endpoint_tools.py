@@ -15,9 +15,9 @@ from mcp_types import Tool as Offered
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 
 from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS, Endpoint
+from retain.api.invoke import invoke
 from retain.api.rendering import as_json
 from retain.api.schemas import Used, asked, messages, method_of, shape, whose
-from retain.auth.audited import Action
 from retain.base.errors import Invalid, NotFound
 from retain.context.assemble import Context
 from retain.kinds import KINDS
@@ -25,7 +25,6 @@ from retain.kinds.entries.entry import Entry
 from retain.kinds.tool import Answer
 from retain.mcp.guest import Caller
 from retain.mcp.tools import hints, result
-from retain.memory import Scope
 
 _KINDS: dict[str, type] = {kind.name: kind for kind in KINDS}
 _LISTS = "entries_list"
@@ -162,10 +161,10 @@ class Verbs:
         scope = guest.scope(user=named.pop("user", None), agent=named.pop("agent", None))
         guest.principal.require_for(endpoint.needs, endpoint.kind, named, scope.owner.user)
         if endpoint.needs != "read":
-            scope = guest.acting(scope, Action(endpoint.name, named, request_id=guest.request_id))
-        found = _called(
-            scope, endpoint, named | {"review": "accepted"} if endpoint.name == _LISTS else named
-        )
+            scope = guest.acting(scope, endpoint.name)
+        if endpoint.name == _LISTS:
+            named["review"] = "accepted"
+        found = invoke(endpoint, scope, named)
         return verb.answer(_counting(found) if endpoint.needs == "read" else found)
 
     def result(self, guest: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
@@ -175,12 +174,6 @@ class Verbs:
     def _offer(self, permissions: frozenset[str]) -> list[Offered]:
         may = [verb for verb in self._all.values() if verb.endpoint.needs in permissions]
         return [verb.offered for verb in may if "read" in permissions or not verb.endpoint.tells]
-
-
-def _called(scope: Scope, endpoint: Endpoint, named: Mapping[str, Any]) -> Any:
-    return getattr(getattr(scope, endpoint.kind) if endpoint.kind else scope, endpoint.verb)(
-        **named
-    )
 
 
 def _counting(found: Any) -> Any:

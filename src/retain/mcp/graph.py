@@ -25,7 +25,6 @@ from mcp_types import (
 from mcp_types import Tool as Offered
 
 from retain.api import problem
-from retain.auth.audited import Action
 from retain.auth.principal import Permission
 from retain.base.errors import NotFound, RetainError
 from retain.kinds.graph import Entity, Graph, Graphs, Observations, Relation
@@ -274,9 +273,7 @@ def _graph(guest: Caller, node: Node, arguments: Mapping[str, Any]) -> Graphs:
         return scope.graph
     (first,) = node.takes["properties"]
     subject = f"graph {', '.join(_name(one) for one in arguments[first])}"
-    return guest.acting(
-        scope, Action(node.deed, request_id=guest.request_id, subject=subject)
-    ).graph
+    return guest.acting(scope, node.deed, subject).graph
 
 
 def _name(one: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retain.auth.audited import Action, attended
+from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Principal
 from retain.memory import Memory, Scope
 
@@ -24,6 +24,9 @@ class Caller:
         tenant, user, agent = self.principal.whose(user or self.user, agent or self.agent)
         return self.memory.scope(tenant=tenant, user=user, agent=agent, source="agent")
 
-    def acting(self, scope: Scope, act: Action) -> Scope:
-        """The same memory for one act that is on record."""
-        return Scope(attended(self.memory.services, scope.owner, self.principal, act), scope.owner)
+    def acting(self, scope: Scope, action: str, subject: str = "") -> Scope:
+        """Return the same scope, whose next change is audited as an action of the caller."""
+        services = acting_as(
+            scope.services, self.principal, Action(action, self.request_id, subject)
+        )
+        return Scope(services, scope.owner)

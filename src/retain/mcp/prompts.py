@@ -47,8 +47,9 @@ def given(guest: Caller, name: str, arguments: Mapping[str, str]) -> GetPromptRe
 
 
 def _remembered(guest: Caller, question: str) -> str:
-    (search,) = guest.scope().tools(["search_memory"])
-    found = search.call({"query": question[:_MOST]})
+    scope = guest.scope()
+    (search,) = scope.tools(["search_memory"])
+    found = scope.services.observer.call_tool(search, scope.owner, {"query": question[:_MOST]})
     if "error" in found:
         raise Invalid(field="question", problem=found["error"])
     lines = [_told(one) for one in found["results"]]

@@ -17,7 +17,6 @@ from mcp_types import Tool as Offered
 
 from mcp import MCPError
 from retain.api import problem
-from retain.auth.audited import Action
 from retain.base.errors import RetainError
 from retain.kinds.tool import Answer, Tool
 from retain.mcp.guest import Caller
@@ -48,9 +47,9 @@ class Tools:
         scope = guest.scope()
         guest.principal.require_for(effect, deed.partition("_")[0], arguments, scope.owner.user)
         if effect != "read":
-            scope = guest.acting(scope, Action(deed, arguments, request_id=guest.request_id))
+            scope = guest.acting(scope, deed)
         (tool,) = scope.tools([name])
-        return tool.call(arguments)
+        return scope.services.observer.call_tool(tool, scope.owner, arguments)
 
     def result(self, guest: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """What a call gives, or why it gives nothing."""

@@ -19,11 +19,11 @@ from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import LENIENT, Moment, Text, shape
 from retain.auth import audit_log as audit
-from retain.auth.audited import Action, attended, recorded
+from retain.auth.audit import Action, acting_as, is_audited
 from retain.auth.principal import Principal
 from retain.base import canonical
 from retain.base.errors import Full
-from retain.kinds.kind import Owner, Page
+from retain.kinds.kind import Page
 from retain.memory import Memory
 from retain.server.authenticator import Authenticator
 from retain.server.routes import problems
@@ -112,14 +112,9 @@ class _Routes:
         """Remove everything of one user for good, and say what was removed from where; it needs `admin` and `delete`."""
         principal = await self._admin(request)
         principal.require("delete")
-        act = Action(
-            "users_erase",
-            {"user": canonical.key(user, "user")},
-            request_id=problem.request_id(request),
-        )
-        services = attended(
-            self._memory.services, Owner(principal.tenant, source="admin"), principal, act
-        )
+        canonical.key(user, "user")
+        action = Action("users_erase", request_id=problem.request_id(request))
+        services = acting_as(self._memory.services, principal, action)
         memory = Memory(services, self._memory.migrations)
         receipt = await run_in_threadpool(memory.erase, user, tenant=principal.tenant)
         self._authenticator.forget()
@@ -128,7 +123,7 @@ class _Routes:
 
     def _exported(self, principal: Principal, user: str, request_id: str) -> IO[bytes]:
         """The export in a file that has no name: whatever goes wrong does so before the first byte is sent."""
-        if recorded(self._memory.settings, "export"):
+        if is_audited(self._memory.settings, "export"):
             owner, tenant, about = principal.name, principal.tenant, f"users {user}"
             self._memory.database.write(
                 tenant, lambda tx: audit.add(tx, owner, "export", about, request_id=request_id)

@@ -172,7 +172,7 @@ class Authenticator:
         tenant, user, agent = principal.whose(user, agent)
         whose = (tenant, user, agent, source)
         found = self._scopes.get(whose)
-        if found is None or found._services is not self.memory.services:
+        if found is None or found.services is not self.memory.services:
             if len(self._scopes) >= MOST_SCOPES:
                 self._scopes.clear()
             found = self.memory.scope(tenant=tenant, user=user, agent=agent, source=source)

@@ -294,7 +294,7 @@ def _ready(
 
     What is wrong with the request is found before a stream begins, and before a session is made for it.
     """
-    turn.check(scope._services.settings, message, said.images)
+    turn.check(scope.services.settings, message, said.images)
     for agent in group.names(agents) if agents else ():
         if agent != scope.owner.agent:
             require(of_agent(scope, agent))

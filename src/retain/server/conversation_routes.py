@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from fastapi import FastAPI, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
@@ -63,6 +64,10 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
         )
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
 class Conversations:
     """What the routes do."""
 
@@ -75,7 +80,7 @@ class Conversations:
         """The conversations of a user, the one that was used last first."""
         _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
         given = said.model_dump(include={"search", "spoken", "limit", "after"})
-        found = await run_in_threadpool(scope.sessions.list, **given)
+        found = await _observed("sessions.list", scope, scope.sessions.list, **given)
         return answer(Page(await run_in_threadpool(_titled, scope, [*found]), found.next))
 
     async def enter(self, request: Request, said: EnterRequest) -> Response:
@@ -90,7 +95,7 @@ class Conversations:
     async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:
         """One conversation."""
         _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
-        return await _one(scope, await run_in_threadpool(scope.sessions.get, id))
+        return await _one(scope, await _observed("sessions.get", scope, scope.sessions.get, id))
 
     async def label(
         self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]
@@ -99,11 +104,11 @@ class Conversations:
         principal, scope = await admitted(
             self._authenticator, request, "write", said.user, said.agent
         )
-        asked = {"id": id, "label": named.label}
-        scope = Caller(principal, request_id(request)).doing(scope, "sessions_edit", asked)
-        return await _one(
-            scope, await run_in_threadpool(scope.sessions.edit, id, label=named.label)
+        scope = Caller(principal, request_id(request)).acting(scope, "sessions_edit")
+        session = await _observed(
+            "sessions.edit", scope, scope.sessions.edit, id, label=named.label
         )
+        return await _one(scope, session)
 
     async def messages(
         self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]
@@ -112,13 +117,22 @@ class Conversations:
         _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
         given = said.model_dump(exclude_unset=True, exclude={"user", "agent"})
         if not given.keys() & _WINDOW:
-            return answer(await run_in_threadpool(scope.messages.list, id, **given))
+            return answer(await _observed("messages.list", scope, scope.messages.list, id, **given))
         if given.keys() - _WINDOW:
             raise Invalid(
                 field="limit",
                 problem="and `after` go with none of last, minutes, tokens, before and turns_only",
             )
-        return answer(Page(await run_in_threadpool(scope.messages.window, id, **given)))
+        messages = await _observed("messages.window", scope, scope.messages.window, id, **given)
+        return answer(Page(messages))
+
+
+async def _observed(
+    operation: str, scope: Scope, verb: Callable[P, T], *arguments: P.args, **named: P.kwargs
+) -> T:
+    """Call a verb in a thread; count and trace it."""
+    call = partial(scope.services.observer.call, operation, scope.owner, verb)
+    return await run_in_threadpool(call, *arguments, **named)
 
 
 async def _one(scope: Scope, session: Session) -> Response:
@@ -129,7 +143,7 @@ def _titled(scope: Scope, sessions: Sequence[Session]) -> list[dict[str, Any]]:
     """Sessions with what people call them: their label, else how what the user says first begins."""
     unnamed = [session.id for session in sessions if not session.label]
     begun = (
-        scope._services.database.read(
+        scope.services.database.read(
             scope.owner.tenant, lambda tx: scope.sessions.beginnings(tx, unnamed)
         )
         if unnamed

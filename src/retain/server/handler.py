@@ -24,15 +24,15 @@ from starlette.types import Scope as Asgi
 
 from retain.api import problem
 from retain.api.endpoints import Endpoint
+from retain.api.invoke import invoke
 from retain.api.responses import rendered, response
 from retain.api.schemas import Whose, messages
-from retain.auth.audited import Action, attend, recorded
+from retain.auth.audit import Action, is_audited, respond_once
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import Principal
 from retain.base import canonical
 from retain.base.errors import Invalid, WrongVersion
 from retain.base.settings import Settings
-from retain.kinds.kind import Services
 from retain.memory import Scope
 from retain.server.authenticator import Authenticator
 from retain.server.threads import in_thread, patient
@@ -93,10 +93,8 @@ class Operation:
         self._once = endpoint.needs != "read" and not self._keyed
         self._versioned = "if_version" in known
         self._messages = "messages" in known
-        self._recorded = recorded(
-            authenticator.memory.settings, endpoint.name, reads=endpoint.needs == "read"
-        )
         settings = authenticator.memory.settings
+        self._audited = endpoint.needs != "read" and is_audited(settings, endpoint.name)
         self.in_thread = (
             patient(max(1, settings.max_in_flight // 2)) if waits(endpoint, settings) else in_thread
         )
@@ -162,22 +160,25 @@ class Operation:
         )
 
     def done(self, call: Call, verb: Callable[[Scope], Any] | None = None) -> StoredResponse:
-        """The verb's answer, given once where the request has a key; on record, where such things are."""
-        endpoint, named, scope = self.endpoint, call.named, call.scope
-        verb = verb or (
-            lambda scope: getattr(
-                getattr(scope, endpoint.kind) if endpoint.kind else scope, endpoint.verb
-            )(**named)
-        )
+        """Call the verb, audited and once per idempotency key where that applies; return its response."""
+        endpoint = self.endpoint
+        owner = call.scope.owner
+
+        def invoked(scope: Scope) -> Any:
+            if verb is None:
+                return invoke(endpoint, scope, call.named)
+            return scope.services.observer.call(endpoint.operation, owner, verb, scope)
+
         once = self._of(call) if self._once and ONCE in call.headers else None
-        if once is None and not self._recorded:
-            return self.rendered(verb(scope))
-        act = Action(endpoint.name, named, once, problem.request_id(call.request))
-
-        def attended(services: Services) -> Any:
-            return verb(Scope(services, scope.owner))
-
-        return attend(scope._services, scope.owner, call.principal, act, attended, self.rendered)
+        if once is None and not self._audited:
+            return self.rendered(invoked(call.scope))
+        return respond_once(
+            call.scope.services,
+            call.principal,
+            Action(endpoint.name, problem.request_id(call.request), idempotency=once),
+            lambda services: invoked(Scope(services, owner)),
+            self.rendered,
+        )
 
     def rendered(self, found: Any) -> StoredResponse:
         """What a verb returned, as it goes over the wire."""

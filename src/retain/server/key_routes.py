@@ -18,11 +18,11 @@ from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import LENIENT, STRICT, Moment, Text, shape
 from retain.auth.api_keys import Key, Keys, chosen
-from retain.auth.audited import Action, attended
+from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Permission, Principal
 from retain.base import clock
 from retain.base.errors import Forbidden
-from retain.kinds.kind import Owner, Page
+from retain.kinds.kind import Page
 from retain.server.authenticator import Authenticator
 from retain.server.routes import problems
 
@@ -141,7 +141,7 @@ class _Routes:
         until = _end(principal, said.expires_at)
 
         def make() -> tuple[Key, str]:
-            keys = self._attended(request, principal, "keys_create", {"name": said.name})
+            keys = self._audited_keys(request, principal, "keys_create")
             return keys.create(tenant, said.name, allowed, **bound, expires_at=until)
 
         key, text = await run_in_threadpool(make)
@@ -153,7 +153,7 @@ class _Routes:
     ) -> Response:
         """Let nobody in with a key any more: here at once, in other processes within seconds."""
         principal = await self._admin(request)
-        keys = self._attended(request, principal, "keys_revoke", {"id": id})
+        keys = self._audited_keys(request, principal, "keys_revoke")
         key = await run_in_threadpool(keys.revoke, principal.tenant, id)
         self._authenticator.forget()
         return answer(key)
@@ -162,19 +162,14 @@ class _Routes:
         """Who asks, if they may manage the tenant's keys."""
         return await self._authenticator.admin(request, "manage keys")
 
-    def _attended(
-        self, request: Request, principal: Principal, what: str, named: dict[str, Any]
-    ) -> Keys:
-        """The keys, with what is done to them on record."""
-        act = Action(what, named, request_id=problem.request_id(request))
-        return Keys(
-            attended(
-                self._authenticator.memory.services,
-                Owner(principal.tenant, source="admin"),
-                principal,
-                act,
-            ).database
+    def _audited_keys(self, request: Request, principal: Principal, action: str) -> Keys:
+        """Return the keys, whose next change is audited."""
+        services = acting_as(
+            self._authenticator.memory.services,
+            principal,
+            Action(action, request_id=problem.request_id(request)),
         )
+        return Keys(services.database, services.writer)
 
 
 def _end(maker: Principal, wanted: datetime | None) -> datetime | None:

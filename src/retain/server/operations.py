@@ -1,250 +1,199 @@
-"""What is done with memory through this server, by REST, MCP or chat: counted, traced, and a reason for later work.
-
-Every scope that is made of the server's services has its verbs wrapped; the kinds know nothing of it. A verb that calls another
-is one operation.
-"""
+"""Metrics and traces of the operations that clients call, by REST, MCP, chat or a vendor's protocol."""
 
 from __future__ import annotations
 
-import functools
 import logging
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, ParamSpec, TypeVar, cast
 
 from fastapi import FastAPI
 
-from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
+from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
 from retain.base.errors import RetainError
-from retain.kinds import KINDS
 from retain.kinds.interactions import Usage
-from retain.kinds.kind import Kind, Owner, Page, Services
+from retain.kinds.kind import Observer, Owner, Page, Services
 from retain.kinds.tool import Answer, Tool
 from retain.kinds.turns import Turn
-from retain.memory import Memory, Scope
+from retain.memory import Memory
 from retain.models.recording import ModelCall
 from retain.server import traces
-from retain.server.background import Background
 from retain.server.metrics import Metrics
+from retain.storage.writer import Writer
+
+P = ParamSpec("P")
+T = TypeVar("T")
+MAX_NAME_LENGTH = 100
+MAX_PLAUSIBLE_COUNT = 1 << 40
+APPENDING_OPERATIONS = ("messages.append", "messages.extend", "save_turn")
+
+WRITING_OPERATIONS = frozenset(
+    endpoint.operation for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS) if endpoint.needs != "read"
+)
 
 _log = logging.getLogger("retain.observe")
-_APPENDS = ("messages.append", "messages.extend", "save_turn")
-_CALLS = ("interactions.add", "save_turn")
 
 
-class _Inside(threading.local):
-    verb = False
+class MeasuringObserver(Observer):
+    """Counts and traces operations, tool calls and model calls."""
 
-
-_inside = _Inside()
-
-
-class Observer:
-    """Sees what is called, and what came of it."""
-
-    def __init__(self, memory: Memory, metrics: Metrics, background: Background) -> None:
-        self._record = memory.services.record
+    def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._background = background
-        wrapped = {
-            endpoint.verb: self._wrapped(endpoint, getattr(Scope, endpoint.verb))
-            for endpoint in SCOPE_ENDPOINTS
-        }
-        kinds = {kind.name: _swapped(kind.name, self._observed(kind)) for kind in KINDS}
-        self._scope = type("Scope", (Scope,), {**wrapped, **kinds, "tools": self._tools()})
 
-    def scope(self, scope: Scope) -> None:
-        """Have everything that can be called of a scope observed: its class becomes one that says so."""
-        scope.__class__ = self._scope
-
-    def record(
+    def call(
         self,
-        services: Services,
+        operation: str,
         owner: Owner,
-        route: str,
-        call: ModelCall,
-        session: str | None = None,
-    ) -> None:
-        """A model was called by retain itself."""
-        answer = call.answer
-        spent = (answer.tokens_in, answer.tokens_out, answer.cost) if answer else (0, 0, None)
-        self._model(Usage(call.model, route, call.latency_ms, *spent, error=call.error))
-        self._record(services, owner, route, call, session)
+        verb: Callable[P, T],
+        *arguments: P.args,
+        **named: P.kwargs,
+    ) -> T:
+        """ModelCall a verb; count its outcome and time, and trace it."""
+        started = time.perf_counter()
+        outcome = "failed"
+        result: Any = None
+        try:
+            with _span(operation, owner) as span:
+                result = verb(*arguments, **named)
+                if span is not None:
+                    span.set_attributes(_describe(result))
+            outcome = "ok"
+        except RetainError as error:
+            outcome = "refused" if error.status < 500 else "failed"
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            with _errors_logged(operation):
+                appended = _appended_messages(operation, result)
+                self._metrics.operation(operation, outcome, seconds, appended)
+        with _errors_logged(operation):
+            usage = _reported_usage(operation, arguments, named)
+            if usage is not None:
+                self._count_model_call(usage)
+        return cast(T, result)
 
-    def _model(self, used: Usage) -> None:
-        counts = (used.latency_ms, used.tokens_in, used.tokens_out)
-        if not all(type(count) in (int, float) and 0 <= count < 1 << 40 for count in counts):
-            return  # a service that says so is not believed
-        cost = (
-            used.cost
-            if type(used.cost) in (int, float) and 0 <= (used.cost or 0) < 1 << 40
-            else None
-        )
-        name = str(used.model)[:100]
-        self._metrics.model(
-            name,
-            used.latency_ms / 1000,
-            used.tokens_in,
-            used.tokens_out,
-            cost,
-            failed=bool(used.error),
-        )
-        if traces.on:
-            traces.model_call(name, str(used.route)[:100], *counts, str(used.error))
-
-    def _observed(self, kind: type[Kind]) -> type[Kind]:
-        """A kind whose verbs are observed."""
-        endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.kind == kind.name]
-        return type(
-            kind.__name__,
-            (kind,),
-            {
-                endpoint.verb: self._wrapped(endpoint, getattr(kind, endpoint.verb))
-                for endpoint in endpoints
-            },
-        )
-
-    def _wrapped(self, endpoint: Endpoint, method: Callable[..., Any]) -> Callable[..., Any]:
-        name, writes, scoped = (
-            f"{endpoint.kind}.{endpoint.verb}".removeprefix("."),
-            endpoint.needs != "read",
-            not endpoint.kind,
-        )
-        seen, used, wake = self._seen, self._used, self._background.wake
-        traced = _traced(endpoint, method)
-
-        @functools.wraps(method)
-        def observed(self: Any, *given: Any, **named: Any) -> Any:
-            if _inside.verb:
-                return method(self, *given, **named)
-            outcome, found, started = "failed", None, time.perf_counter()
-            _inside.verb = True
-            try:
-                found = (traced if traces.on else method)(self, *given, **named)
-                outcome = "ok"
-                return found
-            except RetainError as error:
-                outcome = "refused" if error.status < 500 else "failed"
-                raise
-            finally:
-                _inside.verb = False
-                try:
-                    if writes and outcome == "ok":
-                        wake((self.owner if scoped else self._owner).tenant)
-                    seen(name, outcome, time.perf_counter() - started, found)
-                    if outcome == "ok" and name in _CALLS:
-                        used(name, given, named)
-                except Exception as error:  # what was done is done: whoever asked for it must not be told otherwise
-                    _log.error("%s could not be counted", name, exc_info=error)
-
-        return observed
-
-    def _used(self, name: str, given: Sequence[Any], named: Mapping[str, Any]) -> None:
-        """A model was called by the client, who says what it took."""
-        usage = named.get("usage")
-        if name == "interactions.add":
-            fields = {
-                key: value for key, value in named.items() if key in Usage.__dataclass_fields__
-            }
-            usage = Usage(**{**dict(zip(("route", "model"), given, strict=False)), **fields})
-        if usage:
-            self._model(usage if isinstance(usage, Usage) else Usage(**usage))
-
-    def _seen(self, name: str, outcome: str, seconds: float, found: Any) -> None:
-        appended = 0
-        if found is not None and name in _APPENDS:
-            turn = isinstance(found, Turn)
-            appended = (
-                found.last_seq - found.first_seq + 1
-                if turn
-                else len(found)
-                if isinstance(found, list)
-                else 1
-            )
-        self._metrics.operation(name, outcome, seconds, appended)
-
-    def _tools(self) -> Callable[..., list[Tool]]:
-        @functools.wraps(Scope.tools)
-        def tools(scope: Scope, names: Sequence[str] | None = None) -> list[Tool]:
-            return [
-                replace(tool, run=self._tool(tool, scope.owner))
-                for tool in Scope.tools(scope, names)
-            ]
-
-        return tools
-
-    def _tool(self, tool: Tool, owner: Owner) -> Callable[..., Answer]:
+    def call_tool(
+        self, tool: Tool, owner: Owner, arguments: Mapping[str, Any] | str | None
+    ) -> Answer:
+        """ModelCall a tool; count its outcome, and trace it."""
         attributes = {
             traces.OPERATION: "execute_tool",
             traces.TOOL: tool.name,
             traces.STORE: owner.tenant,
         }
+        span = traces.span(f"execute_tool {tool.name}", attributes) if traces.on else nullcontext()
+        outcome = "failed"
+        try:
+            with span:
+                answer = tool.call(arguments)
+            outcome = "refused" if "error" in answer else "ok"
+            return answer
+        finally:
+            self._metrics.tool(tool.name, outcome)
 
-        @functools.wraps(tool.run)
-        def run(*given: Any, **named: Any) -> Answer:
-            outcome = "failed"
-            try:
-                with (
-                    traces.span(f"execute_tool {tool.name}", attributes)
-                    if traces.on
-                    else nullcontext()
-                ):
-                    found = tool.run(*given, **named)
-                outcome = "refused" if "error" in found else "ok"
-                return found
-            except RetainError as error:
-                outcome = "refused" if error.status < 500 else "failed"
-                raise
-            finally:
-                self._metrics.tool(tool.name, outcome)
-                if tool.effect != "read":
-                    self._background.wake(owner.tenant)
+    def model_call(self, route: str, call: ModelCall) -> None:
+        """Count a model call that retain itself made."""
+        usage = Usage(call.model, route, call.latency_ms, error=call.error)
+        if call.answer:
+            usage = replace(
+                usage,
+                tokens_in=call.answer.tokens_in,
+                tokens_out=call.answer.tokens_out,
+                cost=call.answer.cost,
+            )
+        self._count_model_call(usage)
 
-        return run
-
-
-def _swapped(name: str, observed: type[Kind]) -> property:
-    """A kind of a scope, observed from when it is asked for: of all that a scope has, a request uses one or two."""
-
-    def kind(scope: Scope) -> Kind:
-        found: Kind = scope.__dict__[name]
-        found.__class__ = observed
-        return found
-
-    return property(kind)
-
-
-def _traced(endpoint: Endpoint, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A verb inside a span."""
-    convention = traces.operation(endpoint.kind, endpoint.verb, writes=endpoint.needs != "read")
-    name = f"{endpoint.kind}.{endpoint.verb}".removeprefix(".")
-    title = f"{convention} {endpoint.kind}".rstrip() if convention else f"retain {name}"
-    always = {"retain.operation": name, **({traces.OPERATION: convention} if convention else {})}
-
-    def traced(self: Any, *given: Any, **named: Any) -> Any:
-        owner: Owner = self._owner if endpoint.kind else self.owner
-        with traces.span(title, {**always, traces.STORE: owner.tenant}) as span:
-            found = method(self, *given, **named)
-            span.set_attributes(_told(found))
-            return found
-
-    return traced
+    def _count_model_call(self, usage: Usage) -> None:
+        counts = (usage.latency_ms, usage.tokens_in, usage.tokens_out)
+        if not all(_is_plausible(count) for count in counts):
+            return
+        name = str(usage.model)[:MAX_NAME_LENGTH]
+        self._metrics.model(
+            name,
+            usage.latency_ms / 1000,
+            usage.tokens_in,
+            usage.tokens_out,
+            usage.cost if _is_plausible(usage.cost) else None,
+            failed=bool(usage.error),
+        )
+        if traces.on:
+            traces.model_call(name, str(usage.route)[:MAX_NAME_LENGTH], *counts, str(usage.error))
 
 
-def _told(found: Any) -> dict[str, str | int]:
-    """What is known of a result without looking into it: an id, or how many there are."""
-    items = getattr(found, "hits", found)
+@contextmanager
+def _errors_logged(operation: str) -> Iterator[None]:
+    """Log errors of counting: the operation is done, and its caller must not see it fail."""
+    try:
+        yield
+    except Exception as error:
+        _log.error("The operation %s was not counted", operation, exc_info=error)
+
+
+def _span(operation: str, owner: Owner) -> AbstractContextManager[Any]:
+    if not traces.on:
+        return nullcontext()
+    kind, _, verb = operation.rpartition(".")
+    convention = traces.operation(kind, verb, writes=operation in WRITING_OPERATIONS)
+    attributes = {"retain.operation": operation, traces.STORE: owner.tenant}
+    if convention:
+        attributes[traces.OPERATION] = convention
+    name = f"{convention} {kind}".rstrip() if convention else f"retain {operation}"
+    return traces.span(name, attributes)
+
+
+def _describe(result: Any) -> dict[str, str | int]:
+    """Return what a span says about a result: an id, or a count."""
+    items = getattr(result, "hits", result)
     if isinstance(items, list | Page):
         return {traces.COUNT: len(items)}
-    id = getattr(found, "id", None) or getattr(found, "key", None)
+    id = getattr(result, "id", None) or getattr(result, "key", None)
     return {traces.RECORD: id, traces.COUNT: 1} if isinstance(id, str) else {}
 
 
+def _appended_messages(operation: str, result: Any) -> int:
+    if result is None or operation not in APPENDING_OPERATIONS:
+        return 0
+    if isinstance(result, Turn):
+        return result.last_seq - result.first_seq + 1
+    return len(result) if isinstance(result, list) else 1
+
+
+def _reported_usage(
+    operation: str, arguments: Sequence[Any], named: Mapping[str, Any]
+) -> Usage | None:
+    if operation == "interactions.add":
+        positional = dict(zip(("route", "model"), arguments, strict=False))
+        fields = {
+            name: value for name, value in named.items() if name in Usage.__dataclass_fields__
+        }
+        return Usage(**{**positional, **fields})
+    usage = named.get("usage") if operation == "save_turn" else None
+    return Usage(**usage) if isinstance(usage, Mapping) else usage
+
+
+def _is_plausible(count: Any) -> bool:
+    return type(count) in (int, float) and 0 <= count < MAX_PLAUSIBLE_COUNT
+
+
 def install(app: FastAPI) -> None:
-    """Observe what is done through an app's memory."""
+    """Measure what clients do with an app's memory, and wake its background jobs after each write."""
     memory: Memory = app.state.memory
-    observer = Observer(memory, app.state.metrics, app.state.background)
-    memory.services = replace(memory.services, record=observer.record, observe=observer.scope)
+    services = memory.services
+    observer = MeasuringObserver(app.state.metrics)
+
+    def record(
+        services: Services, owner: Owner, route: str, call: ModelCall, session: str | None = None
+    ) -> None:
+        observer.model_call(route, call)
+        memory_record(services, owner, route, call, session)
+
+    memory_record = services.record
+    wake = app.state.background.wake
+    memory.services = replace(
+        services,
+        record=record,
+        observer=observer,
+        writer=Writer(services.database, [lambda change: wake(change.tenant)]),
+    )

@@ -16,13 +16,12 @@ from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import STRICT, Text, shape
 from retain.auth.api_keys import PREFIX, UNKNOWN, chosen
-from retain.auth.audited import Action, attended
+from retain.auth.audit import Action, acting_as
 from retain.auth.browser_sessions import Signin, Signins
 from retain.auth.principal import Principal
 from retain.base.errors import Forbidden, Unauthorized
 from retain.base.version import version
 from retain.chat.session import USER
-from retain.kinds.kind import Owner
 from retain.server.authenticator import Authenticator
 from retain.server.cookies import csrf_of, is_here, set_cookie, token_of
 from retain.server.key_routes import Me
@@ -127,7 +126,7 @@ class _Routes:
         await self._end(
             request
         )  # whatever was there before: a cookie that somebody else set leads nowhere
-        signins = self._attended(request, principal, "signin", admitted.key)
+        signins = self._audited_signins(request, principal, "signin", admitted.key)
         made: Signin = await run_in_threadpool(
             signins.add, principal.tenant, admitted.key, remember=said.remember
         )
@@ -165,7 +164,7 @@ class _Routes:
             return
         try:
             before = await run_in_threadpool(self._authenticator.signins.check, token)
-            signins = self._attended(request, before.principal, "signout", before.key or "")
+            signins = self._audited_signins(request, before.principal, "signout", before.key or "")
             await run_in_threadpool(signins.remove, token)
         except Unauthorized:  # it had ended
             return
@@ -188,17 +187,16 @@ class _Routes:
             tools=[ToolName(tool.name, tool.description) for tool in tools],
         )
 
-    def _attended(self, request: Request, principal: Principal, what: str, key: str) -> Signins:
-        """The sign-ins, with what is done to them on record."""
-        act = Action(what, request_id=problem.request_id(request), subject=f"keys {key}")
-        return Signins(
-            attended(
-                self._authenticator.memory.services,
-                Owner(principal.tenant, source="admin"),
-                principal,
-                act,
-            ).database
+    def _audited_signins(
+        self, request: Request, principal: Principal, action: str, key: str
+    ) -> Signins:
+        """Return the sign-ins, whose next change is audited."""
+        services = acting_as(
+            self._authenticator.memory.services,
+            principal,
+            Action(action, request_id=problem.request_id(request), subject=f"keys {key}"),
         )
+        return Signins(services.database, services.writer)
 
 
 def _is_https(request: Request) -> bool:

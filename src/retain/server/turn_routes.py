@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.responses import Response
 
 from retain.api.endpoints import SCOPE_ENDPOINTS
+from retain.api.invoke import invoke
 from retain.api.responses import rendered, response
 from retain.api.schemas import STRICT, Used, asked, method_of
 from retain.context.assemble import Context
@@ -108,7 +109,7 @@ async def _context(operation: Operation, call: Call) -> Response:
     text, whole = call.named.pop("text", False), call.named.pop("whole", False)
 
     def assembled() -> Any:
-        found = call.scope.context(**call.named)
+        found = invoke(operation.endpoint, call.scope, call.named)
         answer: dict[str, Any] = {"messages": found.messages, "report": found.report.as_json()}
         if text:
             answer["text"] = found.text()

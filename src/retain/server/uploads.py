@@ -112,7 +112,7 @@ def _capture(scope: Scope, file: IO[bytes], call: Call) -> Any:
         return found.decode("utf-8", "replace") if isinstance(found, bytes) else found
     file.seek(0)
     prepared = scope.refs.prepare(file, **{"type": "command_output", **call.named})
-    return scope.refs.prepare.keep(prepared).line
+    return scope.refs.prepare.keep(prepared, as_line=True).line
 
 
 def _add_document(scope: Scope, file: IO[bytes], call: Call) -> Any:

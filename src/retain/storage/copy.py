@@ -24,6 +24,7 @@ from retain.base.errors import Conflict, Invalid
 from retain.storage.blobs import Blobs
 from retain.storage.database import EVERY_TENANT, Database, Transaction
 from retain.storage.tables import Table
+from retain.storage.writer import Change, Writer
 
 FORMAT = 1
 PARTS = "blob_parts"
@@ -100,7 +101,7 @@ def _rows(
 
 
 def import_(
-    database: Database,
+    writer: Writer,
     tables: Sequence[Table],
     blobs: Blobs,
     file: IO[bytes],
@@ -108,6 +109,7 @@ def import_(
     progress: Progress | None = None,
 ) -> Copied:
     """Read a whole export into the database."""
+    database = writer.database
     total = _check(file, database.version())
     by_name = {table.name: table for table in tables}
     columns = database.read(EVERY_TENANT, lambda tx: {name: tx.columns(name) for name in by_name})
@@ -125,7 +127,7 @@ def import_(
     for (kind, value), lines in groupby(_lines(file), key=_belongs):
         if kind == "tenant":
             tenants.append(value)
-            database.write(value, lambda tx: None)  # one without rows is a tenant too
+            writer.write(_import_change(value), lambda tx: None)  # one without rows is a tenant too
         if kind != "table":
             continue
         rows = (line["row"] for _, line in lines)
@@ -134,7 +136,7 @@ def import_(
         batches = (
             _contents(blobs, tenants[-1], rows)
             if parts
-            else _batches(database, tenants[-1], table, columns[value], rows)
+            else _batches(writer, tenants[-1], table, columns[value], rows)
         )
         for count, added in batches:
             counts[value] += count
@@ -146,8 +148,12 @@ def import_(
     return Copied(counts, new)
 
 
+def _import_change(tenant: str) -> Change:
+    return Change("import", "add", tenant)
+
+
 def _batches(
-    database: Database,
+    writer: Writer,
     tenant: str,
     table: Table,
     columns: Sequence[str],
@@ -157,7 +163,10 @@ def _batches(
     while batch := list(islice(rows, _IN_ONE_WRITE)):
         yield (
             len(batch),
-            database.write(tenant, lambda tx, batch=batch: _add(tx, table, columns, batch)),  # type: ignore[misc]
+            writer.write(
+                _import_change(tenant),
+                lambda tx, batch=batch: _add(tx, table, columns, batch),  # type: ignore[misc]
+            ),
         )
 
 

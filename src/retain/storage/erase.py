@@ -9,8 +9,9 @@ from datetime import datetime
 from retain.base import clock
 from retain.base.errors import StorageError
 from retain.storage.blobs import Blobs
-from retain.storage.database import Database, Transaction
+from retain.storage.database import Transaction
 from retain.storage.tables import Table
+from retain.storage.writer import Change, Writer
 
 _SESSIONS = "delete from sessions where tenant = :tenant and user_id = :user returning id"
 _THEIR_MESSAGES = (
@@ -37,9 +38,7 @@ class Receipt:
     compacted: bool
 
 
-def erase(
-    database: Database, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str
-) -> Receipt:
+def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str) -> Receipt:
     """Remove all rows of a user, children first, and then what is left of them in files, free pages and logs.
 
     What the index has of them goes last, with what was put there until a moment ago; it is no memory, and not counted, as
@@ -61,9 +60,10 @@ def erase(
         tx.run(_KEYS, user=user)
         return tx.now, removed
 
-    at, removed = database.write(tenant, work, frees_space=True, long=True)
+    change = Change("users", "erase", tenant, subject=user)
+    at, removed = writer.write(change, work, frees_space=True, long=True)
     try:
-        compacted = all([blobs.erase(tenant, user), database.compact()])
+        compacted = all([blobs.erase(tenant, user), writer.database.compact()])
     except StorageError:  # what is erased is erased: the receipt says what is left to do
         compacted = False
     return Receipt(tenant, user, clock.to_datetime(at), dict(reversed(removed.items())), compacted)

@@ -62,7 +62,7 @@ class Store(RetainStore):
         """The same; vectors follow the writes, so before a search by meaning the work is done that a server does."""
         asked = list(ops)
         if any(isinstance(op, SearchOp) and op.query for op in asked):
-            Worker(self.scope._services).run([self.scope.owner.tenant], None)
+            Worker(self.scope.services).run([self.scope.owner.tenant], None)
         return super().batch(asked)
 
 

@@ -32,7 +32,7 @@ def scope_of(scope: Scope, app: str, user: str) -> Scope:
         user=named("user_id", scope.owner.user, user),
         agent=named("app_name", scope.owner.agent, app),
     )
-    return Scope(scope._services, owner)
+    return Scope(scope.services, owner)
 
 
 def named(field: str, bound: str | None, name: str) -> str:

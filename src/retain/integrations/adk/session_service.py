@@ -171,7 +171,7 @@ class RetainSessionService(BaseSessionService):
         owner, after, found = self.scope.owner, None, list[Session]()
         if user is None and owner.user is None:
             scope = Scope(
-                self.scope._services, replace(owner, agent=named("app_name", owner.agent, app))
+                self.scope.services, replace(owner, agent=named("app_name", owner.agent, app))
             )
         else:
             scope = scope_of(self.scope, app, str(owner.user) if user is None else user)

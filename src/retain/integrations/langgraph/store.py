@@ -62,7 +62,7 @@ class RetainStore(BaseStore):
         self.embeddings: Embeddings | None = None
         given: Mapping[str, Any] = index or {}
         if given.get("embed") is not None:
-            embedder = scope._services.embedder
+            embedder = scope.services.embedder
             if not isinstance(embedder, LangChainEmbedder) or embedder.given != given["embed"]:
                 raise ValueError(
                     "what embeds is one for the whole memory: Memory.open(…, embedder=LangChainEmbedder(index)), or leave "
@@ -116,10 +116,10 @@ class RetainStore(BaseStore):
 
     def sweep_ttl(self) -> int:
         """Remove what has expired, and say how many; it was not seen any more, and a server removes it by itself."""
-        services, tenant = self.scope._services, self.scope.owner.tenant
+        services, tenant = self.scope.services, self.scope.owner.tenant
         if tenant not in services.database.tenants():  # nothing was ever written
             return 0
-        return purge(services.database, services.blobs, services.index, tenants=[tenant]).items
+        return purge(services.writer, services.blobs, services.index, tenants=[tenant]).items
 
     def start_ttl_sweeper(self, sweep_interval_minutes: float | None = None) -> Future[None]:
         """Nothing needs to run here, so this is done at once: what has expired is not seen from that moment on."""

@@ -124,7 +124,7 @@ class RetainConversationStore(ConversationStore):
         return list(islice(found, limit))
 
     def _all(self) -> Iterator[_Kept]:
-        after, size = None, min(_IN_ONE_READ, self.scope._services.settings.max_page)
+        after, size = None, min(_IN_ONE_READ, self.scope.services.settings.max_page)
         while True:
             page = self.scope.items.list(_PLACE, exact=True, newest=True, limit=size, after=after)
             yield from (kept for item in page if (kept := _of(self.scope, item)))

@@ -104,7 +104,7 @@ class Checkpoints(Kind):
             tx.many(_KEEP, kept)
             tx.run(_ADD, line=line, **step)
 
-        self._write(work, idempotent=True)
+        self._write("put", work, row={"line": line, "id": id}, idempotent=True)
 
     def write(self, thread: str, id: str, writes: Sequence[Write], *, ns: str = "") -> None:
         """Keep what tasks wrote after a step. What is there stays, but an `idx` below 0 is replaced."""
@@ -126,7 +126,7 @@ class Checkpoints(Kind):
             tx.run(_THREAD, line=line, **place)
             tx.many(_WRITE, rows)
 
-        self._write(work, idempotent=True)
+        self._write("write", work, row={"line": line, "id": id}, idempotent=True)
 
     def get(self, thread: str, *, ns: str = "", id: str | None = None) -> Checkpoint:
         """One step of a thread, the newest where none is named."""
@@ -235,7 +235,7 @@ class Checkpoints(Kind):
             if not tx.run(_REMOVE, user=self._owner.user or "", thread=thread):
                 raise NotFound(what="thread", id=thread)
 
-        self._write(work)
+        self._write("remove", work, subject=thread)
 
     def remove_runs(self, runs: Sequence[str]) -> int:
         """Remove the steps that were made by these runs, in every thread; how many there were."""
@@ -256,7 +256,7 @@ class Checkpoints(Kind):
                 _drop(tx, line, gone)
             return removed
 
-        return self._write(work)
+        return self._write("remove_runs", work)
 
     def prune(self, thread: str) -> int:
         """Keep only the newest step of each namespace, and those before it that its values are made from; how many went.
@@ -278,7 +278,7 @@ class Checkpoints(Kind):
                 _drop(tx, line, gone)
             return removed
 
-        return self._write(work)
+        return self._write("prune", work, subject=thread)
 
     def duplicate(self, thread: str, target: str) -> int:
         """Copy a thread with everything in it to another, where what is there already stays; how many steps it has."""
@@ -298,7 +298,7 @@ class Checkpoints(Kind):
                 copied += int((tx.one(_COUNT, line=line) or (0,))[0])
             return copied
 
-        return self._write(work, idempotent=True)
+        return self._write("duplicate", work, subject=target, idempotent=True)
 
     def _line(self, thread: str, ns: str) -> str:
         return digest(self._owner.user or "", canonical.key(thread, "thread"), namespace(ns))

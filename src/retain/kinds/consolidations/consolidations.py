@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import groupby
 from typing import Any, Literal, get_args
 
@@ -149,7 +150,7 @@ class Consolidations(Kind):
                 self._services.index.add(tx, made)
             return self._decide(tx, id, "accepted", new["id"])
 
-        return self._write(work)
+        return self._write("accept", work, row={"id": id})
 
     def refuse(self, id: str) -> Consolidation:
         """Leave a proposal's entries to fade; they are not proposed again unless they are edited."""
@@ -161,7 +162,7 @@ class Consolidations(Kind):
                 raise Conflict(problem=f"consolidation {id!r} is accepted; undo it")
             return self._decide(tx, id, "refused", None) if found.status == "proposed" else found
 
-        return self._write(work)
+        return self._write("refuse", work, row={"id": id})
 
     def undo(self, id: str) -> Consolidation:
         """Take back a core entry that a proposal became; the journal stays as it is. Once more changes nothing."""
@@ -187,7 +188,7 @@ class Consolidations(Kind):
             self._services.index.remove(tx, "entries", found.entry_id or "")
             return self._decide(tx, id, "undone", None)
 
-        return self._write(work)
+        return self._write("undo", work, row={"id": id})
 
     def get(self, id: str) -> Consolidation:
         """One consolidation."""
@@ -265,7 +266,9 @@ class Consolidations(Kind):
         drafts = self._guarded(
             [one for same in draft.by_user(due) for one in draft.extracted(same)]
         )
-        return Looked(self._write(lambda tx: self._keep(tx, which, drafts)) if drafts else [])
+        return Looked(
+            self._write("propose", lambda tx: self._keep(tx, which, drafts)) if drafts else []
+        )
 
     def _ask(self, which: dict[str, Any], parts: Sequence[Sequence[Old]]) -> Looked:
         """Ask a model about each part, and keep what it says before the next; one that does not answer ends it."""
@@ -280,11 +283,12 @@ class Consolidations(Kind):
                 raise
             except BadAnswer as error:
                 errors.append(error)
-                self._write(lambda tx, part=part: self._fail(tx, which, part, model.name))  # type: ignore[misc]
+                failed = partial(self._fail, which=which, part=part, model=model.name)
+                self._write("propose", failed)
             except ModelError as error:  # nobody paid for that, and the next would hear the same
                 return Looked(made, calls, [*errors, error])
             else:
-                made += self._write(lambda tx, drafts=drafts: self._keep(tx, which, drafts))  # type: ignore[misc]
+                made += self._write("propose", partial(self._keep, which=which, drafts=drafts))
         return Looked(made, len(parts), errors)
 
     def _guarded(self, drafts: Sequence[Draft]) -> Sequence[Draft]:

@@ -82,6 +82,10 @@ _AGAIN = """delete from consolidation_sources where tenant = :tenant and entry_i
                 select id from consolidations where tenant = :tenant and status = 'passed')"""
 
 
+def _all_looked_at(entries: Sequence[Entry]) -> list[Entry]:
+    return [rules.looked_at(one) for one in entries]
+
+
 class Entries(Kind):
     """The journal and core entries of the scope's agent, and the boards it shares."""
 
@@ -129,21 +133,21 @@ class Entries(Kind):
             self._find_again(tx, row, said)
             return _entry(row, tx.now)
 
-        return rules.looked_at(self._write(work))
+        return rules.looked_at(self._write("edit", work, row={"id": id}, returns=rules.looked_at))
 
     def accept(self, id: str, *, if_version: int | None = None) -> Entry:
         """Let an entry count that waits for a review or was refused; with `if_version`, only as it was read then.
 
         Only a person can, and never an agent, an import or a tool. Once more changes nothing.
         """
-        return self._decide(id, "accepted", if_version)
+        return self._decide("accept", id, "accepted", if_version)
 
     def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
         """Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later.
 
         Only a person can. The same words are not offered for review again, and count for nobody but a person.
         """
-        return self._decide(id, "refused", if_version)
+        return self._decide("refuse", id, "refused", if_version)
 
     def queue(
         self, *, review: Review = "pending", limit: int = 100, after: str | None = None
@@ -168,7 +172,7 @@ class Entries(Kind):
     def remove(self, id: str) -> None:
         """Forget an entry, and with it what waits to be made of it."""
         canonical.key(id, "id")
-        self._write(lambda tx: self._forget(tx, [self._own(tx, id).id]))
+        self._write("remove", lambda tx: self._forget(tx, [self._own(tx, id).id]), row={"id": id})
 
     def remove_many(self, ids: Sequence[str]) -> int:
         """Forget several entries at once, and say how many; one that is not there, or that is another's, is no error."""
@@ -189,7 +193,10 @@ class Entries(Kind):
             self._forget(tx, own)
             return own
 
-        return len(self._write(work))
+        removed = self._write(
+            "remove_many", work, row=lambda ids: [{"id": id} for id in ids], returns=len
+        )
+        return len(removed)
 
     def _forget(self, tx: Transaction, ids: Sequence[str]) -> None:
         each = [{"id": id} for id in ids]
@@ -231,7 +238,11 @@ class Entries(Kind):
         canonical.name(board, "board", self._settings.secrets)
         given = canonical.several(agents, "agents", self._settings.max_batch)
         wanted = sorted({canonical.key(agent, "agents", self._settings.secrets) for agent in given})
-        return self._write(lambda tx: sharing.share(tx, self._owner.agent, board, wanted))
+        return self._write(
+            "share",
+            lambda tx: sharing.share(tx, self._owner.agent, board, wanted),
+            subject=board,
+        )
 
     def boards(self) -> dict[str, Sequence[str]]:
         """The boards that the agent shares, each with the agents that share it; without an agent, every board."""
@@ -265,9 +276,11 @@ class Entries(Kind):
         rows = [rules.imported(one, f"entries[{n}]", *whose, secrets) for n, one in given]
         said = [split_text(row["content"]) for row in rows]
         made = self._write(
-            lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)]
+            "add_many",
+            lambda tx: [self._bring_in(tx, *one) for one in zip(rows, said, strict=True)],
+            returns=_all_looked_at,
         )
-        return [rules.looked_at(one) for one in made]
+        return _all_looked_at(made)
 
     def search(
         self,
@@ -342,7 +355,9 @@ class Entries(Kind):
             self._find_again(tx, row, said)
             return _entry(row, tx.now)
 
-        return rules.looked_at(self._write(work))
+        return rules.looked_at(
+            self._write("add", work, row=lambda entry: {"id": entry.id}, returns=rules.looked_at)
+        )
 
     def _bring_in(self, tx: Transaction, values: Mapping[str, Any], said: Sequence[str]) -> Entry:
         """Add an entry from elsewhere, or find that it was brought in before."""
@@ -359,7 +374,7 @@ class Entries(Kind):
             raise AlreadyExists(what="entry", id=values["id"])
         return _entry(row, tx.now)
 
-    def _decide(self, id: str, review: Review, if_version: int | None) -> Entry:
+    def _decide(self, verb: str, id: str, review: Review, if_version: int | None) -> Entry:
         """What a person says about an entry; what does not count is not found, and nothing is made of it."""
         canonical.key(id, "id")
         reviewing.by_a_person(self._owner)
@@ -376,7 +391,7 @@ class Entries(Kind):
             self._find_again(tx, tx.one(_GET, id=id) or ())
             return self._find(tx, id)
 
-        return rules.looked_at(self._write(work))
+        return rules.looked_at(self._write(verb, work, row={"id": id}, returns=rules.looked_at))
 
     def _awaits(self, sources: Sequence[str], kind: EntryKind) -> Review:
         return rules.awaits(self._settings.review, sources, kind)

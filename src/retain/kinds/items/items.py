@@ -91,7 +91,7 @@ class Items(Kind):
             self._services.index.replace(tx, self.name, change.id, rows)
             return item
 
-        return self._write(work)
+        return self._write("put", work, row=self._row(change.place, key))
 
     def get(self, place: Sequence[str], key: str, *, refresh: bool = False) -> PlacedItem:
         """The document under a key; with `refresh`, it lives for its whole ttl again."""
@@ -106,7 +106,7 @@ class Items(Kind):
         found = self._read(lambda tx: self._found(tx, wanted))
         if refresh and any(item is not None and item.expires_at is not None for item in found):
             return self._write(
-                lambda tx: [self._refreshed(tx, place, key) for place, key in wanted]
+                "read", lambda tx: [self._refreshed(tx, place, key) for place, key in wanted]
             )
         return found
 
@@ -120,7 +120,7 @@ class Items(Kind):
             self._drop(tx, change)
             self._services.index.remove(tx, self.name, change.id)
 
-        self._write(work)
+        self._write("remove", work, row=self._row(change.place, key))
 
     def write(self, changes: Sequence[Put | Drop]) -> Some:
         """Put and remove several documents, all or none of them; what each put left, and None for each that is removed."""
@@ -146,7 +146,7 @@ class Items(Kind):
             self._services.index.add(tx, [row for each in rows.values() for row in each])
             return done
 
-        return self._write(work)
+        return self._write("write", work)
 
     def list(
         self,
@@ -281,6 +281,10 @@ class Items(Kind):
             )
         mode = self._settings.secrets if secrets else "off"
         return tuple([canonical.key(name, "place", mode) for name in place])
+
+    def _row(self, place: str, key: str) -> dict[str, str]:
+        """Return the primary key of an item."""
+        return {"area": self._area, "place": place, "key": key}
 
     def _checked(self, change: Put | Drop) -> Change:
         """A change as it can be written; everything that can be wrong with it is said here, before any is written."""

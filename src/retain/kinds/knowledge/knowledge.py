@@ -226,7 +226,7 @@ class Knowledge(Kind):
                 raise NotFound(what="document", id=id)
             self._services.index.remove(tx, self.name, id)
 
-        self._database.write(self._owner.tenant, work, frees_space=True, long=True)
+        self._write("remove", work, row={"id": id}, frees_space=True, long=True)
 
     def search(
         self,
@@ -296,7 +296,14 @@ class Knowledge(Kind):
             return parts.document(row), "added" if id == new else "replaced"
 
         with words.preanalysed(chunk["text"].strip() for chunk in rows):  # others write meanwhile
-            return self._database.write(self._owner.tenant, work, idempotent=True, long=True)
+            return self._write(
+                "add",
+                work,
+                row=lambda result: {"id": result[0].id},
+                returns=lambda result: result[0],
+                idempotent=True,
+                long=True,
+            )
 
     def _there(self, made: Source) -> Document | None:
         """The document that it would replace."""

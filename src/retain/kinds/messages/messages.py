@@ -152,7 +152,7 @@ class Messages(Kind):
             cost,
             created_at,
         )
-        if added := self._add(session, [new], key, expected_last_seq):
+        if added := self._add("append", session, [new], key, expected_last_seq):
             return added[0]
         raise NotFound(
             what="message of key", id=key, hint="It was removed since; a new one needs a new key."
@@ -168,6 +168,7 @@ class Messages(Kind):
     ) -> list[Message]:
         """Add several messages at the end, all or none, next to each other."""
         return self._add(
+            "extend",
             session,
             new_message.new_rows(self._owner, self._settings, messages),
             key,
@@ -235,7 +236,7 @@ class Messages(Kind):
             if not self._remove(tx, session, seq):
                 raise NotFound(what="message", id=seq)
 
-        self._write(work)
+        self._write("remove", work, subject=session)
 
     def pop(self, session: str) -> Message:
         """Remove the newest message, and return it; of two that pop at once, each gets another."""
@@ -249,7 +250,7 @@ class Messages(Kind):
             self._remove(tx, session, rows[0][0])
             return records(session, rows)[0]
 
-        return self._write(work)
+        return self._write("pop", work, subject=session)
 
     def clear(self, session: str) -> int:
         """Remove every message of a session, with its summaries and turns; how many there were. New ones count on."""
@@ -264,7 +265,7 @@ class Messages(Kind):
             tx.run(_EMPTY, session=session, next=last + 1)
             return sum(chatter < 2 for (chatter,) in gone)
 
-        return self._database.write(self._owner.tenant, work, long=True)
+        return self._write("clear", work, subject=session, long=True)
 
     def _remove(self, tx: Transaction, session: str, seq: int) -> int:
         tx.run(_NOT_MENTIONED, session=session, seq=seq)
@@ -284,6 +285,7 @@ class Messages(Kind):
 
     def _add(
         self,
+        verb: str,
         session: str,
         rows: list[dict[str, Any]],
         key: str | None,
@@ -293,12 +295,18 @@ class Messages(Kind):
         if expected_last_seq is not None:
             canonical.whole(expected_last_seq, "expected_last_seq")
         if key is None:
-            return self._write(lambda tx: self.add_rows(tx, session, rows, expected_last_seq))
+            return self._write(
+                verb,
+                lambda tx: self.add_rows(tx, session, rows, expected_last_seq),
+                subject=session,
+            )
         canonical.key(key, "key", self._settings.secrets)
         hashed = new_message.digest(rows)
         with suppress(Seen):
             return self._write(
+                verb,
                 lambda tx: self.add_rows(tx, session, rows, expected_last_seq, (key, hashed)),
+                subject=session,
                 idempotent=True,
             )
         return self._read(lambda tx: self.first_answer(tx, session, key, hashed))

@@ -142,16 +142,21 @@ class Preparing:
             key is not None,
         )
 
-    def keep(self, prepared: Prepared) -> Ref:
-        """Add what was prepared, in a transaction of its own."""
-        tenant, blobs, refs = (
-            self._owner.tenant,
-            self._services.blobs,
-            Refs(self._services, self._owner),
-        )
+    def keep(self, prepared: Prepared, *, as_line: bool = False) -> Ref:
+        """Store what was prepared in a transaction of its own.
+
+        as_line: the caller returns the reference's line to its own caller, not the key
+        """
+        tenant = self._owner.tenant
+        blobs = self._services.blobs
+        refs = Refs(self._services, self._owner)
         try:
-            kept = self._services.database.write(
-                tenant, lambda tx: refs.add_row(tx, prepared), idempotent=not prepared.given
+            kept = refs._write(
+                "capture" if as_line else "add",
+                lambda tx: refs.add_row(tx, prepared),
+                row={"key": prepared.key},
+                returns=lambda ref: ref.line if as_line else ref.key,
+                idempotent=not prepared.given,
             )
         except InDoubt:
             raise  # nobody knows whether its row is there: the next purge will
@@ -240,7 +245,13 @@ class Refs(Kind):
         if not reference.over(data, self._settings.ref_tokens):
             return output
         return self._add(
-            output, source=source, status=status, session=session, type=type, metadata=metadata
+            output,
+            as_line=True,
+            source=source,
+            status=status,
+            session=session,
+            type=type,
+            metadata=metadata,
         ).line
 
     def add_row(self, tx: Transaction, prepared: Prepared) -> Ref:
@@ -330,7 +341,7 @@ class Refs(Kind):
                 )
             return reference.ref(row)
 
-        return self._write(work)
+        return self._write("edit", work, row={"key": key})
 
     def remove(self, key: str) -> None:
         """Delete a reference, and its content if no other has the same."""
@@ -345,7 +356,7 @@ class Refs(Kind):
             return self._services.blobs.release(tx, [(row[0], row[1])])
 
         self._services.blobs.discard(
-            self._database.write(self._owner.tenant, work, frees_space=True)
+            self._write("remove", work, row={"key": key}, frees_space=True)
         )
 
     def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
@@ -453,11 +464,14 @@ class Refs(Kind):
             hint=close(key, self.list(limit=min(500, self._settings.max_page))),
         )
 
-    def _add(self, content: Output, description: str = "", **how: Any) -> Ref:
+    def _add(
+        self, content: Output, description: str = "", *, as_line: bool = False, **how: Any
+    ) -> Ref:
         """Prepare and keep; again where a new key was taken, or where the same content was just being removed."""
         for left in range(_TRIES, -1, -1):
             try:
-                return self.prepare.keep(self.prepare(content, description, **how))
+                prepared = self.prepare(content, description, **how)
+                return self.prepare.keep(prepared, as_line=as_line)
             except (AlreadyExists, Busy) as error:
                 if not left or (isinstance(error, AlreadyExists) and how.get("key") is not None):
                     raise

@@ -55,10 +55,10 @@ class Conversations:
         given, new = _attributes({}, metadata), _items(items)
         owner = self.scope.owner
         mine = Scope(
-            self.scope._services,
+            self.scope.services,
             replace(
                 owner,
-                user=owner.user or self.scope._services.settings.user or USER,
+                user=owner.user or self.scope.services.settings.user or USER,
                 agent=owner.agent or AGENT,
             ),
         )

@@ -20,7 +20,7 @@ from retain.api import namespaces, problem
 from retain.api.namespaces import checked
 from retain.api.responses import Written, encoded
 from retain.api.schemas import STRICT
-from retain.auth.audited import Action, attended
+from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Permission, Principal
 from retain.base import canonical
 from retain.base.errors import Forbidden, Invalid
@@ -183,7 +183,7 @@ class _Store:
         act = Action(
             what, request_id=problem.request_id(request), subject=f"item {'.'.join(labels)} {key}"
         )
-        mine = Scope(attended(scope._services, scope.owner, principal, act), scope.owner)
+        mine = Scope(acting_as(scope.services, principal, act), scope.owner)
         await in_thread(mine.items.write, [change])
 
 

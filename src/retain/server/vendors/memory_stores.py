@@ -180,7 +180,7 @@ class Stores:
         _record(files)
         data: list[Json] = []
         deepest, folder = len(prefix) + depth if depth else MOST_NAMES, ""
-        size = min(_AT_ONCE, self._scope._services.settings.max_page)
+        size = min(_AT_ONCE, self._scope.services.settings.max_page)
         while (
             len(prefix) < MOST_NAMES
         ):  # nothing can be in a folder that is as deep as a file can be

@@ -17,10 +17,11 @@ from starlette.responses import Response
 
 from retain.api import problem
 from retain.api.responses import Written, encoded
-from retain.auth.audited import Action, attend, attended
+from retain.auth.audit import Action, acting_as, respond_once
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import Permission, Principal
 from retain.base.errors import Invalid, RetainError
+from retain.kinds.kind import Services
 from retain.memory import Scope
 from retain.server.authenticator import Authenticator
 from retain.server.handler import ONCE, parameters, parsed, read
@@ -138,12 +139,12 @@ class Protocol:
             whose = (owner.user or "", owner.agent or "")
             act = replace(
                 act,
-                once=IdempotentRequest.of(
+                idempotency=IdempotentRequest.of(
                     principal.name, operation.name, key, address, sent, *whose, user=owner.user
                 ),
             )
         elif operation.needs != "read":
-            scope = Scope(attended(scope._services, owner, principal, act), owner)
+            scope = Scope(acting_as(scope.services, principal, act), owner)
         return Asked(scope, principal, path, query, body, key, act)
 
     def _failed(
@@ -177,11 +178,16 @@ def _done(operation: Operation, asked: Asked) -> str:
             200, json.dumps(tells(found), ensure_ascii=False, separators=(",", ":"))
         )
 
-    if asked.act.once is None:
-        return told(operation.does(asked)).body
-    services, owner = asked.scope._services, asked.scope.owner
+    services = asked.scope.services
+    owner = asked.scope.owner
 
-    def does(services: Any) -> Any:
-        return operation.does(replace(asked, scope=Scope(services, owner)))
+    def perform(asked: Asked) -> Any:
+        return services.observer.call(operation.name, owner, operation.does, asked)
 
-    return attend(services, owner, asked.principal, asked.act, does, told).body
+    if asked.act.idempotency is None:
+        return told(perform(asked)).body
+
+    def perform_with(services: Services) -> Any:
+        return perform(replace(asked, scope=Scope(services, owner)))
+
+    return respond_once(services, asked.principal, asked.act, perform_with, told).body

@@ -1,0 +1,243 @@
+"""Audit rows and idempotent responses, stored in the same transaction as the write itself.
+
+`acting_as` returns services whose writes are audited as one action of a caller. An action with several transactions
+gets one audit row per tenant, with its first transaction. `respond_once` also stores the response under the request's
+idempotency key, and replays it when the request is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from retain.auth import audit_log
+from retain.auth.idempotency import IdempotentRequest, Replayed, StoredResponse
+from retain.auth.principal import Principal
+from retain.base import clock, masking
+from retain.base.errors import StorageError
+from retain.base.settings import Settings
+from retain.kinds.kind import Services
+from retain.search.legs import AFTER_A_NAME
+from retain.storage.database import Transaction, Work
+from retain.storage.tables import Table, fingerprint
+from retain.storage.writer import Change, RowKey, Writer
+
+T = TypeVar("T")
+Render = Callable[[Any], StoredResponse]
+
+FREQUENT_ACTIONS = frozenset(
+    {"messages_append", "messages_extend", "interactions_add", "save_turn", "sessions_resume"}
+)
+"""Actions that only add, many times a minute. They are audited only with the setting `audit: all`."""
+
+MULTI_TRANSACTION_ACTIONS = frozenset({"summaries_fold", "consolidations_propose"})
+"""Actions whose response is not known in their first transaction. Repeated, they do what is left to do."""
+
+MODEL_MARGIN_SECONDS = 30
+
+
+@dataclass(frozen=True)
+class Action:
+    """What a caller does: the name that the audit log has, such as `state_set`."""
+
+    name: str
+    request_id: str = ""
+    subject: str = ""
+    """What it is done to. Empty: the first change of the action says so."""
+    idempotency: IdempotentRequest | None = None
+
+
+def is_audited(settings: Settings, action: str) -> bool:
+    """Return whether the settings ask for an audit row of this action."""
+    return settings.audit == "all" or (settings.audit != "off" and action not in FREQUENT_ACTIONS)
+
+
+def acting_as(services: Services, principal: Principal, action: Action) -> Services:
+    """Return services that audit their writes as one action of a principal."""
+    return _with_writer(services, AuditedWriter(services, principal, action))
+
+
+def respond_once(
+    services: Services,
+    principal: Principal,
+    action: Action,
+    call: Callable[[Services], Any],
+    render: Render,
+) -> StoredResponse:
+    """Call a function with audited services; return its response, or the stored one of the same request."""
+    request = action.idempotency
+    if request and action.name in MULTI_TRANSACTION_ACTIONS:
+        seconds = services.settings.model_seconds + MODEL_MARGIN_SECONDS
+        request = replace(request, patience=round(seconds * clock.SECOND))
+        action = replace(action, idempotency=request)
+    if request:
+        stored = request.find(services.database, principal.tenant)
+        if stored is not None:
+            return stored
+    writer = AuditedWriter(services, principal, action, render)
+    try:
+        response = render(call(_with_writer(services, writer)))
+    except Replayed as replayed:
+        return replayed.answer
+    except BaseException:
+        writer.release_key()
+        raise
+    writer.store_response(response)
+    return response
+
+
+def _with_writer(services: Services, writer: AuditedWriter) -> Services:
+    """Return services with a writer. Model calls are recorded without it: they are no change of the caller's."""
+    return replace(
+        services, writer=writer, record=lambda _, *call: services.record(services, *call)
+    )
+
+
+class AuditedWriter(Writer):
+    """A writer that adds the audit row and the idempotent response of one action to its first transaction."""
+
+    def __init__(
+        self,
+        services: Services,
+        principal: Principal,
+        action: Action,
+        render: Render | None = None,
+    ) -> None:
+        super().__init__(services.database)
+        self._writer = services.writer
+        self._principal = principal
+        self._action = action
+        self._request = action.idempotency
+        self._is_audited = is_audited(services.settings, action.name)
+        self._render = None if action.name in MULTI_TRANSACTION_ACTIONS else render
+        self._secrets_before = masking.seen()
+        self._written_tenants: set[str] = set()
+        self._response: StoredResponse | None = None
+        self._has_key = False
+
+    def write(
+        self,
+        change: Change,
+        work: Work[T],
+        *,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
+    ) -> T:
+        """Run `work` and add to its transaction what is stored about the action."""
+        if change.tenant in self._written_tenants:
+            renewing = self._renewing(work)
+            return self._writer.write(
+                change, renewing, idempotent=idempotent, frees_space=frees_space, long=long
+            )
+
+        request = self._request
+        # Secrets are counted per thread; the transaction may run in another one.
+        secrets = masking.seen() - self._secrets_before
+
+        def audited(tx: Transaction) -> tuple[T, StoredResponse | None]:
+            if request:
+                request.claim(tx)
+            before = self._hash_before(tx, change) if self._is_audited else None
+            result = work(tx)
+            response = None
+            if request and self._render:
+                value = change.returns(result) if change.returns else result
+                response = self._render(value)
+                request.settle(tx, response)
+            if self._is_audited:
+                self._add_audit_rows(tx, change, result, before, secrets)
+            return result, response
+
+        # With the key in the transaction, a retry after a lost connection finds the first response.
+        idempotent = idempotent or (request is not None and self._render is not None)
+        result, response = self._writer.write(
+            change, audited, idempotent=idempotent, frees_space=frees_space, long=long
+        )
+        self._written_tenants.add(change.tenant)
+        self._response = response
+        self._has_key = request is not None
+        return result
+
+    def store_response(self, response: StoredResponse) -> None:
+        """Store the response of the action, unless its transaction has stored the same one."""
+        request = self._request
+        if request is None or not self._has_key or response == self._response:
+            return
+        with suppress(StorageError):  # The action is done, and a retry will find it done.
+            self.database.write(
+                self._principal.tenant, lambda tx: request.settle(tx, response), idempotent=True
+            )
+
+    def release_key(self) -> None:
+        """Let a retry try again if the action failed after it claimed its idempotency key."""
+        if self._request is None or not self._has_key or self._response is not None:
+            return
+        with suppress(StorageError):  # The claim expires; the first error is the one to report.
+            self.database.write(self._principal.tenant, self._request.release, idempotent=True)
+
+    def _renewing(self, work: Work[T]) -> Work[T]:
+        """Return `work`, preceded by a renewal of the claim on the idempotency key."""
+        request = self._request
+        if request is None or not self._has_key or self._response is not None:
+            return work
+
+        def renewing(tx: Transaction) -> T:
+            request.renew(tx)
+            return work(tx)
+
+        return renewing
+
+    def _hash_before(self, tx: Transaction, change: Change) -> str | None:
+        """Return the hash of the row before the change, and lock the row against other audited writers."""
+        if change.table is None or not isinstance(change.row, Mapping):
+            return None
+        values = [str(change.row[column]) for column in change.table.key]
+        tx.lock(" ".join([change.table.name, *values]))
+        return fingerprint(tx, change.table, change.row)
+
+    def _add_audit_rows(
+        self, tx: Transaction, change: Change, result: Any, before: str | None, secrets: int
+    ) -> None:
+        rows = _changed_rows(change, result)
+        after = None
+        if change.table is not None and len(rows) == 1:
+            after = fingerprint(tx, change.table, rows[0])
+        subjects = [self._action.subject] if self._action.subject else _subjects(change, rows)
+        for subject in subjects:
+            audit_log.add(
+                tx,
+                self._principal.name,
+                self._action.name,
+                subject,
+                before=before,
+                after=after,
+                secrets=secrets,
+                request_id=self._action.request_id,
+            )
+
+
+def _changed_rows(change: Change, result: Any) -> Sequence[RowKey]:
+    rows = change.row(result) if callable(change.row) else change.row
+    if rows is None:
+        return []
+    return [rows] if isinstance(rows, Mapping) else rows
+
+
+def _subjects(change: Change, rows: Sequence[RowKey]) -> list[str]:
+    """Return the kind and the names of what changed: many rows in as many texts as their names need."""
+    names = [change.subject] if change.subject else [_row_name(change.table, row) for row in rows]
+    subjects = [change.kind]
+    for name in names:
+        is_full = len(subjects[-1]) + len(name) >= audit_log.MOST_SUBJECT
+        if is_full and subjects[-1] != change.kind:
+            subjects.append(change.kind)
+        subjects[-1] += f" {name}"
+    return subjects
+
+
+def _row_name(table: Table | None, row: RowKey) -> str:
+    columns = table.key if table else tuple(row)
+    return " ".join(str(row[column]) for column in columns).replace(AFTER_A_NAME, "/")

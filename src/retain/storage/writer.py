@@ -1,0 +1,62 @@
+"""The one place through which every change to memory goes.
+
+A kind describes its change and hands it over with the function that makes it. `Writer` runs the function in a
+transaction and then tells its listeners, such as background jobs. `retain.auth.audit.AuditedWriter` adds the audit row
+and the idempotent response to the same transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from retain.storage.database import Database, Work
+from retain.storage.tables import Table
+
+T = TypeVar("T")
+RowKey = Mapping[str, Any]
+"""The primary key of a row, without the tenant: column names to values."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One write: which verb of which kind changes what."""
+
+    kind: str
+    verb: str
+    tenant: str
+    table: Table | None = None
+    row: RowKey | Callable[[Any], RowKey | Sequence[RowKey]] | None = None
+    """The row of `table` that changes, or a function that gets it from the result of the transaction."""
+    subject: str = ""
+    """What changes, where it is not one row of `table`: a session's id, for example."""
+    returns: Callable[[Any], Any] | None = None
+    """Makes the verb's return value from the result of the transaction. None: they are the same."""
+
+
+class Writer:
+    """Runs changes in transactions and tells listeners about the committed ones."""
+
+    def __init__(
+        self, database: Database, listeners: Sequence[Callable[[Change], None]] = ()
+    ) -> None:
+        self.database = database
+        self._listeners = listeners
+
+    def write(
+        self,
+        change: Change,
+        work: Work[T],
+        *,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
+    ) -> T:
+        """Run `work` in one transaction and commit it; the options are those of `Database.write`."""
+        result = self.database.write(
+            change.tenant, work, idempotent=idempotent, frees_space=frees_space, long=long
+        )
+        for listener in self._listeners:
+            listener(change)
+        return result
