@@ -179,7 +179,7 @@ class Kind:
             self.name, verb, self._owner.tenant, self._main_table(), row, subject, returns
         )
         return self._services.writer.write(
-            change, work, idempotent=safe, frees_space=frees, long=slow
+            change, work, idempotent=idempotent, frees_space=frees_space, long=long
         )
 
     @classmethod
