@@ -19,7 +19,7 @@ from retain.base import clock, masking
 from retain.base.errors import StorageError
 from retain.base.settings import Settings
 from retain.kinds.kind import Services
-from retain.search.legs import AFTER_A_NAME
+from retain.search.retrieval import PLACE_SEPARATOR
 from retain.storage.database import Transaction, Work
 from retain.storage.tables import Table, fingerprint
 from retain.storage.writer import Change, RowKey, Writer
@@ -240,4 +240,4 @@ def _subjects(change: Change, rows: Sequence[RowKey]) -> list[str]:
 
 def _row_name(table: Table | None, row: RowKey) -> str:
     columns = table.key if table else tuple(row)
-    return " ".join(str(row[column]) for column in columns).replace(AFTER_A_NAME, "/")
+    return " ".join(str(row[column]) for column in columns).replace(PLACE_SEPARATOR, "/")

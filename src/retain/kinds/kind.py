@@ -70,13 +70,13 @@ class Observer:
         *arguments: Parameters.args,
         **named: Parameters.kwargs,
     ) -> Record:
-        """ModelCall a verb and return its result."""
+        """Call a verb and return its result."""
         return verb(*arguments, **named)
 
     def call_tool(
         self, tool: Tool, owner: Owner, arguments: Mapping[str, Any] | str | None
     ) -> Answer:
-        """ModelCall a tool and return its answer."""
+        """Call a tool and return its answer."""
         return tool.call(arguments)
 
 

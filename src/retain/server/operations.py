@@ -50,7 +50,7 @@ class MeasuringObserver(Observer):
         *arguments: P.args,
         **named: P.kwargs,
     ) -> T:
-        """ModelCall a verb; count its outcome and time, and trace it."""
+        """Call a verb; count its outcome and time, and trace it."""
         started = time.perf_counter()
         outcome = "failed"
         result: Any = None
@@ -77,7 +77,7 @@ class MeasuringObserver(Observer):
     def call_tool(
         self, tool: Tool, owner: Owner, arguments: Mapping[str, Any] | str | None
     ) -> Answer:
-        """ModelCall a tool; count its outcome, and trace it."""
+        """Call a tool; count its outcome, and trace it."""
         attributes = {
             traces.OPERATION: "execute_tool",
             traces.TOOL: tool.name,
