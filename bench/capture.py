@@ -24,7 +24,7 @@ def most():
     with open("/proc/self/status") as status:  # resource.getrusage would also know the size of the process that started it
         return int(re.search(r"VmHWM:\\s*(\\d+) kB", status.read())[1]) * 1024
 
-with Memory.open("sqlite:///" + sys.argv[1], settings=Settings(sqlite_ballast_mib=0)) as memory:
+with Memory.open("sqlite:///" + sys.argv[1], settings=Settings()) as memory:
     prepare = memory.scope(tenant="acme", user="ada", agent="scout").refs.prepare
     with open(sys.argv[2], "rb") as file:
         prepare.keep(prepare(io.BytesIO(file.read(400_000)), source="warm up"))

@@ -34,8 +34,8 @@ ENTRIES = 200
 REFERENCES = 100
 QUESTION = "And which platform does it leave from?"
 WORDS = TEXT.replace(";", "").replace(".", "").lower().split()
-ORDINARY = Settings(sqlite_ballast_mib=0)
-EXTRACTIVE = Settings(sqlite_ballast_mib=0, summary_enabled=True, summary_model="extractive")
+ORDINARY = Settings()
+EXTRACTIVE = Settings(summary_enabled=True, summary_model="extractive")
 TURNS = (200, 60)
 
 

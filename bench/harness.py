@@ -56,7 +56,7 @@ class Plan:
 
     def open(self, url: str, clock: Clock | None = None) -> Scope:
         """A memory with one session, its scope; closed at the end."""
-        memory = Memory.open(url, settings=Settings(sqlite_ballast_mib=0), clock=clock)
+        memory = Memory.open(url, settings=Settings(), clock=clock)
         self._opened.append(memory)
         me = scope_of(memory)
         me.sessions.add(SESSION)

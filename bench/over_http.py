@@ -164,7 +164,7 @@ def overload(plan: Plan, clients: Clients) -> Table:
     """Four times as many clients as are let in; then as many as before."""
     database = f"sqlite:///{plan.place()}/overload.db"
     key = fill(plan, database, long=False)
-    most = 256  # max_in_flight, as it comes
+    most = 256  # limits.MAX_IN_FLIGHT
     rows = []
     seconds = plan.much(10, 4)
     with served.retain(database, plan.place() / "overload.log") as server:
@@ -267,7 +267,7 @@ def memory(plan: Plan, clients: Clients) -> Table:
 def fill(plan: Plan, database: str, *, long: bool = True) -> str:
     """A session for each client, and one that is long; the key of their tenant."""
     key = served.key(database, TENANT)
-    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open(database, settings=Settings()) as memory:
         me = scope_of(memory)
         for number in range(CLIENTS):
             me.sessions.add(f"s{number}")

@@ -94,7 +94,7 @@ def aged(url: str, rows: int, plan: Plan) -> None:
     """A database in which so many messages are a hundred days old."""
     plan.say(f"writing {rows:,} old messages")
     past = clock.now() - 100 * clock.DAY
-    settings = replace(Settings(), sqlite_durability="normal", sqlite_ballast_mib=0)
+    settings = replace(Settings(), sqlite_durability="normal")
     with Memory.open(url, settings=settings, clock=lambda: past) as memory:
         me = memory.scope(tenant="acme", user="old", agent="scout")
         for n in range(20):

@@ -161,8 +161,8 @@ def embedding(plan: Plan) -> Table:
 
 def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[list[str]]:
     """Search at each size, in one database that grows."""
-    memory = Memory.open(url, settings=Settings(sqlite_ballast_mib=0))
-    words = Memory.open(url, settings=Settings(sqlite_ballast_mib=0, embedder="none"))
+    memory = Memory.open(url, settings=Settings())
+    words = Memory.open(url, settings=Settings(embedder="none"))
     texts, size = Texts(), 0
     asked = Texts(9).questions(plan.much(300, 100))
     try:

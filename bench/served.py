@@ -52,7 +52,7 @@ class Served(AbstractContextManager["Served"]):
 def retain(database: str, log: Path, *flags: str, **settings: Any) -> Served:
     """`retain serve` on a database."""
     command = [COMMAND, "serve", "--json", "--port", "0", "--database", database, *flags]
-    return Served(command, log, **{"rate_per_second": 0, "sqlite_ballast_mib": 0, **settings})
+    return Served(command, log, **{"rate_per_second": 0, **settings})
 
 
 def empty(log: Path) -> Served:
@@ -63,12 +63,12 @@ def empty(log: Path) -> Served:
 def scripted(database: str, log: Path, **settings: Any) -> Served:
     """Retain with a model that has its answer ready."""
     command = [sys.executable, "-m", "bench.served", "scripted", database]
-    return Served(command, log, **{"rate_per_second": 0, "sqlite_ballast_mib": 0, **settings})
+    return Served(command, log, **{"rate_per_second": 0, **settings})
 
 
 def key(database: str, tenant: str) -> str:
     """A key of a tenant that may do everything."""
-    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open(database, settings=Settings()) as memory:
         return Keys(memory.database).create(tenant, "a benchmark", PERMISSIONS)[1]
 
 
@@ -107,7 +107,7 @@ def main() -> None:
             ).start()  # the socket listens already: whoever comes early waits
             uvicorn.Server(config).run(sockets=[listener])
             return
-        settings = Settings.load(database=sys.argv[2]).serving()
+        settings = Settings.load(database=sys.argv[2])
 
         def answer(_: object) -> str:
             model.asked.clear()  # it would keep every prompt

@@ -66,7 +66,7 @@ def requests(key: str) -> list[str]:
 def soak(seconds: float, database: str, folder: Path) -> bool:
     """Whether all was well."""
     key = served.key(database, TENANT)
-    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open(database, settings=Settings()) as memory:
         me = scope_of(memory)
         for number in range(CLIENTS):
             me.sessions.add(f"s{number}")
@@ -74,7 +74,7 @@ def soak(seconds: float, database: str, folder: Path) -> bool:
     held: list[tuple[int, int, int]] = []
     statuses: Counter[int] = Counter()
     with (
-        served.scripted(database, folder / "log", chat_at_once=CLIENTS) as server,
+        served.scripted(database, folder / "log") as server,
         Clients() as clients,
     ):
         process = psutil.Process(server.process.pid)
@@ -84,7 +84,7 @@ def soak(seconds: float, database: str, folder: Path) -> bool:
             held.append((process.memory_info().rss, process.num_threads(), process.num_fds()))
             statuses += outcome.statuses
             print(_line(look * seconds / LOOKS, outcome, held[-1]), flush=True)
-    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open(database, settings=Settings()) as memory:
         wrong = [str(finding) for finding in memory.verify() if not finding.ok]
     bad = {status: number for status, number in statuses.items() if status >= 500 or status == 0}
     grown = _grown(held)

@@ -123,9 +123,7 @@ def _uv() -> str:
 def main() -> int:
     """Attack, and say what was found."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(
-            database=f"sqlite:///{folder}/attacked.db", rate_per_second=0, sqlite_ballast_mib=0
-        )
+        settings = Settings(database=f"sqlite:///{folder}/attacked.db", rate_per_second=0)
         with Memory.open(settings=settings) as memory:
             me = memory.scope(tenant=None, user="ada", agent="scout")
             populate(me)

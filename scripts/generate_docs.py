@@ -33,7 +33,10 @@ def settings_page() -> str:
     ]
     for setting in FIELDS:
         default = f"`{setting.default}`" if setting.default != "" else "empty"
-        variables = [f"RETAIN_{setting.name.upper()}", *filter(None, [setting.metadata["also"]])]
+        variables = [
+            f"RETAIN_{setting.name.upper()}",
+            *filter(None, [setting.metadata["variable"]]),
+        ]
         named = ", ".join(f"`{variable}`" for variable in variables)
         lines.append(f"| `{setting.name}` | {named} | {default} | {setting.metadata['doc']} |")
     return "\n".join(lines) + "\n"

@@ -26,15 +26,17 @@ from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
 from retain import Memory, Scope
-from retain.base import clock
+from retain.base import clock, limits
 from retain.base.settings import Settings
+from retain.storage import sqlite
 from tests.chaos.sizes import FULL
 from tests.servers import Kind, PostgresServer, debian_binaries
 
 if TYPE_CHECKING:
     import psycopg
 
-SETTINGS = Settings(sqlite_ballast_mib=0, postgres_pool=8, rate_per_second=0)
+sqlite.BALLAST_MIB = 0  # a test of the reserve file sets it again
+SETTINGS = Settings(postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)
 ONE_ENGINE = {"api", "base", "chat", "cli", "integrations", "llm", "mcp", "messages", "models"}
@@ -261,13 +263,33 @@ def open_memory(url: str) -> Iterator[Callable[..., Memory]]:
     """Open the test's database, as often as wanted, with other settings or another clock."""
     opened: list[Memory] = []
 
-    def open_it(clock: Callable[[], int] | None = None, **changes: object) -> Memory:
-        opened.append(Memory.open(url, settings=replace(SETTINGS, **changes), clock=clock))  # type: ignore[arg-type]
-        return opened[-1]
+    def open_it(
+        clock: Callable[[], int] | None = None,
+        wait_seconds: float | None = None,
+        **changes: object,
+    ) -> Memory:
+        settings = replace(SETTINGS, **changes)  # type: ignore[arg-type]
+        memory = Memory.open(url, settings=settings, clock=clock, wait_seconds=wait_seconds)
+        opened.append(memory)
+        return memory
 
     yield open_it
     for memory in opened:
         memory.close()
+
+
+Limited = Callable[..., None]
+
+
+@pytest.fixture
+def limited(monkeypatch: pytest.MonkeyPatch) -> Limited:
+    """Set fixed limits of retain.base.limits for one test, as in `limited(MAX_BATCH=3)`."""
+
+    def set_limits(**values: float) -> None:
+        for name, value in values.items():
+            monkeypatch.setattr(limits, name, value)
+
+    return set_limits
 
 
 @pytest.fixture

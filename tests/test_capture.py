@@ -14,7 +14,7 @@ import pytest
 from retain import AsyncMemory, Memory, RetainError, Scope, captured
 from retain.base.errors import NotFound
 from retain.messages.placeholder import find_keys
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, Limited
 
 LARGE = "".join(f"line {number} of many\n" for number in range(2000))
 
@@ -186,14 +186,15 @@ def test_what_cannot_be_wrapped_says_so(me: Scope, url: str) -> None:
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_a_result_that_cannot_be_stored_is_not_lost(
-    me: Scope, open_memory: Callable[..., Memory]
+    me: Scope, open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
     """The function ran: the error says so and has its result."""
     with pytest.raises(NotFound) as error:
         captured(me, session="nowhere")(lambda: LARGE)()
     assert error.value.output == LARGE
     assert error.value.__notes__ == ["The function did run: its result is in error.output."]
-    small = open_memory(max_ref_bytes=2048).scope(tenant="acme")
+    limited(MAX_REF_BYTES=2048)
+    small = open_memory().scope(tenant="acme")
     with pytest.raises(RetainError) as refused:
         captured(small)(lambda: LARGE)()
     assert refused.value.output == LARGE

@@ -483,7 +483,6 @@ def test_the_same_call_gives_the_same_answer(
 ) -> None:
     """Through library, REST, MCP and command line, step by step."""
     monkeypatch.setenv("RETAIN_SUMMARY_MODEL", "extractive")
-    monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
     commands = partial(terminal, folder=tmp_path, monkeypatch=monkeypatch)
     faces: dict[str, Callable[[Memory], Call]] = {
         "library": library,

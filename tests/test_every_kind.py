@@ -513,7 +513,7 @@ def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
                from pg_class c join pg_namespace s on s.oid = c.relnamespace
                left join pg_constraint k on k.conrelid = c.oid and k.contype in ('p', 'u', 'f')
                where c.relkind = 'r' and s.nspname = %s""",
-            (SETTINGS.postgres_schema,),
+            ("retain",),
         ).fetchall()
     for table, _, columns_ in rows_:
         found.setdefault(table, []).append(columns_)

@@ -21,6 +21,7 @@ from retain.messages import pairing
 from retain.models import Models
 from retain.testing import Asked, ScriptedModel
 from tests.chaos.sizes import FULL
+from tests.conftest import Limited
 from tests.kinds.test_summaries import with_model
 
 SEED = 20261115
@@ -89,6 +90,7 @@ def numbers(prompt: str) -> list[int]:
 
 def test_thousands_of_messages_with_a_model_that_fails_at_random(
     open_memory: Callable[..., Memory],
+    limited: Limited,
 ) -> None:
     """S4, S5, P6, P7, P8, B29: every fold is exactly what successful calls saw; every cut is between pairs."""
     chance = random.Random(SEED)
@@ -105,9 +107,8 @@ def test_thousands_of_messages_with_a_model_that_fails_at_random(
             else f"This is what came in the last {len(calls[-1])} messages."
         )
 
-    memory = open_memory(
-        summary_enabled=True, sqlite_durability="normal", summary_input_tokens=2000
-    )
+    limited(SUMMARY_INPUT_TOKENS=2000)
+    memory = open_memory(summary_enabled=True, sqlite_durability="normal")
     me = with_model(memory, ScriptedModel(answer)).scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     folds: list[tuple[int, int]] = []
@@ -170,9 +171,7 @@ STEPS = st.lists(
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Memory]:
-    limits = Settings(
-        summary_enabled=True, summary_threshold=6, summary_keep_last=KEEP, sqlite_ballast_mib=0
-    )
+    limits = Settings(summary_enabled=True, summary_threshold=6, summary_keep_last=KEEP)
     with Memory.open(
         "memory:", settings=limits, models=Models(limits, summary=ScriptedModel(SAID))
     ) as memory:

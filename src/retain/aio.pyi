@@ -688,6 +688,7 @@ class AsyncMemory:
         reranker: Reranker | None = None,
         migrate_up: bool = True,
         create: bool = True,
+        wait_seconds: float | None = None,
     ) -> Self:
         """Open a database by its address, or the one that the settings name, and bring its schema up to date."""
     def scope(

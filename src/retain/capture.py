@@ -26,7 +26,7 @@ _MOST_SOURCE = 100
 def captured(
     scope: Scope | AsyncScope, *, session: str | None = None, name: str | None = None
 ) -> Callable[[Callable[Given, Any]], Callable[Given, Any]]:
-    """Make a function return, for a result over `ref_tokens` tokens, the line that stands for it; sync or async.
+    """Make a function return, for a result over 500 tokens, the line that stands for it; sync or async.
 
     `session` is the session that the references belong to, `name` what stands there for the call.
     """

@@ -214,6 +214,7 @@ class Memory:
         reranker: Reranker | None = None,
         migrate_up: bool = True,
         create: bool = True,
+        wait_seconds: float | None = None,
     ) -> Memory:
         """Open a database by its address, or the one that the settings name, and bring its schema up to date.
 
@@ -232,7 +233,7 @@ class Memory:
             embedders.check_family(embedder or embedders.choose(settings)),
             reranker or rerankers.choose(settings),
         )
-        opened, migrations = connect(settings, clock, create=create)
+        opened, migrations = connect(settings, clock, create=create, wait_seconds=wait_seconds)
         blobs, index = Blobs(opened, settings, folder(settings)), open_index(opened, settings)
         services = Services(
             opened,

@@ -23,7 +23,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from retain import JsonText, Memory, Scope
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import Invalid, NotFound, RetainError, TooLarge
 from tests.chaos.sizes import FULL
 from tests.conftest import ENGINES, SETTINGS, new_database
@@ -406,7 +406,7 @@ def send_label(memory: Memory, me: Scope, value: str) -> str:
     return me.sessions.get("s").label
 
 
-ATTRIBUTES = SETTINGS.max_attributes_bytes
+ATTRIBUTES = limits.MAX_ATTRIBUTES_BYTES
 TEXTS = [
     Way("sessions.edit", "label", send_label, limit=1000),
     Way("interactions.add", "error", send_call("error"), limit=10_000),

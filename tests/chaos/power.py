@@ -20,6 +20,7 @@ from typing import Any, Literal
 import apsw
 
 from retain import Memory, Scope, Settings
+from retain.storage import sqlite_connection
 
 SECTOR = 512
 SESSION = "s"
@@ -189,10 +190,9 @@ def cuts(events: Sequence[Event], places: Sequence[int], chance: random.Random) 
 def record(folder: Path, durability: str, messages: int, seed: int) -> list[Event]:
     """A workload with crowds, big and small messages, checkpoints, deletions and a reopening, as it went to disk."""
     recorder = Recorder()
+    sqlite_connection.MAX_LOG_MIB = 1
     settings = Settings(
-        sqlite_ballast_mib=0,
         sqlite_durability=durability,  # type: ignore[arg-type]
-        sqlite_log_mib=1,
     )
     chance = random.Random(seed)
     plan = [(f"m{n}", chance.choice((20, 200, 3_000, 30_000))) for n in range(messages)]

@@ -105,7 +105,7 @@ ASK = """
 import json, os, sys, time
 from retain import Memory, Settings
 from retain.base.errors import NotFound
-memory = Memory.open(sys.argv[1], settings=Settings(sqlite_ballast_mib=0, postgres_pool=2))
+memory = Memory.open(sys.argv[1], settings=Settings(postgres_pool=2))
 me = memory.scope(tenant="acme", user="ada", agent="scout")
 said = {"year": time.gmtime().tm_year}
 try:

@@ -169,7 +169,7 @@ from retain import Memory, Settings
 from retain.base.errors import RetainError
 said = {}
 try:
-    with Memory.open("sqlite:///" + sys.argv[1], settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open("sqlite:///" + sys.argv[1], settings=Settings()) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         said["read"] = len(me.messages.window("s"))
         me.messages.append("s", "user", "more")

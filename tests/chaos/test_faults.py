@@ -7,14 +7,13 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from retain import Memory, Scope
 from retain.base.errors import Full
-from retain.storage import sqlite
+from retain.storage import files, sqlite
 from tests.chaos import sizes
 from tests.chaos.history import from_log, messages_of
 from tests.chaos.writer import SESSION, Job, scope_of, start
@@ -36,7 +35,6 @@ def test_a_call_that_fails_is_a_typed_error_and_never_a_false_acknowledgement(
     if shutil.which("strace") is None and not os.environ.get("CI"):
         pytest.skip("strace is not installed: run the tests with `make test`")
     url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"
-    settings = {"sqlite_log_mib": 1}  # so that the log is started over now and then
     job = Job(
         url,
         str(log),
@@ -44,7 +42,7 @@ def test_a_call_that_fails_is_a_typed_error_and_never_a_false_acknowledgement(
         threads=2,
         writes=100,
         size=8_000,
-        settings=settings,
+        log_mib=1,  # so that the log is started over now and then
         tries=50,
         pause=0.02,
     )
@@ -108,7 +106,9 @@ def fill_to_the_last_byte(disk: Path) -> Path:
     return hog
 
 
-SMALL = replace(SETTINGS, sqlite_min_free_mib=64, sqlite_ballast_mib=16)  # the defaults
+@pytest.fixture(autouse=True)
+def _reserve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "BALLAST_MIB", 16)
 
 
 def test_a_disk_that_fills_up(small_disk: Path) -> None:
@@ -122,7 +122,7 @@ def test_a_disk_that_fills_up(small_disk: Path) -> None:
     def clock() -> int:
         return now - old
 
-    with Memory.open(f"sqlite:///{path}", settings=SMALL, clock=clock) as memory:
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS, clock=clock) as memory:
         me = scope_of(memory)
         me.sessions.add(SESSION)
         for number in range(600):
@@ -159,22 +159,25 @@ def test_an_emergency_purge_by_a_process_that_finds_the_disk_full(small_disk: Pa
     """F5: nobody has the database open, not a byte is free, and `retain purge --emergency` is all there is."""
     path = small_disk / "agent.db"
     long_ago = 1_700_000_000_000_000
-    with Memory.open(f"sqlite:///{path}", settings=SMALL, clock=lambda: long_ago) as memory:
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS, clock=lambda: long_ago) as memory:
         me = scope_of(memory)
         me.sessions.add(SESSION)
         for number in range(100):
             me.messages.append(SESSION, "user", f"{number}".ljust(100_000, "."))
     fill_to_the_last_byte(small_disk)
-    with Memory.open(f"sqlite:///{path}", settings=SMALL) as memory:
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
         assert len(scope_of(memory).messages.window(SESSION)) == 100
         assert memory.purge(days=30, emergency=True).messages == 100
 
 
-def test_a_disk_that_fills_up_without_a_warning_loses_nothing(small_disk: Path) -> None:
+def test_a_disk_that_fills_up_without_a_warning_loses_nothing(
+    small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """F5: the low-water mark switched off, so that SQLite itself runs into the end of the disk."""
     path = small_disk / "agent.db"
-    settings = replace(SMALL, sqlite_min_free_mib=0, sqlite_ballast_mib=0)
-    with Memory.open(f"sqlite:///{path}", settings=settings) as memory:
+    monkeypatch.setattr(files, "MIN_FREE_MIB", 0)
+    monkeypatch.setattr(sqlite, "BALLAST_MIB", 0)
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
         me = scope_of(memory)
         me.sessions.add(SESSION)
         hog = fill(small_disk, 3 << 20)

@@ -53,18 +53,19 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 class Server:
     """`retain serve`, again and again on one port, which clients know."""
 
-    def __init__(self, database: str, workers: int = 1, **settings: Any) -> None:
+    def __init__(
+        self,
+        database: str,
+        workers: int = 1,
+        limits: dict[str, float] | None = None,
+        **settings: Any,
+    ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._database, self._workers = database, workers
-        self._settings = {
-            "rate_per_second": 0,
-            "tenant": TENANT,
-            "stop_seconds": STOP_SECONDS,
-            "sqlite_ballast_mib": 0,
-            **settings,
-        }
+        self._limits = {"STOP_SECONDS": STOP_SECONDS, **(limits or {})}
+        self._settings = {"rate_per_second": 0, "tenant": TENANT, **settings}
         with Memory.open(database, settings=SETTINGS) as memory:
             self.key = Keys(memory.database).create(TENANT, "a test", PERMISSIONS)[1]
 
@@ -78,7 +79,7 @@ class Server:
     def start(self) -> None:
         """Serve; the port may be free a moment later only."""
         flags = ("--port", str(self.port), "--workers", str(self._workers))
-        self.process = Process(self._database, *flags, **self._settings)
+        self.process = Process(self._database, *flags, limits=self._limits, **self._settings)
         self.process.key = self.key
 
     def kill(self) -> None:
@@ -172,9 +173,11 @@ def test_a_turn_that_is_killed_is_completed_once(database: str) -> None:
             "model": "openai:fake",
             "base_url": service.url,
             "api_key": "none",
-            "model_retries": 0,
         }
-        with Server(database, **model) as server, ThreadPoolExecutor(1) as pool:
+        with (
+            Server(database, limits={"MODEL_RETRIES": 0}, **model) as server,
+            ThreadPoolExecutor(1) as pool,
+        ):
             asking = pool.submit(sent, server, "/api/chat", said)
             until(lambda: bool(service.requests), "the model to be asked")
             server.kill()

@@ -87,8 +87,8 @@ def test_writers_wait_for_another_process_that_holds_the_lock(tmp_path: Path) ->
 def test_impatient_writers_are_told_that_the_database_is_busy(
     memory_with: Callable[..., Memory], tmp_path: Path
 ) -> None:
-    """B10: with a short sqlite_busy_seconds the answer is Busy, the file is left alone, and later writing works."""
-    memory = memory_with(sqlite_busy_seconds=0.2)
+    """B10: with a short wait the answer is Busy, the file is left alone, and later writing works."""
+    memory = memory_with(wait_seconds=0.2)
     path = tmp_path / "agent.db"
     me = new_session(memory)
     me.messages.append(SESSION, "user", "before")
@@ -107,14 +107,12 @@ def test_impatient_writers_are_told_that_the_database_is_busy(
 
 @pytest.fixture
 def memory_with(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
-    """A Memory on an SQLite file, with settings of one's own."""
-    from dataclasses import replace
-
+    """A Memory on an SQLite file, with a wait of one's own."""
     opened: list[Memory] = []
 
-    def open_it(**changes: object) -> Memory:
-        settings = replace(SETTINGS, **changes)  # type: ignore[arg-type]
-        opened.append(Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings))
+    def open_it(wait_seconds: float | None = None) -> Memory:
+        url = f"sqlite:///{tmp_path}/agent.db"
+        opened.append(Memory.open(url, settings=SETTINGS, wait_seconds=wait_seconds))
         return opened[-1]
 
     yield open_it
@@ -127,7 +125,8 @@ def test_a_long_reader_cannot_make_the_log_grow_without_bound(
 ) -> None:
     """B31: a reader that lingers under heavy writing is stopped with ReadTooLong, and the log shrinks again."""
     monkeypatch.setattr("retain.storage.sqlite.OLD_READER_SECONDS", 0.5)
-    memory = memory_with(sqlite_log_mib=1)
+    monkeypatch.setattr("retain.storage.sqlite_connection.MAX_LOG_MIB", 1)
+    memory = memory_with()
     me = new_session(memory)
     for _ in range(50):
         me.messages.append(SESSION, "user", "x")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import psycopg
 import pytest
@@ -36,7 +35,7 @@ def crashing(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator
     """An empty database on it."""
     name = f"crash_{abs(hash(request.node.name))}"
     url = server.create(name)
-    with Memory.open(url, settings=replace(SETTINGS, postgres_wait_seconds=30.0)) as memory:
+    with Memory.open(url, settings=SETTINGS, wait_seconds=30.0) as memory:
         scope_of(memory).sessions.add(SESSION)
         yield memory
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from retain import Memory, Scope, Settings
 from retain.base.errors import AlreadyExists, RetainError, StorageError
+from retain.storage import sqlite_connection
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = "s"
@@ -43,6 +44,7 @@ class Job:
     writes: int = 1_000_000  # by each thread
     size: int = 40  # of each message: its payload, and dots
     settings: dict[str, Any] = field(default_factory=dict)
+    log_mib: int = 0  # above which the write-ahead log is started over; 0: the default
     retry: list[str] = field(
         default_factory=list
     )  # payloads of an earlier writer, sent again with their keys
@@ -103,7 +105,9 @@ def write(me: Scope, log: Log, job: Job, thread: int, stop: threading.Event) -> 
 
 def opened(job: Job, log: Log) -> Memory:
     """The database, after as many tries as the job allows."""
-    settings = Settings(**{"sqlite_ballast_mib": 0, **job.settings})
+    settings = Settings(**job.settings)
+    if job.log_mib:
+        sqlite_connection.MAX_LOG_MIB = job.log_mib
     for _ in range(job.tries - 1):
         try:
             return Memory.open(job.url, settings=settings)

@@ -21,7 +21,7 @@ from retain.chat.asker import Caller
 from retain.chat.event import Event
 from retain.models import Models, Reply
 from retain.testing import FakeService, ScriptedModel, calling
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, Limited
 
 SECRET = "AKIAIOSFODNN7EXAMPLE"
 
@@ -200,12 +200,11 @@ def test_many_long_arguments_fit_into_one_message(talk: Any) -> None:
     assert 0 < len(chat.me.entries.list()) < 16
 
 
-def test_a_model_that_asks_without_end_is_stopped(talk: Any) -> None:
+def test_a_model_that_asks_without_end_is_stopped(talk: Any, limited: Limited) -> None:
     """A turn has room for so many calls, then the model must answer without tools."""
     ask = calling(*[("list_state", {})] * 40)
-    chat = talk(
-        lambda asked: ask if asked.use_tools else "Enough.", chat_rounds=40, context_tokens=100_000
-    )
+    limited(CHAT_ROUNDS=40)
+    chat = talk(lambda asked: ask if asked.use_tools else "Enough.", context_tokens=100_000)
     assert chat.say(key="k").text == "Enough."
     assert len(chat.outputs()) == 256
     again = chat.say(key="k")
@@ -238,7 +237,7 @@ DEEP = '{"key":' + "[" * 3000 + "]" * 3000 + "}"
 @pytest.mark.parametrize(
     "arguments", [DEEP, r'{"key":"\ud800x"}', r'{"key":"a\u0000b"}', "[1]", '{"key":NaN}', "\ud800"]
 )
-def test_arguments_that_no_json_has(talk: Any, arguments: str) -> None:
+def test_arguments_that_no_json_has(talk: Any, arguments: str, limited: Limited) -> None:
     """Whatever a service sends as arguments, the next request can be made, and the turn is kept."""
 
     def answer(asked: Any) -> Any:
@@ -246,7 +245,8 @@ def test_arguments_that_no_json_has(talk: Any, arguments: str) -> None:
         return "Done." if done else calling(("get_state", arguments))
 
     with FakeService(answer) as service:
-        chat = talk(model="m", base_url=service.url, api_key="k" * 20, model_retries=0)
+        limited(MODEL_RETRIES=0)
+        chat = talk(model="m", base_url=service.url, api_key="k" * 20)
         done = chat.say(emit=lambda event: None)
         assert done.text == "Done."
         assert done.tools == ["get_state"]

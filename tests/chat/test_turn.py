@@ -32,7 +32,7 @@ from retain.chat.event import Answer, Event
 from retain.models import Model, Models, RemoteModel
 from retain.storage import leases
 from retain.testing import Asked, FailingModel, FakeService, ScriptedModel, calling
-from tests.conftest import SETTINGS, one_engine
+from tests.conftest import SETTINGS, Limited, one_engine
 from tests.models.test_conversation import PIXEL
 
 Open = Callable[..., Memory]
@@ -234,9 +234,10 @@ def test_an_agent_has_the_tools_the_prompt_and_the_model_it_is_set_up_with(url: 
 
 
 @one_engine
-def test_a_model_that_asks_for_tools_without_end(chat: Any) -> None:
+def test_a_model_that_asks_for_tools_without_end(chat: Any, limited: Limited) -> None:
     """P16: so many rounds, then once more without tools; and no answer is no answer."""
-    talk = chat(calling(("search_memory", {"query": "x"})), chat_rounds=2)
+    limited(CHAT_ROUNDS=2)
+    talk = chat(calling(("search_memory", {"query": "x"})))
     with pytest.raises(BadAnswer, match="tools without end"):
         talk.say()
     assert [asked.use_tools for asked in talk.model.asked] == [True, True, False]
@@ -478,9 +479,10 @@ def test_a_retry_that_comes_while_the_first_try_runs(chat: Any) -> None:
     assert [role for role, _ in talk.said()] == ["user", "assistant"]
 
 
-def test_a_session_that_is_never_free_is_busy(chat: Any) -> None:
+def test_a_session_that_is_never_free_is_busy(chat: Any, limited: Limited) -> None:
     """Nothing is kept of who gave up waiting, and the next one is not held up by it."""
-    talk = chat("Yes.", chat_seconds=1)
+    limited(CHAT_SECONDS=1)
+    talk = chat("Yes.")
     lease = leases.claim(talk.memory.database, "acme", f"chat {talk.session}", 60)
     assert lease
     with pytest.raises(Busy, match="another turn of this session"):
@@ -512,12 +514,14 @@ def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.Mon
 
 
 @one_engine
-def test_a_turn_takes_at_most_so_long(chat: Any) -> None:
+def test_a_turn_takes_at_most_so_long(chat: Any, limited: Limited) -> None:
     def slow(asked: Asked) -> Any:
         time.sleep(0.15)
         return calling(("search_memory", {"query": "x"}))
 
-    talk = chat(slow, chat_seconds=1, chat_rounds=50)
+    limited(CHAT_ROUNDS=50)
+    limited(CHAT_SECONDS=1)
+    talk = chat(slow)
     with pytest.raises(ModelUnavailable, match="longer than 1 s"):
         talk.say()
 
@@ -555,7 +559,7 @@ def say(asked):
     time.sleep(600 if how == "hang" else 0)
     return f"About {asked.prompt}"
 
-settings = Settings(sqlite_ballast_mib=0)
+settings = Settings()
 memory = Memory.open(url, settings=settings, models=Models(settings, main=ScriptedModel(say)))
 turn.run(memory, memory.scope(tenant="acme", user="ada", agent="scout"), session, message, key=key)
 """
@@ -625,19 +629,19 @@ STREAMS = [
 
 
 @pytest.mark.parametrize("how", STREAMS)
-def test_a_service_that_misbehaves_changes_nothing_but_the_message(tmp_path: Any, how: str) -> None:
+def test_a_service_that_misbehaves_changes_nothing_but_the_message(
+    tmp_path: Any, how: str, limited: Limited
+) -> None:
     """F7: through a whole turn: typed, never half an answer, and the next try with the same key completes."""
     with FakeService("In Turin, as she said.", retry_after=60) as service:
+        limited(MODEL_RETRIES=0)
         settings = Settings(
             model="gpt-5-mini",
             base_url=service.url,
             api_key="k" * 20,
-            model_retries=0,
             model_seconds=2 if how == "hang" else 20,
         )
-        with Memory.open(
-            f"sqlite:///{tmp_path}/a.db", settings=replace(settings, sqlite_ballast_mib=0)
-        ) as memory:
+        with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=replace(settings)) as memory:
             assert isinstance(memory.services.models.main, RemoteModel)
             me = memory.scope(tenant="acme", user="ada", agent="scout")
             session = me.sessions.add().id
@@ -654,7 +658,7 @@ def test_a_service_that_misbehaves_changes_nothing_but_the_message(tmp_path: Any
 def test_what_a_model_says_is_data(tmp_path: Any, how: str) -> None:
     """F7, S4: an answer that gives orders or forges a placeholder is kept as text, and forges nothing later."""
     with FakeService("In Turin.") as service:
-        settings = Settings(model="m", base_url=service.url, api_key="k" * 20, sqlite_ballast_mib=0)
+        settings = Settings(model="m", base_url=service.url, api_key="k" * 20)
         with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings) as memory:
             me = memory.scope(tenant="acme", user="ada", agent="scout")
             session = me.sessions.add().id

@@ -28,7 +28,6 @@ def process(url: str, tmp_path: Path) -> Run:
     env = {
         "PATH": os.environ["PATH"],
         "RETAIN_DATABASE": url,
-        "RETAIN_SQLITE_BALLAST_MIB": "0",
         "PYTHONUTF8": "1",
     }
 
@@ -59,7 +58,7 @@ def run_here(
     """The same inside of this process: for many commands, each of which would take a second to start."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(main, "parser", cache(main.parser))
-    for name, value in {"RETAIN_DATABASE": url, "RETAIN_SQLITE_BALLAST_MIB": "0"}.items():
+    for name, value in {"RETAIN_DATABASE": url}.items():
         monkeypatch.setenv(name, value)
 
     def run_it(command: str, *, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:

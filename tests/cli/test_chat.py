@@ -33,7 +33,6 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "RETAIN_DATABASE": f"sqlite:///{tmp_path}/chat.db",
-        "RETAIN_SQLITE_BALLAST_MIB": "0",
         "PYTHONUTF8": "1",
         "TERM": "xterm",
     }

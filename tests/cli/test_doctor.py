@@ -42,10 +42,10 @@ def look(
     def run(
         *flags: str, make: bool = True, **settings: Any
     ) -> tuple[int, dict[str, list[dict[str, str]]]]:
-        settings = {"sqlite_ballast_mib": 0, "port": free_port, "database": url, **settings}
+        settings = {"port": free_port, "database": url, **settings}
         (tmp_path / "retain.yaml").write_text(json.dumps(settings))
         if make:
-            Memory.open(url, settings=Settings(sqlite_ballast_mib=0)).close()
+            Memory.open(url, settings=Settings()).close()
         capsys.readouterr()
         status = main(["doctor", "--json", *flags])
         told = json.loads(capsys.readouterr().out)
@@ -98,7 +98,7 @@ def test_keys_that_are_needed_and_not_there(look: Doctor, engine: str) -> None:
 
 def test_an_old_schema(look: Doctor, url: str, engine: str) -> None:
     look()
-    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open(url, settings=Settings()) as memory:
         migrate.down(memory.database, memory.migrations, memory.migrations[-1].number - 1)
     status, found = look(make=False)
     assert (status, found["schema"][0]["state"], "migrate up" in found["schema"][0]["todo"]) == (
@@ -144,7 +144,6 @@ def test_a_model_that_is_down_is_seen_only_where_it_is_called(look: Doctor, engi
     given = {
         "model": "small",
         "base_url": "http://127.0.0.1:9/v1",
-        "model_retries": 0,
         "model_seconds": 20,
     }
     assert look(**given)[0] == 0
@@ -189,7 +188,7 @@ def test_what_listens_on_the_port(
 def test_a_server_for_others_without_a_key(look: Doctor, engine: str, url: str) -> None:
     status, found = look(host="192.0.2.1")
     assert (status, found["keys"][0]["state"]) == (1, "problem")
-    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open(url, settings=Settings()) as memory:
         Keys(memory.database).create("default", "a test", ["read"])
     _, found = look(host="192.0.2.1")
     assert found["keys"][0]["state"] == "ok"

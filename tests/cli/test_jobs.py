@@ -22,7 +22,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "retain.yaml").write_text(EXTRACTIVE)
     url = f"sqlite:///{tmp_path}/agent.db"
-    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open(url, settings=Settings()) as memory:
         for tenant in ("default", "acme"):
             me = memory.scope(tenant=tenant, user="ada", agent="scout")
             me.sessions.add("s")
@@ -33,7 +33,7 @@ def database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def covered(url: str, tenant: str = "default") -> int:
-    with Memory.open(url, settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open(url, settings=Settings()) as memory:
         return memory.scope(tenant=tenant).sessions.get("s").summarized_count
 
 
@@ -86,7 +86,7 @@ def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals)
     try:
         told = worker.stdout.readline()
         wait_until(lambda: covered(database) == 29)
-        with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+        with Memory.open(database, settings=Settings()) as memory:
             memory.scope(tenant="default", user="ada", agent="scout").messages.extend(
                 "s", [NewMessage("user", "One more.")] * 41
             )
@@ -101,7 +101,7 @@ def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals)
     assert [
         json.loads(line)["jobs"]["summaries"]["done"] for line in (told + out).splitlines()
     ] == [1, 1]
-    with Memory.open(database, settings=Settings(sqlite_ballast_mib=0)) as memory:
+    with Memory.open(database, settings=Settings()) as memory:
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
 

@@ -19,7 +19,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "paper.pdf").write_bytes(pdfs.pdf("About whales", title="Paper"))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RETAIN_DATABASE", f"sqlite:///{tmp_path}/agent.db")
-    monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
     return tmp_path
 
 

@@ -14,7 +14,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from retain.cli.main import main
 from retain.messages import placeholder
 from retain.messages.placeholder import find_keys
 from tests.conftest import SETTINGS
+from tests.limited import command_with
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 PYTHON = sys.executable
@@ -38,7 +39,6 @@ def env(url: str) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "RETAIN_DATABASE": url,
         "RETAIN_USER": "ada",
-        "RETAIN_SQLITE_BALLAST_MIB": "0",
         "PYTHONUTF8": "1",
     }
 
@@ -47,8 +47,10 @@ def env(url: str) -> dict[str, str]:
 def run(env: dict[str, str], tmp_path: Path) -> Run:
     """Run `retain run … -- CMD`; bytes in, bytes out."""
 
-    def run_it(*words: str, stdin: bytes = b"", **more: str) -> subprocess.CompletedProcess[bytes]:
-        line = [PYTHON, "-m", "retain.cli.main", "run", *words]
+    def run_it(
+        *words: str, stdin: bytes = b"", limits: Mapping[str, float] | None = None, **more: str
+    ) -> subprocess.CompletedProcess[bytes]:
+        line = [*command_with(limits or {}), "run", *words]
         return subprocess.run(
             line, input=stdin, capture_output=True, check=False, cwd=tmp_path, env={**env, **more}
         )
@@ -425,7 +427,12 @@ def test_a_full_disk_is_said(env: dict[str, str], tmp_path: Path) -> None:
     line = [PYTHON, "-m", "retain.cli.main", "run", "--", "seq", "1000000"]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
-            line, stdout=full, stderr=subprocess.PIPE, check=False, cwd=tmp_path, env=env
+            line,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+            cwd=tmp_path,
+            env=env,
         )
     assert done.returncode == 141
     assert done.stderr.startswith(
@@ -499,10 +506,10 @@ def test_what_can_be_refused_is_refused_before_the_command_runs(run: Run, tmp_pa
 @SQLITE
 def test_an_output_over_the_limit_keeps_its_beginning(run: Run, stored: Any) -> None:
     """P16."""
-    done = run("--", "seq", "3000", RETAIN_MAX_REF_BYTES="4096")
+    done = run("--", "seq", "3000", limits={"MAX_REF_BYTES": 4096})
     assert done.stdout.endswith(b"3000\n")
     assert done.stderr.startswith(
-        b"retain: the output is over 4,096 bytes, the setting max_ref_bytes; only its beginning was kept\n"
+        b"retain: the output is over 4,096 bytes; only its beginning was kept\n"
     )
     scope, key = stored(done.stderr)
     assert whole(scope, key) == done.stdout[:4096]

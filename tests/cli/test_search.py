@@ -54,7 +54,6 @@ def shown(
     url = f"sqlite:///{tmp_path}/agent.db"
     fill(url)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
 
     def print_it(command: str, *, terminal: bool = False, **env: str) -> str:
         for name, value in {"COLUMNS": "80", "TERM": "xterm", **env}.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -347,12 +347,6 @@ def test_an_embedder_that_fails_leaves_the_words(url: str) -> None:
         (told,) = [item for item in context.report.left_out if item.layer == "recall"]
         assert told.source == "vectors"
         assert "it was told to fail" in told.reason
-
-
-def test_it_can_be_turned_off(open_memory: Callable[..., Memory]) -> None:
-    me = open_memory(recall=False).scope(tenant="acme", user="ada", agent="scout")
-    me.messages.append(me.sessions.add("trip").id, "user", TALK[0][1])
-    assert recalled(me.context(me.sessions.add("now").id, QUESTION)) == []
 
 
 def test_stored_text_cannot_get_out(memory: Memory) -> None:

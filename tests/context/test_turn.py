@@ -13,6 +13,7 @@ from retain import JsonText, Memory, NewMessage, Scope
 from retain.base.errors import Conflict, Invalid, KeyReused, NotFound, RetainError, TooLarge
 from retain.context.explain import Report
 from retain.kinds.interactions import Usage
+from tests.conftest import Limited
 
 BIG = "".join(f"line {n} of a long output\n" for n in range(2000))
 
@@ -74,9 +75,12 @@ def test_an_output_over_the_threshold_becomes_a_reference(me: Scope, session: st
     assert ref.placeholder in json.dumps(me.context(session, "and?").messages, ensure_ascii=False)
 
 
-def test_an_output_at_the_threshold_passes_untouched(open_memory: Callable[..., Memory]) -> None:
+def test_an_output_at_the_threshold_passes_untouched(
+    open_memory: Callable[..., Memory], limited: Limited
+) -> None:
     """R2: at or under it nothing is changed, to the byte."""
-    me = open_memory(ref_tokens=500).scope(tenant="acme", user="ada", agent="scout")
+    limited(REF_TOKENS=500)
+    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     raw = JsonText('{ "tool_call_id":"c1" ,"text": "short" }')
     me.save_turn(session, [{"role": "tool", "content": raw}, NewMessage("tool", "short")])
@@ -116,9 +120,12 @@ def test_a_user_and_an_assistant_may_say_as_much_as_they_like(me: Scope, session
     assert [message.text for message in me.messages.window(session)] == [BIG, BIG]
 
 
-def test_an_output_larger_than_a_message_may_be(open_memory: Callable[..., Memory]) -> None:
+def test_an_output_larger_than_a_message_may_be(
+    open_memory: Callable[..., Memory], limited: Limited
+) -> None:
     """R2, P16: what becomes a reference is not held to the limit of a message; what does not is."""
-    me = open_memory(max_message_bytes=2048).scope(tenant="acme", user="ada", agent="scout")
+    limited(MAX_MESSAGE_BYTES=2048)
+    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     me.save_turn(session, run())
     with pytest.raises(TooLarge):

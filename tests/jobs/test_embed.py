@@ -22,7 +22,7 @@ from retain.search.embedders import embed_texts
 from retain.search.engine import Item
 from retain.storage import leases
 from retain.testing import FakeEmbedder, FakeService
-from tests.conftest import SETTINGS, START, Now
+from tests.conftest import SETTINGS, START, Limited, Now
 
 Open = Callable[..., Memory]
 
@@ -288,14 +288,13 @@ def test_many_rows_are_looked_at_in_parts(
     assert [len(batch) for batch in fake.asked] == [4, 4, 2]
 
 
-def test_a_service_is_on_record_with_what_it_took(open_memory: Open) -> None:
+def test_a_service_is_on_record_with_what_it_took(open_memory: Open, limited: Limited) -> None:
     """T1."""
+    limited(MODEL_RETRIES=0)
     with FakeService(dimension=8) as service:
         given = {
             "embedding_base_url": service.url,
             "embedding_model": "m",
-            "embedding_dimensions": 8,
-            "model_retries": 0,
         }
         memory = open_memory(embedder="service", **given)
         say(memory, 3)
@@ -318,7 +317,7 @@ from retain.base.settings import Settings
 class Deadly:
     identity, dimensions, family = "deadly-4@1", 4, "static"
     def embed(self, texts): os._exit(9)
-memory = Memory.open(sys.argv[1], settings=Settings(sqlite_ballast_mib=0), embedder=Deadly())
+memory = Memory.open(sys.argv[1], settings=Settings(), embedder=Deadly())
 me = memory.scope(tenant="acme", user="ada", agent="scout")
 me.sessions.add("s")
 me.messages.append("s", "user", "message about topic0")
@@ -391,13 +390,15 @@ def test_what_is_old_and_written_now_waits_since_the_last_round(
     assert lag(memory.services, "acme") == Lag(1, clock.DAY / clock.SECOND / 4, "fake-16@1")
 
 
-def test_a_search_does_not_wait_for_a_service_that_hangs(open_memory: Open) -> None:
+def test_a_search_does_not_wait_for_a_service_that_hangs(
+    open_memory: Open, limited: Limited
+) -> None:
     """F7: it goes on with words, says so, and what happened is on record; work may wait longer."""
+    limited(QUERY_VECTOR_SECONDS=0.2)
     with FakeService(dimension=8) as service:
         given = {
             "embedding_base_url": service.url,
             "embedding_model": "m",
-            "embedding_seconds": 0.2,
         }
         memory = open_memory(embedder="service", **given)
         texts = say(memory, 2)

@@ -194,7 +194,7 @@ def plant_state(count: int) -> Callable[[Transaction], None]:
 def test_writers_and_readers_go_on_during_a_purge(open_memory: Callable[..., Memory]) -> None:
     """Nobody fails, order is kept, and what is new survives."""
     time_ = Time()
-    memory = open_memory(clock=time_, sqlite_busy_seconds=3.0)
+    memory = open_memory(clock=time_, wait_seconds=3.0)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     for _ in range(4):

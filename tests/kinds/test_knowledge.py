@@ -17,7 +17,7 @@ from retain import Memory, Scope
 from retain.base.errors import Invalid, NotFound, TooLarge
 from retain.kinds.knowledge.document import files, headed
 from retain.kinds.knowledge.knowledge import Document
-from tests.conftest import Now
+from tests.conftest import Limited, Now
 from tests.text import pdfs
 
 GUIDE = (
@@ -262,7 +262,7 @@ def test_readers_see_the_old_or_the_new_and_never_half(memory: Memory) -> None:
         changing.result()
 
 
-def test_what_is_refused(me: Scope, open_memory: Callable[..., Memory]) -> None:
+def test_what_is_refused(me: Scope, open_memory: Callable[..., Memory], limited: Limited) -> None:
     add = me.knowledge.add
     for call, field in (
         (lambda: add(" ", "plain"), "title"),
@@ -277,7 +277,8 @@ def test_what_is_refused(me: Scope, open_memory: Callable[..., Memory]) -> None:
         with pytest.raises(Invalid) as error:
             call()
         assert error.value.field == field
-    small = open_memory(max_document_bytes=2000).scope(tenant="acme", user="ada")
+    limited(MAX_DOCUMENT_BYTES=2000)
+    small = open_memory().scope(tenant="acme", user="ada")
     with pytest.raises(TooLarge):
         small.knowledge.add("T", "x" * 2001)
     assert titles(me) == []

@@ -23,6 +23,7 @@ from retain.kinds.messages.messages import Messages
 from retain.kinds.sessions import Sessions
 from retain.storage.database import Database, Transaction
 from retain.storage.sqlite import SqliteTransaction
+from tests.conftest import Limited
 
 START = 1_760_000_000_000_000
 MINUTE = 60_000_000
@@ -373,9 +374,10 @@ def test_a_whole_message_is_no_content(me: Scope, session: str) -> None:
     assert me.messages.append(session, "user", {"nothing": "said"}).text == ""
 
 
-def test_the_most_messages_at_once(open_memory: Callable[..., Memory]) -> None:
+def test_the_most_messages_at_once(open_memory: Callable[..., Memory], limited: Limited) -> None:
     """P16."""
-    me = open_memory(max_batch=3).scope(tenant="acme", user="ada", agent="scout")
+    limited(MAX_BATCH=3)
+    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     batch = [NewMessage("user", str(n)) for n in range(4)]
     with pytest.raises(TooLarge) as error:

@@ -25,6 +25,7 @@ from retain.kinds.notes import NOTHING, OPERATIONS, Note, NoteVersion
 from retain.kinds.section import Ask
 from retain.kinds.tool import Tool
 from retain.text import markdown
+from tests.conftest import Limited
 
 START = 1_760_000_000_000_000
 SECOND = 1_000_000
@@ -290,23 +291,23 @@ def test_an_unknown_header_says_which_there_are(me: Scope) -> None:
     assert me.notes.read().version == 1
 
 
-def test_a_document_has_a_largest_size(open_memory: Callable[..., Memory]) -> None:
+def test_a_document_has_a_largest_size(
+    open_memory: Callable[..., Memory], limited: Limited
+) -> None:
     """N1: in bytes, of what would be kept; nothing is written over it."""
-    me = open_memory(max_notes_bytes=1024).scope(tenant="acme", user="ada", agent="scout")
+    limited(MAX_NOTES_BYTES=1024)
+    me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     assert me.notes.overwrite("é" * 512).version == 1
     for verb in (me.notes.append, me.notes.prepend):
         with pytest.raises(TooLarge) as error:
             verb("x")
-        assert (
-            str(error.value)
-            == "notes: 1027 bytes is over the limit of 1024, the setting max_notes_bytes."
-        )
+        assert str(error.value) == "notes: 1027 bytes is over the limit of 1024."
     with pytest.raises(TooLarge, match="text: 1025 bytes is over the limit of 1024"):
         me.notes.overwrite("x" * 1025)
     with pytest.raises(TooLarge, match="header: 1025 bytes"):
         me.notes.delete_section("x" * 1025)
     assert tool_of(me).call({"operation": "append", "content": "x"}) == {
-        "error": "notes: 1027 bytes is over the limit of 1024, the setting max_notes_bytes."
+        "error": "notes: 1027 bytes is over the limit of 1024."
     }
     assert len(me.notes.changes()) == 1
 

@@ -26,6 +26,7 @@ from retain.messages import placeholder
 from retain.models import Models
 from retain.storage.database import Transaction
 from retain.testing import FailingModel, ScriptedModel
+from tests.conftest import Limited
 
 LOG = "\n".join(f"line {n} of the log" for n in range(1, 1001))
 LINE = re.compile(
@@ -76,9 +77,10 @@ def test_only_what_is_over_the_threshold_is_stored(me: Scope, over: int, stored:
     assert len(me.refs.list()) == stored
 
 
-def test_the_threshold_is_a_setting(open_memory: Callable[..., Memory]) -> None:
+def test_the_threshold_is_a_setting(open_memory: Callable[..., Memory], limited: Limited) -> None:
     """R2."""
-    me = open_memory(ref_tokens=10).scope(tenant="acme", user="ada")
+    limited(REF_TOKENS=10)
+    me = open_memory().scope(tenant="acme", user="ada")
     assert me.refs.capture(sized(10)) == sized(10)
     assert me.refs.capture(sized(11)) != sized(11)
 
@@ -226,7 +228,7 @@ def test_a_key_that_no_placeholder_could_hold_is_refused(me: Scope, key: str) ->
         ({"content": "x", "metadata": JsonText("[1]")}, "metadata: must be a JSON object."),
         (
             {"content": "x", "metadata": {"a": "x" * 70_000}},
-            "metadata: 70008 bytes is over the limit of 65536, the setting max_attributes_bytes.",
+            "metadata: 70008 bytes is over the limit of 65536.",
         ),
         ({"content": "x", "session": "none"}, "There is no session 'none' here."),
     ],
@@ -240,9 +242,10 @@ def test_bad_input_is_refused_before_anything_is_stored(
     assert memory.counts()["blobs"] == memory.counts()["refs"] == 0
 
 
-def test_too_much_is_refused(open_memory: Callable[..., Memory]) -> None:
+def test_too_much_is_refused(open_memory: Callable[..., Memory], limited: Limited) -> None:
     """P16."""
-    me = open_memory(max_ref_bytes=2000).scope(tenant="acme", user="ada")
+    limited(MAX_REF_BYTES=2000)
+    me = open_memory().scope(tenant="acme", user="ada")
     me.refs.add("x" * 2000)
     with pytest.raises(TooLarge):
         me.refs.add("x" * 2001)
@@ -681,12 +684,11 @@ def test_a_description_by_a_model_is_on_record(memory: Memory) -> None:
 
 
 def test_what_is_interrupted_while_it_is_described_is_let_go(
-    open_memory: Callable[..., Memory], tmp_path: Path
+    open_memory: Callable[..., Memory], tmp_path: Path, limited: Limited
 ) -> None:
     """R3: a large content whose reference will never be is not left in its folder."""
-    memory = open_memory(
-        ref_folder=str(tmp_path / "refs"), ref_file_bytes=1024, ref_describe="model"
-    )
+    limited(REF_FILE_BYTES=1024)
+    memory = open_memory(ref_folder=str(tmp_path / "refs"), ref_describe="model")
     stopped = Models(memory.settings, main=Broken(KeyboardInterrupt()))
     me = Memory(replace(memory.services, models=stopped), memory.migrations).scope(
         tenant="acme", user="ada"

@@ -27,7 +27,7 @@ from retain.kinds.summaries import HEADING, Summary
 from retain.models import Completion, Model, Models
 from retain.storage import leases
 from retain.testing import MISBEHAVIOURS, Asked, FailingModel, FakeService, ScriptedModel
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, Limited
 
 Open = Callable[..., Memory]
 ANSWER = "Ada plans a trip to Lisbon in May with Bob."
@@ -340,19 +340,19 @@ def test_a_failure_after_a_good_fold_leaves_the_good_one(open_memory: Open) -> N
 @pytest.mark.parametrize(
     "how", [how for how in MISBEHAVIOURS if how not in ("wrong-dimension", "nan")]
 )
-def test_a_real_service_that_misbehaves_changes_nothing(how: str) -> None:
+def test_a_real_service_that_misbehaves_changes_nothing(how: str, limited: Limited) -> None:
     """S4, P7, F7: over HTTP, in each of the ways that a service can; and when it behaves again, so does the summary."""
     seconds = (
         2.0 if how in ("hang", "drip") else 30.0
     )  # the others end by themselves, however busy the machine is
     with FakeService(ANSWER) as service:
+        limited(MODEL_RETRIES=0)
         settings = replace(
             SETTINGS,
             summary_enabled=True,
             model="fake",
             base_url=service.url,
             model_seconds=seconds,
-            model_retries=0,
         )
         with Memory.open("memory:", settings=settings) as memory:
             me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -370,12 +370,15 @@ def test_a_real_service_that_misbehaves_changes_nothing(how: str) -> None:
 # -- S5: too large for one call ---------------------------------------------------------------------------------------
 
 
-def test_turns_too_large_for_one_call_are_folded_in_several(open_memory: Open) -> None:
+def test_turns_too_large_for_one_call_are_folded_in_several(
+    open_memory: Open, limited: Limited
+) -> None:
     """S5: each call is bounded, each is committed, every message is seen once and in order."""
     model = ScriptedModel(
         *[f"This is summary number {n} of the trip to Lisbon." for n in range(1, 100)]
     )
-    memory = open_memory(summary_enabled=True, summary_input_tokens=1000)
+    limited(SUMMARY_INPUT_TOKENS=1000)
+    memory = open_memory(summary_enabled=True)
     me = with_model(memory, model).scope(tenant="acme", user="ada", agent="scout")
     talk(me, 200)
     summary = me.summaries.fold("s")
@@ -392,14 +395,15 @@ def test_turns_too_large_for_one_call_are_folded_in_several(open_memory: Open) -
     )
 
 
-def test_a_failure_in_the_middle_keeps_what_was_done(open_memory: Open) -> None:
+def test_a_failure_in_the_middle_keeps_what_was_done(open_memory: Open, limited: Limited) -> None:
     """S4, S5: progress is kept, and the rest is tried again from there."""
     first, second, rest = (
         f"The {part} of what was said about the trip."
         for part in ("first part", "second part", "rest")
     )
     model = ScriptedModel(first, second, ModelUnavailable(model="m", problem="503"), rest)
-    me = with_model(open_memory(summary_enabled=True, summary_input_tokens=1000), model).scope(
+    limited(SUMMARY_INPUT_TOKENS=1000)
+    me = with_model(open_memory(summary_enabled=True), model).scope(
         tenant="acme", user="ada", agent="scout"
     )
     talk(me, 200)
@@ -427,10 +431,11 @@ def tool_turn(id: str, output: str) -> list[NewMessage]:
     ]
 
 
-def test_a_huge_tool_result_does_not_stop_folding(open_memory: Open) -> None:
+def test_a_huge_tool_result_does_not_stop_folding(open_memory: Open, limited: Limited) -> None:
     """B28, P8: 1.9 MB; its middle is left out of what the model is given, and everything of it stays in the database."""
     model = ScriptedModel(ANSWER)
-    memory = open_memory(summary_enabled=True, max_message_bytes=4 << 20)
+    limited(MAX_MESSAGE_BYTES=4 << 20)
+    memory = open_memory(summary_enabled=True)
     me = with_model(memory, model).scope(tenant="acme", user="ada", agent="scout")
     talk(me, 10)
     output = "BEGIN " + "0123456789 log line\n" * 95_000 + "END OF IT"
@@ -445,12 +450,11 @@ def test_a_huge_tool_result_does_not_stop_folding(open_memory: Open) -> None:
     assert me.messages.get("s", 12).text == output
 
 
-def test_a_huge_message_of_a_person_is_read_in_pieces(open_memory: Open) -> None:
+def test_a_huge_message_of_a_person_is_read_in_pieces(open_memory: Open, limited: Limited) -> None:
     """P8, S5: every word of it is shown to the model, in a bounded number of calls; one fold comes of it."""
     model = ScriptedModel(ANSWER)
-    memory = open_memory(
-        summary_enabled=True, summary_input_tokens=2000, summary_keep_last=1, summary_threshold=2
-    )
+    limited(SUMMARY_INPUT_TOKENS=2000)
+    memory = open_memory(summary_enabled=True, summary_keep_last=1, summary_threshold=2)
     me = with_model(memory, model).scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     words = [f"w{n}w" for n in range(2500)]

@@ -59,7 +59,6 @@ def settings() -> Settings:
         model="qwen2.5-coder:1.5b",
         base_url=url,
         model_seconds=600,
-        summary_tokens=300,
         summary_keep_last=4,
         summary_enabled=True,
     )

@@ -15,6 +15,7 @@ from retain.base.settings import Settings
 from retain.models import ChatModel, Models, RemoteModel, Reply
 from retain.models.chat import MAX_CALLS, to_pydantic_ai
 from retain.testing import FakeService, ScriptedModel, calling
+from tests.conftest import Limited
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -43,11 +44,14 @@ def service() -> Iterator[FakeService]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def _one_retry(limited: Limited) -> None:
+    limited(MODEL_RETRIES=1, MODEL_PAUSE_SECONDS=60)
+
+
 def model_at(service: FakeService, name: str = "gpt-5-mini", **changes: Any) -> RemoteModel:
     given: dict[str, Any] = {
         "model_seconds": 20,
-        "model_retries": 1,
-        "model_pause_seconds": 60,
         **changes,
     }
     model = Models(
@@ -191,9 +195,10 @@ def test_a_second_try_before_the_first_word(service: FakeService) -> None:
     assert talk(model_at(service))[1] == ["An ", "answer."]
 
 
-def test_five_failures_open_the_breaker(service: FakeService) -> None:
+def test_five_failures_open_the_breaker(service: FakeService, limited: Limited) -> None:
     """F7: then the service is left alone, whoever asks and however."""
-    model = model_at(service, model_retries=0)
+    limited(MODEL_RETRIES=0)
+    model = model_at(service)
     service.misbehave("early")
     for _ in range(5):
         with pytest.raises(ModelUnavailable, match="broke"):

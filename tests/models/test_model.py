@@ -40,6 +40,7 @@ from retain.models.circuit_breaker import CircuitBreaker
 from retain.models.model import NO_KEY
 from retain.models.provider import price
 from retain.testing import HUGE, INJECTION, FakeService, ScriptedModel
+from tests.conftest import Limited
 
 KEY = "sk-proj-0123456789abcdef"
 
@@ -50,11 +51,14 @@ def service() -> Iterator[FakeService]:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def _one_retry(limited: Limited) -> None:
+    limited(MODEL_RETRIES=1, MODEL_PAUSE_SECONDS=60)
+
+
 def model_at(service: FakeService, name: str = "gpt-5-mini", **changes: Any) -> Model:
     given: dict[str, Any] = {
         "model_seconds": 20,
-        "model_retries": 1,
-        "model_pause_seconds": 60,
         **changes,
     }
     model = Models(Settings(model=name, base_url=service.url, api_key=KEY, **given)).main
@@ -197,25 +201,28 @@ def test_a_long_answer_is_not_kept_in_memory(service: FakeService) -> None:
     assert service.sent < HUGE / 2
 
 
-def test_a_retry_gets_the_answer(service: FakeService) -> None:
+def test_a_retry_gets_the_answer(service: FakeService, limited: Limited) -> None:
     for how, retries in (("500", 2), ("reset", 2), ("429", 1)):
         service.requests.clear()
         service.misbehave(how, times=retries)
-        assert ask(model_at(service, model_retries=retries)).text == "An answer."
+        limited(MODEL_RETRIES=retries)
+        assert ask(model_at(service)).text == "An answer."
         assert len(service.requests) == retries + 1
 
 
-def test_a_wait_that_does_not_fit_is_not_begun() -> None:
+def test_a_wait_that_does_not_fit_is_not_begun(limited: Limited) -> None:
     """Retry-After is heeded within the deadline only."""
     with FakeService(retry_after=3600) as service:
         service.misbehave("429")
+        limited(MODEL_RETRIES=5)
         with pytest.raises(ModelUnavailable, match="asks to wait 3600 s"):
-            ask(model_at(service, model_retries=5))
+            ask(model_at(service))
         assert len(service.requests) == 1
 
 
-def test_no_service_at_all(service: FakeService) -> None:
-    model = model_at(service, model_retries=0)
+def test_no_service_at_all(service: FakeService, limited: Limited) -> None:
+    limited(MODEL_RETRIES=0)
+    model = model_at(service)
     service.close()
     with pytest.raises(ModelUnavailable, match="its service cannot be reached"):
         ask(model)
@@ -268,24 +275,25 @@ def test_a_service_that_fails_five_times_is_left_alone(service: FakeService) -> 
     assert len(service.requests) == 9
 
 
-def test_retries_stop_when_the_breaker_opens(service: FakeService) -> None:
+def test_retries_stop_when_the_breaker_opens(service: FakeService, limited: Limited) -> None:
     service.misbehave("500")
+    limited(MODEL_RETRIES=50)
     with pytest.raises(ModelUnavailable, match="answers 500"):
-        ask(model_at(service, model_retries=50))
+        ask(model_at(service))
     assert len(service.requests) == 5
 
 
-def test_one_service_has_one_breaker(service: FakeService) -> None:
+def test_one_service_has_one_breaker(service: FakeService, limited: Limited) -> None:
     """Two models of one service share it; another service has its own, and a refusal is no failure of a service."""
     with FakeService() as other:
+        limited(MODEL_PAUSE_SECONDS=60)
+        limited(MODEL_RETRIES=0)
         models = Models(
             Settings(
                 model="a",
                 summary_model="b",
                 base_url=service.url,
                 api_key=KEY,
-                model_retries=0,
-                model_pause_seconds=60,
             )
         )
         assert models.main
@@ -327,14 +335,18 @@ def test_the_breaker_by_the_clock() -> None:
 
 
 def test_a_key_is_in_no_error_and_no_log(
-    service: FakeService, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+    service: FakeService,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+    limited: Limited,
 ) -> None:
     """Not even where the service sends it back."""
     caplog.set_level(logging.DEBUG)
     for how in ("", "500", "refused", "html", "redirect", "reset", "hang"):
         service.misbehave(how)
         try:
-            ask(model_at(service, model_seconds=1, model_retries=0))
+            limited(MODEL_RETRIES=0)
+            ask(model_at(service, model_seconds=1))
         except RetainError as error:
             told = "".join(traceback.format_exception(error)) + repr(error.details)
             assert KEY not in told
@@ -343,9 +355,10 @@ def test_a_key_is_in_no_error_and_no_log(
     assert KEY not in "".join(capfd.readouterr())
 
 
-def test_calls_leave_nothing_behind(service: FakeService) -> None:
+def test_calls_leave_nothing_behind(service: FakeService, limited: Limited) -> None:
     """200 calls, some of which fail: no more threads and no more sockets than before."""
-    model, before = model_at(service, model_retries=0), threading.active_count()
+    limited(MODEL_RETRIES=0)
+    model, before = model_at(service), threading.active_count()
     ask(model)
     process = psutil.Process()
     until(lambda: threading.active_count() <= before + 3)
@@ -446,12 +459,13 @@ JSON = st.recursive(
 
 @settings(max_examples=60)
 @given(body=JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=60))
-def test_any_body_is_an_answer_or_a_typed_error(body: bytes) -> None:
+def test_any_body_is_an_answer_or_a_typed_error(body: bytes, limited: Limited) -> None:
     """F7: whatever comes back, only a ModelError or a Completion leaves."""
     with FakeService() as service:
         service.body = body
         with contextlib.suppress(ModelError):
-            assert isinstance(ask(model_at(service, model_retries=0)), Completion)
+            limited(MODEL_RETRIES=0)
+            assert isinstance(ask(model_at(service)), Completion)
 
 
 @pytest.mark.parametrize(

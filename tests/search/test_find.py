@@ -142,7 +142,7 @@ def test_what_another_process_committed_is_found(
     write = f"""
 from retain import Memory, Settings
 from tests.search.test_find import word
-me = Memory.open({url!r}, settings=Settings(sqlite_ballast_mib=0)).scope(tenant="acme", user="ada", agent="scout")
+me = Memory.open({url!r}, settings=Settings()).scope(tenant="acme", user="ada", agent="scout")
 me.messages.extend("s", [{{"role": "user", "content": word(n) + " came"}} for n in range(200)])
 me.state.set("door", "parcel"); me.state.remove("door")
 """

@@ -82,7 +82,7 @@ def test_any_text_has_a_vector(text: str) -> None:
 
 
 def test_any_encoder_in_a_folder(folder: Path) -> None:
-    found = choose(Settings(embedder="minilm", embedder_folder=str(folder)))
+    found = choose(Settings(embedder="minilm", embedding_model=str(folder)))
     assert found is not None
     assert found.identity.startswith("mine-384@")
     assert np.array_equal(embed_texts(found, ["a text"]), embed_texts(MINILM, ["a text"]))
@@ -109,7 +109,7 @@ def test_files_that_are_not_the_packages_are_not_run(
 
 
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"embedder_folder: there is no model.onnx"):
+    with pytest.raises(SettingsError, match=r"embedding_model: there is no model.onnx"):
         OnnxEmbedder(str(tmp_path)).embed(["a text"])
 
 

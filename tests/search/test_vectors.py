@@ -56,7 +56,7 @@ def test_what_does_not_fit_is_read_each_time_and_as_exact(caplog: pytest.LogCapt
     assert table.scores(small) == table.scores(large)
     assert table.scores(small) == table.scores(large)
     assert small.bytes <= vector_cache.EMPTY
-    assert caplog.text.count("vector_memory_mib") == 1
+    assert caplog.text.count("VECTOR_MEMORY_MIB") == 1
 
 
 def test_the_shelves_used_last_stay() -> None:

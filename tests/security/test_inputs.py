@@ -31,7 +31,7 @@ from tests.test_every_kind import populate
 
 ENDLESS = "notes_stream"
 MANY = 1000 if FULL else 2
-SETTINGS = Settings(summary_model="extractive", rate_per_second=0, sqlite_ballast_mib=0)
+SETTINGS = Settings(summary_model="extractive", rate_per_second=0)
 _ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 
 

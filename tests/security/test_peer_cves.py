@@ -32,7 +32,7 @@ from retain.server.authenticator import refuse_open
 from retain.testing import ScriptedModel
 from tests.auth.test_jwt_tokens import KEYS, written
 from tests.calling import HERE, URL
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, Limited
 from tests.security import inputs
 from tests.server.test_authenticator import routes
 from tests.test_every_kind import populate
@@ -549,9 +549,10 @@ def test_s9_an_id_of_a_session_or_a_turn_is_no_credential(memory: Memory) -> Non
 # -- S10 to S14 --------------------------------------------------------------------------------------------------------
 
 
-def test_s10_no_name_leads_out_of_its_folder(opened: Any, tmp_path: Path) -> None:
+def test_s10_no_name_leads_out_of_its_folder(opened: Any, tmp_path: Path, limited: Limited) -> None:
     """S10: names, keys, titles, paths and whole archives, with contents that are kept in files."""
-    memory = opened(ref_file_bytes=1024, ref_folder=str(tmp_path / "refs"))
+    limited(REF_FILE_BYTES=1024)
+    memory = opened(ref_folder=str(tmp_path / "refs"))
     outside = {path for path in tmp_path.rglob("*") if path.is_file()}
     with client(memory) as http:
         for text in (*inputs.TRAVERSALS, "a\x00/../b", "x/" * 200):
@@ -600,16 +601,20 @@ def test_s10_no_name_leads_out_of_its_folder(opened: Any, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "digest", ["../../evil", "/tmp/evil", "..", "x" * 64, "", "a/b", "AB" * 32]
 )
-def test_s10_an_archive_writes_nothing_elsewhere(opened: Any, tmp_path: Path, digest: str) -> None:
+def test_s10_an_archive_writes_nothing_elsewhere(
+    opened: Any, tmp_path: Path, digest: str, limited: Limited
+) -> None:
     """S10: an export that somebody made by hand, with a right checksum and a path for a hash."""
-    with Memory.open("memory:", settings=replace(SETTINGS, ref_file_bytes=1024)) as source:
+    limited(REF_FILE_BYTES=1024)
+    with Memory.open("memory:", settings=replace(SETTINGS)) as source:
         source.scope(tenant="acme", user="ada").refs.add("0123456789" * 1000, "d", key="k")
         *lines, end = exported(source).splitlines(keepends=True)
     true = re.search(rb'"digest":"([^"]+)"', b"".join(lines))
     assert true
     body = b"".join(lines).replace(true[1], json.dumps(digest)[1:-1].encode())
     closing = {**json.loads(end), "sha256": hashlib.sha256(body).hexdigest()}
-    memory = opened(ref_file_bytes=1024, ref_folder=str(tmp_path / "refs"))
+    limited(REF_FILE_BYTES=1024)
+    memory = opened(ref_folder=str(tmp_path / "refs"))
     before = set(tmp_path.parent.rglob("*evil*"))
     with pytest.raises(RetainError) as caught:
         memory.import_(io.BytesIO(body + json.dumps(closing).encode()))

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from retain import Memory
 from retain.server.serve import Server, bind, server
+from tests.limited import command_with
 
 COMMAND = str(Path(sys.executable).with_name("retain"))
 
@@ -59,10 +60,25 @@ class Process:
 
     key = ""
 
-    def __init__(self, database: str, *flags: str, **settings: Any) -> None:
+    def __init__(
+        self,
+        database: str,
+        *flags: str,
+        limits: Mapping[str, float] | None = None,
+        **settings: Any,
+    ) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("RETAIN_")}
         env |= {f"RETAIN_{name.upper()}": str(value) for name, value in settings.items()}
-        command = [COMMAND, "serve", "--json", "--port", "0", "--database", database, *flags]
+        command = [
+            *command_with(limits or {}),
+            "serve",
+            "--json",
+            "--port",
+            "0",
+            "--database",
+            database,
+            *flags,
+        ]
         self.process = subprocess.Popen(
             command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

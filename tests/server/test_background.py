@@ -18,7 +18,7 @@ from retain.server import background as module
 from retain.server.app import create_app
 from retain.server.background import Background
 from tests.calling import Calling
-from tests.conftest import one_engine
+from tests.conftest import Limited, one_engine
 
 
 def until(true: Callable[[], Any], seconds: float = 20.0) -> None:
@@ -55,8 +55,11 @@ def rounds() -> Rounds:
 
 
 @pytest.fixture
-def working(open_memory: Callable[..., Memory], rounds: Rounds) -> Iterator[Background]:
-    made = Background(open_memory(work_seconds=30.0))
+def working(
+    open_memory: Callable[..., Memory], rounds: Rounds, limited: Limited
+) -> Iterator[Background]:
+    limited(JOB_INTERVAL_SECONDS=30.0)
+    made = Background(open_memory())
     made._worker = rounds  # type: ignore[assignment]
     yield made
     made.stop()

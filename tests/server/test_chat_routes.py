@@ -22,6 +22,7 @@ from retain.server import running_turns as running
 from retain.server.sse import BEAT
 from retain.testing import FakeService, ScriptedModel, calling
 from tests.chaos.sizes import FULL
+from tests.conftest import Limited
 from tests.server.talking import WAIT, Halting, Served, Told, events, serve, stream
 
 PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw==")
@@ -351,16 +352,16 @@ def test_a_model_that_is_down(here: Start) -> None:
     assert said(served, problem["session_id"]) == [("user", "Hello?"), ("assistant", "Here I am.")]
 
 
-def test_a_service_that_breaks_the_stream(here: Start) -> None:
+def test_a_service_that_breaks_the_stream(here: Start, limited: Limited) -> None:
     """F7: a broken stream is an error event and then the end; nothing half is kept, and the key finishes the turn."""
     with FakeService("A long answer with many words in it.") as service:
+        limited(MODEL_PAUSE_SECONDS=0.01)
+        limited(MODEL_RETRIES=0)
         served = here(
             None,
             model="fake",
             base_url=service.url,
             api_key="k",
-            model_retries=0,
-            model_pause_seconds=0.01,
         )
         with served.client() as http:
             for how in ("early", "reset", "stream-error", "500", "html", "huge"):
@@ -431,10 +432,11 @@ def test_a_key_in_flight_is_the_same_turn(here: Start) -> None:
     assert len(model.asked) == 1
 
 
-def test_too_many_turns_at_once(here: Start) -> None:
+def test_too_many_turns_at_once(here: Start, limited: Limited) -> None:
     """503 with Retry-After beyond the limit, and nothing is kept of what was refused."""
     model = Halting("One two three four.")
-    served = here(model, chat_at_once=1)
+    limited(MAX_RUNNING_TURNS=1)
+    served = here(model)
     with served.client() as http, served.client("bob") as other:
         with http.stream(
             "POST", "/api/chat", json={"message": "First.", "stream": True}
@@ -785,10 +787,11 @@ def test_what_a_chat_does_is_on_record(here: Start) -> None:
     assert record[0]["subject"] == f"sessions {mine}"
 
 
-def test_what_was_not_kept_is_not_said_to_be(here: Start) -> None:
+def test_what_was_not_kept_is_not_said_to_be(here: Start, limited: Limited) -> None:
     """A turn that waits too long for its session has kept nothing yet; and nothing of it is left."""
     model = Halting("One two three four.")
-    served = here(model, chat_seconds=1.0)
+    limited(CHAT_SECONDS=1.0)
+    served = here(model)
     mine = str(uuid.uuid4())
     body = {"message": "First.", "session_id": mine, "stream": True}
     with (
@@ -894,9 +897,10 @@ def test_a_machine_without_threads(here: Start, monkeypatch: pytest.MonkeyPatch)
         )
 
 
-def test_one_session_does_not_take_every_place(here: Start) -> None:
+def test_one_session_does_not_take_every_place(here: Start, limited: Limited) -> None:
     model = Halting("One two three four.")
-    served = here(model, chat_at_once=4)
+    limited(MAX_RUNNING_TURNS=4)
+    served = here(model)
     mine = str(uuid.uuid4())
     with (
         served.client() as http,
@@ -917,10 +921,11 @@ def test_one_session_does_not_take_every_place(here: Start) -> None:
         assert bob.post("/api/chat", json={"message": "Hi."}).status_code == 200
 
 
-def test_a_stop_ends_streams_with_how_to_go_on(here: Start) -> None:
+def test_a_stop_ends_streams_with_how_to_go_on(here: Start, limited: Limited) -> None:
     """Turns have a while to finish; then their streams say that the key goes on with them."""
     model = Halting("One two three four.")
-    served = here(model, stop_seconds=0.2)
+    limited(STOP_SECONDS=0.2)
+    served = here(model)
     with served.client() as http:
         with http.stream(
             "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "later"}
@@ -935,9 +940,10 @@ def test_a_stop_ends_streams_with_how_to_go_on(here: Start) -> None:
     assert "'later'" in told[-2].data["detail"]
 
 
-def test_aborted_requests_leave_nothing_behind(starting: Start) -> None:
+def test_aborted_requests_leave_nothing_behind(starting: Start, limited: Limited) -> None:
     """F8: no thread, no lease, no connection, however many hang up."""
-    served = starting(ScriptedModel("An answer of a few words."), chat_at_once=8)
+    limited(MAX_RUNNING_TURNS=8)
+    served = starting(ScriptedModel("An answer of a few words."))
     before = len(served.memory.scope(tenant="acme", user="ada").sessions.list())
 
     def abort(number: int) -> None:

@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from retain import Memory
+from retain.base import limits
 from retain.base.settings import Settings
 from tests.server.running import exchange, running
 
@@ -18,7 +19,6 @@ SETTINGS = Settings(
     database="memory:",
     work_inside=False,
     rate_per_second=0,
-    request_seconds=1,
     max_body_bytes=100_000,
 )
 POST = b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -28,8 +28,13 @@ CLOSE = b"Connection: close\r\n\r\n"
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[tuple[str, int]]:
-    with Memory.open(settings=SETTINGS) as memory, running(memory) as (_, there):
-        yield there
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        Memory.open(settings=SETTINGS) as memory,
+    ):
+        patch.setattr(limits, "REQUEST_SECONDS", 1)
+        with running(memory) as (_, there):
+            yield there
 
 
 def is_problem(answer: bytes, status: int) -> None:

@@ -13,7 +13,7 @@ from retain import Memory
 from retain.auth.api_keys import Keys
 from retain.server.threads import MOST
 from tests.chaos import sizes
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, Limited
 from tests.server.running import running
 
 CLIENTS = 200
@@ -36,17 +36,16 @@ async def ask(address: tuple[str, int], key: str, *, wait: bool = True) -> int:
     return status
 
 
-def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str) -> None:
+def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str, limited: Limited) -> None:
     """F8: a pool of 4 that is stuck, 200 clients that wait and more that do not; then it is no longer stuck."""
+    limited(MAX_IN_FLIGHT=500)
     settings = replace(
         SETTINGS,
         postgres_pool=4,
-        postgres_wait_seconds=WAIT_SECONDS,
-        max_in_flight=500,
         work_inside=False,
     )
     with (
-        Memory.open(postgres_url, settings=settings) as memory,
+        Memory.open(postgres_url, settings=settings, wait_seconds=WAIT_SECONDS) as memory,
         psycopg.connect(postgres_url) as other,
     ):
         memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 import pytest
 from fastapi import FastAPI
 
-from retain import Memory, Settings
+from retain import Memory
 from retain.base.errors import Unreachable
 from retain.server.health import READY_SECONDS, Health
+from retain.server.serve import WAIT_SECONDS
 from tests.calling import Calling
 from tests.conftest import one_engine
 
@@ -60,7 +61,7 @@ def test_the_log_says_once_why_the_database_is_away(
 
 
 def test_the_database_is_asked_for_less_long_than_whoever_asks_waits() -> None:
-    assert Settings().serving().postgres_wait_seconds < READY_SECONDS
+    assert WAIT_SECONDS < READY_SECONDS
 
 
 def test_a_schema_of_another_version(app: FastAPI, calling: Calling, memory: Memory) -> None:

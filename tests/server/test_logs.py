@@ -21,12 +21,19 @@ from tests.calling import Calling
 SECRET = "my sister lives in Graz"
 
 
+class Terminal(io.StringIO):
+    """A stream that people read."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 class Log:
     """What was logged."""
 
-    def __init__(self, **changes: Any) -> None:
-        self.out = io.StringIO()
-        self.writer = logs.configure(Settings(**{"log_format": "json", **changes}), self.out)
+    def __init__(self, *, terminal: bool = False, **changes: Any) -> None:
+        self.out = Terminal() if terminal else io.StringIO()
+        self.writer = logs.configure(Settings(**changes), self.out)
 
     @property
     def text(self) -> str:
@@ -143,8 +150,8 @@ def test_an_exception_tells_where_and_not_what(memory: Memory, calling: Calling)
 def test_nobody_can_write_a_line_of_their_own() -> None:
     """S5: CR, LF, escapes and letters that turn a line around."""
     evil = 'x\r\n{"level":"info","event":"forged"}\x1b[2J\u202egnp\u2028y\x85z'
-    for form in ("json", "text"):
-        log = Log(log_format=form)
+    for terminal in (False, True):
+        log = Log(terminal=terminal)
         logging.getLogger("retain.test").warning("said %s", evil, extra={FIELDS: {"tenant": evil}})
         text = log.text
         assert text.count("\n") == 1
@@ -184,14 +191,14 @@ def test_levels_and_quiet_routes(calling: Calling) -> None:
 
 def test_text_for_people(calling: Calling) -> None:
     client = calling()
-    log = Log(log_format="text")
+    log = Log(terminal=True)
     client.get("/api/sessions")
     assert " info    request " in log.text
     assert "route=/api/sessions status=200" in log.text
 
 
 def test_a_name_cannot_look_like_another_field() -> None:
-    log = Log(log_format="text")
+    log = Log(terminal=True)
     logs.request(logging.INFO, {"principal": 'bob status=200 "x', "status": 403})
     assert log.text.rstrip().endswith('request principal="bob status=200 \\"x" status=403')
 
@@ -220,7 +227,7 @@ def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(logs, "MOST_WAITING", 100)
     stream = Stuck()
-    writer = logs.configure(Settings(log_format="json"), stream)
+    writer = logs.configure(Settings(), stream)
     for number in range(1000):
         logging.getLogger("retain.test").warning("line %d", number)
     assert writer.dropped == logs.dropped() >= 300
@@ -234,7 +241,7 @@ def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_stream_that_is_closed_is_no_error() -> None:
     stream = io.StringIO()
-    writer = logs.configure(Settings(log_format="json"), stream)
+    writer = logs.configure(Settings(), stream)
     stream.close()
     logging.getLogger("retain.test").warning("nobody hears this")
     writer.flush()

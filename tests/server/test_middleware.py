@@ -16,11 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retain import Memory
 from retain.auth.api_keys import Keys
+from retain.base import limits
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
 from retain.server.app import create_app
 from retain.server.exchange import MOST_PARTS
 from retain.server.middleware import Guard
+from tests.conftest import Limited
 
 HERE, ELSEWHERE = ("127.0.0.1", 50_000), ("203.0.113.9", 50_000)
 URL = "http://127.0.0.1:7700"
@@ -31,14 +33,14 @@ SETTINGS = Settings(
     allowed_hosts="retain.example.org",
     allowed_origins="https://app.example.org",
     max_body_bytes=100_000,
-    max_ref_bytes=300_000,
     rate_per_second=0,
 )
 
 
 @pytest.fixture(scope="module")
 def http() -> Iterator[TestClient]:
-    with Memory.open(settings=SETTINGS) as memory:
+    with pytest.MonkeyPatch.context() as patch, Memory.open(settings=SETTINGS) as memory:
+        patch.setattr(limits, "MAX_REF_BYTES", 300_000)
         yield TestClient(create_app(memory), URL, client=HERE, raise_server_exceptions=False)
 
 
@@ -381,7 +383,7 @@ def test_a_compressed_body_is_refused_unread(http: TestClient) -> None:
 
 
 def test_a_body_that_drips_is_not_waited_for() -> None:
-    """Slowloris with a body; the time is the setting request_seconds, of which there is no less than one."""
+    """Slowloris with a body; the time is REQUEST_SECONDS."""
 
     async def drip() -> Message:
         await asyncio.sleep(0.05)
@@ -423,8 +425,8 @@ def test_whoever_cancels_a_request_cancels_it() -> None:
 # -- how many, how often ---------------------------------------------------------------------------------------
 
 
-def test_one_more_than_the_most_is_told_to_come_back() -> None:
-    """P16: at most max_in_flight; health is always answered, and what waits for news is counted apart."""
+def test_one_more_than_the_most_is_told_to_come_back(limited: Limited) -> None:
+    """P16: at most MAX_IN_FLIGHT; health is always answered, and what waits for news is counted apart."""
 
     async def run() -> None:
         goes_on = asyncio.Event()
@@ -434,13 +436,14 @@ def test_one_more_than_the_most_is_told_to_come_back() -> None:
                 await goes_on.wait()
             await fine(scope, receive, send)
 
-        guard = guarded(app, max_in_flight=3)
+        limited(MAX_IN_FLIGHT=3)
+        guard = guarded(app)
         running = [asyncio.create_task(call(guard, request())) for _ in range(3)]
         waiting = [asyncio.create_task(call(guard, request("/api/chat", "POST"))) for _ in range(2)]
         await asyncio.sleep(0)
         status, headers, body = await call(guard, request())
         assert (status, headers[b"retry-after"]) == (503, b"1")
-        assert b"max_in_flight" in body
+        assert b"Server at capacity: 3 requests" in body
         assert (await call(guard, request("/healthz")))[0] == 200
         waiting.append(asyncio.create_task(call(guard, request("/api/notes/stream"))))
         await asyncio.sleep(0)

@@ -37,7 +37,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
-        settings = Settings(database=f"sqlite:///{tmp_path}/a.db", port=port, sqlite_ballast_mib=0)
+        settings = Settings(database=f"sqlite:///{tmp_path}/a.db", port=port)
         with pytest.raises(SettingsError, match=f"{port} on 127.0.0.1 is taken.*--port"):
             serve.serve(settings, refuse)
 
@@ -57,9 +57,7 @@ def test_an_address_that_cannot_be_listened_on_is_said(host: str, port: int, sai
 
 def test_other_machines_are_let_in_only_with_a_key(tmp_path: Path) -> None:
     """S1, P0.1: nothing listens before there is a key; with one, it would."""
-    settings = Settings(
-        database=f"sqlite:///{tmp_path}/a.db", host="0.0.0.0", port=0, sqlite_ballast_mib=0
-    )
+    settings = Settings(database=f"sqlite:///{tmp_path}/a.db", host="0.0.0.0", port=0)
     for workers in (1, 2):
         with pytest.raises(SettingsError, match="retain keys create"):
             serve.serve(replace(settings, workers=workers), refuse)
@@ -102,17 +100,10 @@ def test_a_database_in_memory_is_one_process_s() -> None:
             serve.serve(Settings(database=database, workers=2, port=0), refuse)
 
 
-def test_a_server_waits_for_connections_only_shortly() -> None:
-    assert Settings().serving().postgres_wait_seconds == 2
-    assert (
-        Settings.load(env={"RETAIN_POSTGRES_WAIT_SECONDS": "7"}).serving().postgres_wait_seconds
-        == 7
-    )
-
-
 def test_told_to_stop_it_finishes_and_told_again_it_ends(tmp_path: Path) -> None:
     """F10: what runs may finish, new requests are told 503; a second signal ends it at once."""
-    with Process(f"sqlite:///{tmp_path}/a.db", stop_seconds=60, request_seconds=50) as process:
+    limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50}
+    with Process(f"sqlite:///{tmp_path}/a.db", limits=limits) as process:
         assert process.address[1] > 0
         assert b"retain" in process.ask("GET", "/")[1]
         with (
@@ -151,7 +142,7 @@ import logging
 from retain import Settings
 from retain.server import serve
 from retain.watch import logs
-logs.configure(Settings(log_format="json"))
+logs.configure(Settings())
 for number in range(2000):
     logging.getLogger("retain.test").warning("line %d", number)
 serve._end()
@@ -160,7 +151,7 @@ serve._end()
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "stop_seconds is over" in done.stderr
+    assert "STOP_SECONDS is over" in done.stderr
     assert done.stderr.count('"event": "line ') == 2000
 
 
@@ -211,13 +202,13 @@ def test_nothing_acknowledged_is_lost(engine: str, tmp_path: Path) -> None:
     """F1, F10: two processes on one port, one of them killed and replaced, then all told to stop, under load throughout."""
     made = new_database(engine) if engine != "sqlite" else iter([f"sqlite:///{tmp_path}/a.db"])
     database = next(made)
-    settings = {"stop_seconds": 8, "rate_per_second": 0, "postgres_pool": 4}
+    settings = {"rate_per_second": 0, "postgres_pool": 4}
     with Memory.open(database) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         for n in range(4):
             me.sessions.add(f"s{n}")
         _, key = Keys(memory.database).create("acme", "a test", ["read", "write"])
-    with Process(database, "--workers", "2", **settings) as process:
+    with Process(database, "--workers", "2", limits={"STOP_SECONDS": 8}, **settings) as process:
         process.key = key
         writers = [Writer(process, f"s{n}") for n in range(4)]
         for writer in writers:

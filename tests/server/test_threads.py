@@ -20,7 +20,7 @@ from retain.models import Models
 from retain.server.app import create_app
 from retain.server.threads import Threads, patient
 from retain.testing import ScriptedModel
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, Limited
 from tests.serving import serving
 
 
@@ -107,7 +107,9 @@ def test_who_would_wait_for_a_model_behind_others_is_refused() -> None:
     asyncio.run(three())
 
 
-def test_who_waits_for_models_keeps_nobody_else_from_the_database(tmp_path: Path) -> None:
+def test_who_waits_for_models_keeps_nobody_else_from_the_database(
+    tmp_path: Path, limited: Limited
+) -> None:
     """F8: as many folds as may wait at once; the next is refused, and everything else is answered."""
     go_on = threading.Event()
 
@@ -116,7 +118,8 @@ def test_who_waits_for_models_keeps_nobody_else_from_the_database(tmp_path: Path
             go_on.wait(10)
             return super().complete(*given, **named)
 
-    settings = replace(SETTINGS, max_in_flight=6, work_inside=False)
+    limited(MAX_IN_FLIGHT=6)
+    settings = replace(SETTINGS, work_inside=False)
     models = Models(settings, summary=Slow(*["a summary"] * 9))
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings, models=models) as memory:
         me = memory.scope(tenant=None, user="ada", agent="scout")

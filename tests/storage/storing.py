@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 from retain import Memory, Scope
+from retain.base import limits
 from retain.base.errors import NotFound
 from retain.base.settings import Settings
 from retain.storage import blobs
@@ -56,10 +57,9 @@ def content(seed: str) -> bytes:
 
 def settings(url: str, folder: str = "") -> Settings:
     """Small thresholds, so that every way of storing is taken."""
+    limits.REF_FILE_BYTES = 64 << 10
     return Settings(
         database=url,
-        sqlite_ballast_mib=0,
-        ref_file_bytes=64 << 10,
         sqlite_durability="normal",
         ref_folder=folder,
     )

@@ -25,7 +25,7 @@ from retain.base.errors import Busy, Invalid, NotFound, StorageError, TooLarge, 
 from retain.storage import blobs
 from retain.storage.parts import PART_BYTES, PartsFile, cut, join
 from tests.chaos.sizes import FULL
-from tests.conftest import SETTINGS
+from tests.conftest import SETTINGS, Limited
 from tests.storage.storing import Job, content, scope_of, settings, start
 
 FILE = 256 << 10
@@ -33,14 +33,15 @@ PLACES = pytest.mark.parametrize("place", ["folder", "database"])
 
 
 @pytest.fixture
-def kept(open_memory: Callable[..., Memory], tmp_path: Path) -> Callable[..., Memory]:
+def kept(
+    open_memory: Callable[..., Memory], tmp_path: Path, limited: Limited
+) -> Callable[..., Memory]:
     """Open the database with a folder for large contents, on every engine; or so that everything stays in the database."""
 
     def open_it(place: str = "folder", **changes: Any) -> Memory:
         if place == "database":
-            return open_memory(
-                ref_folder=str(tmp_path / "unused"), ref_file_bytes=1 << 30, **changes
-            )
+            limited(REF_FILE_BYTES=1 << 30)
+            return open_memory(ref_folder=str(tmp_path / "unused"), **changes)
         return open_memory(ref_folder=str(tmp_path / "refs"), **changes)
 
     return open_it
@@ -163,7 +164,7 @@ def test_parts_read_like_a_file(moves: list[tuple[int, int, int]]) -> None:
 def test_every_size_comes_back_byte_for_byte(
     kept: Callable[..., Memory], tmp_path: Path, place: str, size: int
 ) -> None:
-    """R3: above `ref_file_bytes` in a file, at or under it in the database; where there is no folder, in the database."""
+    """R3: above `REF_FILE_BYTES` in a file, at or under it in the database; where there is no folder, in the database."""
     memory = kept(place)
     me = memory.scope(tenant="acme", user="ada")
     data = random.Random(size).randbytes(size)
@@ -286,17 +287,15 @@ def test_50_mb_go_through_a_bounded_memory(kept: Callable[..., Memory], place: s
 
 
 def test_too_large_a_content_is_refused_and_leaves_nothing(
-    kept: Callable[..., Memory], tmp_path: Path
+    kept: Callable[..., Memory], tmp_path: Path, limited: Limited
 ) -> None:
     """P16."""
-    memory = kept(max_ref_bytes=1 << 20)
+    limited(MAX_REF_BYTES=1 << 20)
+    memory = kept()
     me = memory.scope(tenant="acme", user="ada")
     with pytest.raises(TooLarge) as caught:
         me.refs.prepare(io.BytesIO(b"x" * ((1 << 20) + 1)))
-    assert (
-        str(caught.value)
-        == "content: over 1048576 bytes is over the limit of 1048576, the setting max_ref_bytes."
-    )
+    assert str(caught.value) == "content: over 1048576 bytes is over the limit of 1048576."
     assert me.refs.info(me.refs.add(b"x" * (1 << 20))).bytes == 1 << 20
     assert len(files(tmp_path / "refs")) == 1
 
@@ -400,13 +399,12 @@ def test_another_databases_files_are_left_alone(
 
 
 def test_what_nobody_refers_to_is_collected_but_not_from_somebodys_hands(
-    open_memory: Callable[..., Memory], tmp_path: Path
+    open_memory: Callable[..., Memory], tmp_path: Path, limited: Limited
 ) -> None:
     """A content that is stored and not referred to yet stays for an hour."""
     moment = [1_800_000_000_000_000]
-    memory = open_memory(
-        clock=lambda: moment[0], ref_folder=str(tmp_path / "unused"), ref_file_bytes=1 << 30
-    )
+    limited(REF_FILE_BYTES=1 << 30)
+    memory = open_memory(clock=lambda: moment[0], ref_folder=str(tmp_path / "unused"))
     me = memory.scope(tenant="acme", user="ada")
     prepared = me.refs.prepare(b"x" * (5 << 20))
     moment[0] += blobs.GRACE - 1
@@ -561,7 +559,7 @@ def exported(memory: Memory) -> bytes:
 @PLACES
 @pytest.mark.parametrize("there", ["folder", "database"])
 def test_an_export_does_not_tell_where_contents_were(
-    kept: Callable[..., Memory], tmp_path: Path, place: str, there: str
+    kept: Callable[..., Memory], tmp_path: Path, place: str, there: str, limited: Limited
 ) -> None:
     """P15: byte for byte the same from files and from the database, and kept where the other database keeps such."""
     memory = kept(place)
@@ -575,10 +573,9 @@ def test_an_export_does_not_tell_where_contents_were(
     ]
     keys = {me.refs.add(data, f"of {n}"): data for n, data in enumerate(datas)}
     whole_export = exported(memory)
-    changes = (
-        {"ref_folder": str(tmp_path / "away")} if there == "folder" else {"ref_file_bytes": 1 << 30}
-    )
-    with Memory.open("memory:", settings=replaced(**changes)) as away:
+    away_folder = str(tmp_path / "away") if there == "folder" else ""
+    limited(REF_FILE_BYTES=FILE if there == "folder" else 1 << 30)
+    with Memory.open("memory:", settings=replaced(ref_folder=away_folder)) as away:
         copied = away.import_(io.BytesIO(whole_export))
         assert copied.new == sum(copied.rows.values())
         assert exported(away) == whole_export

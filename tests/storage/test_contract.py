@@ -46,7 +46,7 @@ class TestDatabase:
 
     @pytest.fixture
     def database(self, open_memory: Callable[..., Memory]) -> Database:
-        return open_memory(postgres_wait_seconds=1.0, sqlite_busy_seconds=5.0).database
+        return open_memory(wait_seconds=1.0).database
 
     # -- reading and writing -----------------------------------------------------------------------------------
 

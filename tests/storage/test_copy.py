@@ -364,7 +364,7 @@ def test_values_in_the_file_are_only_values(memory: Memory) -> None:
 def test_a_row_without_its_parent_stops_the_import_with_a_typed_error(
     open_memory: Callable[..., Memory], url: str
 ) -> None:
-    memory = open_memory(postgres_wait_seconds=0.2)
+    memory = open_memory(wait_seconds=0.2)
     row = {
         "session_id": "nowhere",
         "key": "k",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -128,8 +127,8 @@ def test_no_byte_of_theirs_is_left_in_the_file_or_its_log(tmp_path: Path) -> Non
 
 def test_a_reader_that_keeps_deleted_pages_alive_is_owned_up_to(tmp_path: Path) -> None:
     """Bytes that another process still reads cannot go yet; the receipt says so, and the next purge clears them."""
-    settings = replace(SETTINGS, sqlite_busy_seconds=0.2)
-    with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
+    url = f"sqlite:///{tmp_path}/agent.db"
+    with Memory.open(url, settings=SETTINGS, wait_seconds=0.2) as memory:
         talk(memory, "acme", "ada", CANARY)
         reader = apsw.Connection(str(tmp_path / "agent.db"))
         reader.execute("begin")

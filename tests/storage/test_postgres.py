@@ -31,7 +31,7 @@ from retain.base.errors import (
     StorageError,
     Unreachable,
 )
-from retain.storage import migrate
+from retain.storage import migrate, postgres
 from retain.storage.database import Transaction
 from tests.conftest import SERVERS, SETTINGS, new_database
 from tests.servers import debian_binaries, free_port, modern_binaries
@@ -338,8 +338,11 @@ def test_the_databases_clock_is_used_not_the_machines(
         assert 0 <= now - clock.from_datetime(moment, "f") < clock.MINUTE
 
 
-def test_a_statement_that_runs_too_long_is_stopped(open_memory: Callable[..., Memory]) -> None:
-    memory = open_memory(postgres_statement_seconds=0.2)
+def test_a_statement_that_runs_too_long_is_stopped(
+    open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "STATEMENT_SECONDS", 0.2)
+    memory = open_memory()
     with pytest.raises(Busy, match="timeout"):
         memory.database.read("acme", lambda tx: tx.one("select pg_sleep(30), :tenant"))
     assert memory.database.read("acme", lambda tx: tx.one("select 1, :tenant")) == (1, "acme")
@@ -356,7 +359,7 @@ def test_a_pool_that_is_used_up_is_busy_and_recovers(
     open_memory: Callable[..., Memory], url: str
 ) -> None:
     """F8: whoever gets no connection in time is told so, and nothing stays behind."""
-    memory = open_memory(postgres_pool=2, postgres_wait_seconds=0.3)
+    memory = open_memory(postgres_pool=2, wait_seconds=0.3)
     let_go, holding = threading.Event(), threading.Semaphore(0)
 
     def hold(tx: Transaction) -> None:
@@ -407,7 +410,7 @@ def test_no_transaction_is_left_open_when_nobody_waits_for_the_answer(url: str) 
 
     async def go_away() -> None:
         memory = await AsyncMemory.open(
-            url, settings=replace(SETTINGS, postgres_pool=4, postgres_wait_seconds=20)
+            url, settings=replace(SETTINGS, postgres_pool=4), wait_seconds=20
         )
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         await me.sessions.add("s")
@@ -627,7 +630,7 @@ def test_a_password_is_not_in_the_arguments_of_a_backup(
 
 
 def test_the_schema_and_role_may_have_other_names(empty: str) -> None:
-    settings = replace(SETTINGS, postgres_schema='My "memory"', postgres_role="")
+    settings = replace(SETTINGS, postgres_role="")
     with Memory.open(empty, settings=settings) as memory:
         fill(memory)
         assert memory.tenants() == ["acme"]

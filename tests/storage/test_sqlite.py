@@ -115,7 +115,7 @@ def test_waiting_for_another_process_ends() -> None:
 
 def test_a_file_that_another_process_keeps_locked_is_busy_and_nothing_else(file: Path) -> None:
     """B10: a lock is no damage; the file is untouched and writing goes on when the lock is gone."""
-    with Memory.open(address(file), settings=replace(SETTINGS, sqlite_busy_seconds=0.2)) as memory:
+    with Memory.open(address(file), settings=SETTINGS, wait_seconds=0.2) as memory:
         say(memory)
         other = apsw.Connection(str(file))
         other.execute("begin immediate")
@@ -131,10 +131,13 @@ def test_a_file_that_another_process_keeps_locked_is_busy_and_nothing_else(file:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_only_the_owner_can_open_the_file_its_logs_and_its_backup(file: Path, umask: int) -> None:
+def test_only_the_owner_can_open_the_file_its_logs_and_its_backup(
+    file: Path, umask: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "BALLAST_MIB", 1)
     before = os.umask(umask)
     try:
-        with Memory.open(address(file), settings=replace(SETTINGS, sqlite_ballast_mib=1)) as memory:
+        with Memory.open(address(file), settings=SETTINGS) as memory:
             say(memory)
             memory.backup(file.with_name("backup.db"))
             found = {path.name: mode(path) for path in file.parent.iterdir()}
@@ -144,9 +147,12 @@ def test_only_the_owner_can_open_the_file_its_logs_and_its_backup(file: Path, um
     assert found == dict.fromkeys(names, 0o600)
 
 
-def test_the_reserve_is_made_once_and_given_up_in_an_emergency(file: Path) -> None:
+def test_the_reserve_is_made_once_and_given_up_in_an_emergency(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ballast = file.with_name("agent.db-ballast")
-    settings = replace(SETTINGS, sqlite_ballast_mib=2)
+    monkeypatch.setattr(sqlite, "BALLAST_MIB", 2)
+    settings = SETTINGS
     with Memory.open(address(file), settings=settings) as memory:
         assert ballast.stat().st_size == 2 << 20
         assert ballast.stat().st_blocks * 512 >= 2 << 20, "a file with holes reserves nothing"
@@ -158,12 +164,13 @@ def test_the_reserve_is_made_once_and_given_up_in_an_emergency(file: Path) -> No
     Memory.open("memory:", settings=settings).close()
 
 
-def test_a_disk_that_is_nearly_full_refuses_writes_but_not_reads_and_deletes(file: Path) -> None:
+def test_a_disk_that_is_nearly_full_refuses_writes_but_not_reads_and_deletes(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Memory.open(address(file), settings=SETTINGS) as memory:
         say(memory)
-    with Memory.open(
-        address(file), settings=replace(SETTINGS, sqlite_min_free_mib=1 << 40)
-    ) as memory:
+    monkeypatch.setattr(files, "MIN_FREE_MIB", 1 << 40)
+    with Memory.open(address(file), settings=SETTINGS) as memory:
         with pytest.raises(Full, match="MiB"):
             say(memory)
         assert len(memory.scope(tenant="acme").messages.window("s")) == 1
@@ -237,13 +244,6 @@ def test_a_file_on_a_network_drive_is_refused(network: Path, tmp_path: Path) -> 
             Memory.open(address(path), settings=SETTINGS)
     assert list(network.iterdir()) == []
     Memory.open(address(tmp_path / "local.db"), settings=SETTINGS).close()
-
-
-def test_whoever_insists_may_use_a_network_drive(network: Path) -> None:
-    with Memory.open(
-        address(network / "agent.db"), settings=replace(SETTINGS, sqlite_network_drive=True)
-    ) as memory:
-        assert say(memory) == 1
 
 
 def test_relative_and_linked_paths_are_the_same_file(

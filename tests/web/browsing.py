@@ -87,7 +87,7 @@ class Web:
     def __init__(self, database: str, browser: Browser) -> None:
         self.model: ScriptedModel | None = EchoModel(lambda asked: f"You said: {asked}")
         """What answers; None, before a start, for a server without a model."""
-        self.settings = replace(SETTINGS, database=database, stop_seconds=5)
+        self.settings = replace(SETTINGS, database=database)
         """What the server starts with; `restart(secrets="reject")` starts it with others."""
         self.wrong: list[str] = []
         """What went wrong so far, on any page."""

@@ -14,7 +14,7 @@ from retain import Memory
 from retain.chat import order
 from retain.models import Reply
 from retain.testing import EchoModel, FailingModel, ScriptedModel, calling
-from tests.conftest import one_engine
+from tests.conftest import Limited, one_engine
 from tests.web.browsing import Web
 
 USER, AGENT = "default", "assistant"
@@ -160,12 +160,13 @@ def test_a_model_that_fails(web: Web, memory: Memory) -> None:
 
 
 def test_a_server_that_goes_away(
-    web: Web, memory: Memory, slow: SlowModel, monkeypatch: pytest.MonkeyPatch
+    web: Web, memory: Memory, slow: SlowModel, monkeypatch: pytest.MonkeyPatch, limited: Limited
 ) -> None:
     """Stopped in mid-answer and started again: the page goes on by itself, and all is there once."""
     monkeypatch.setattr(order, "LEASE_SECONDS", 1.0)
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "503")
-    web.restart(stop_seconds=1)
+    limited(STOP_SECONDS=1)
+    web.restart()
     page = chat(web)
     say(page, "Tell me a story")
     expect(page.get_by_text("Once upon")).to_be_visible()

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import FilePayload, Page, Route, expect
 
 from retain import Memory
-from tests.conftest import one_engine
+from tests.conftest import Limited, one_engine
 from tests.web.browsing import Web
 
 DROP = """(files) => {
@@ -61,9 +61,12 @@ def test_three_files_of_which_one_cannot_be_read(web: Web, memory: Memory) -> No
 
 
 @one_engine
-def test_an_upload_can_be_called_off_and_tried_again(web: Web, memory: Memory) -> None:
+def test_an_upload_can_be_called_off_and_tried_again(
+    web: Web, memory: Memory, limited: Limited
+) -> None:
     web.expects("ERR_FAILED", "ERR_ABORTED", "413")
-    web.restart(max_document_bytes=2048)
+    limited(MAX_DOCUMENT_BYTES=2048)
+    web.restart()
     page = web.open("/memory/knowledge")
     held: list[Route] = []
     page.route(

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from retain.base import clock
+from retain.base import clock, limits
 from retain.base.errors import Invalid, NotFound
 from retain.base.ids import uuid7
 from retain.kinds.items.items import Drop, Item
@@ -142,7 +142,7 @@ class StoreFiles(Files):
             *_all(self.scope, self.versions),
         ]
         changes = [Drop(_COUNTERS, self.store), *(Drop(item.place, item.key) for item in gone)]
-        most = self.scope.services.settings.max_batch
+        most = limits.MAX_BATCH
         for start in range(0, len(changes), most):
             self.scope.items.write(changes[start : start + most])
 
@@ -198,9 +198,7 @@ def numbered(scope: Scope, kind: str, counter: str) -> tuple[str, int]:
 def _all(scope: Scope, place: Path) -> Iterator[Item]:
     after: str | None = None
     while True:
-        page = scope.items.list(
-            place, limit=min(_AT_ONCE, scope.services.settings.max_page), after=after
-        )
+        page = scope.items.list(place, limit=min(_AT_ONCE, limits.MAX_PAGE), after=after)
         yield from page
         after = page.next
         if after is None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from retain.api.files import reserved
+from retain.base import limits
 from retain.base.errors import Invalid
 from retain.kinds.items.items import Drop, PlacedItem, Put
 from retain.kinds.kind import Page
@@ -90,7 +91,7 @@ def change(
 
 def write(scope: Scope, changes: Sequence[Put | Drop]) -> None:
     """Write all of it or nothing, however much it is."""
-    most = scope.services.settings.max_batch
+    most = limits.MAX_BATCH
     if len(changes) <= most:
         scope.items.write(changes)
     else:
@@ -120,7 +121,7 @@ def search(
 ) -> list[tuple[PlacedItem, float | None]]:
     """What is at a namespace and below it: what a query finds, best first, and then the rest, the newest first."""
     here, until = place(under), offset + limit
-    size = max(1, min(until, scope.services.settings.max_page))
+    size = max(1, min(until, limits.MAX_PAGE))
     ranked = scope.items.search(query, here, where=where, limit=size) if query and limit else []
     known = {(item.place, item.key) for item, _ in ranked}
     every = _each(

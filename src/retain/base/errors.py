@@ -88,14 +88,9 @@ class Invalid(RetainError):
 
 
 class TooLarge(Invalid):
-    """{field}: {size} {unit} is over the limit of {limit}{setting}."""
+    """{field}: {size} {unit} is over the limit of {limit}."""
 
     status = 413
-
-    def __init__(self, **details: Any) -> None:
-        setting = getattr(details.get("limit"), "setting", None)
-        super().__init__(**{"setting": f", the setting {setting}" if setting else "", **details})
-        self.details = details
 
 
 class NotFound(RetainError):
@@ -277,7 +272,7 @@ class NotOurs(StorageError):
 
 class NetworkDrive(StorageError):
     """{path} is on a {filesystem} file system, where SQLite's locks do not hold and files get damaged. Use a local
-    disk or PostgreSQL (or set sqlite_network_drive to true, at your own risk).
+    disk or PostgreSQL.
     """
 
     status = 500

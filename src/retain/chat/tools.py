@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from retain.base import canonical, tokens
+from retain.base import canonical, limits, tokens
 from retain.base.errors import RetainError
 from retain.chat.asker import Caller
 from retain.kinds.finding import FOREIGN
@@ -72,7 +72,7 @@ class Tools:
         """The same memory, for what nobody answers for."""
         self._equip(scope)
         self._left, self._calls = room, 0
-        self._most_bytes = scope.services.settings.max_message_bytes // 4
+        self._most_bytes = limits.MAX_MESSAGE_BYTES // 4
         self.offered = [tool.openai() for tool in self._tools.values()]
 
     def _equip(self, scope: Scope) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from retain.base import canonical, ids, masking
+from retain.base import canonical, ids, limits, masking
 from retain.base.errors import (
     BadAnswer,
     Invalid,
@@ -67,7 +67,7 @@ def run(
     """Run one turn of a session and say what came of it; `emit` is told what happens as it happens.
 
     With a `key`, the same request again changes nothing that is done, and does what is not. `others` are the other agents of
-    a group conversation. Turns of one session run one after the other: Busy after `chat_seconds` of waiting. A model that
+    a group conversation. Turns of one session run one after the other: Busy after `CHAT_SECONDS` of waiting. A model that
     fails raises a ModelError; the message stays. `by` is who asks, where tools may do no more than they may.
     """
     agent = None
@@ -114,7 +114,7 @@ def _check(settings: Settings, said: Content) -> None:
     parse_content(
         said,
         "message",
-        settings.max_message_bytes,
+        limits.MAX_MESSAGE_BYTES,
         "reject" if settings.secrets == "reject" else "off",
     )
 
@@ -140,7 +140,7 @@ def begin(
     kept = pictures.read(found.id, images)
     said = _said(message, kept)
     _check(memory.settings, said)
-    with order.alone(memory.database, scope.owner.tenant, found.id, memory.settings.chat_seconds):
+    with order.alone(memory.database, scope.owner.tenant, found.id, limits.CHAT_SECONDS):
         before = scope.sessions.get(found.id).last_seq
         pictures.keep(scope, found.id, kept)
         try:
@@ -281,7 +281,7 @@ class _Talk:
         self._scope, self._begun, self._model, self._emit = scope, begun, model, emit
         room, names = memory.settings.context_tokens, agent.tools if agent else ()
         self._tools = Tools(scope, begun.session.id, names, room, begun.by)
-        self._end = time.monotonic() + memory.settings.chat_seconds
+        self._end = time.monotonic() + limits.CHAT_SECONDS
         self._spoken = Spoken()
 
     def run(self, others: Sequence[str]) -> Spoken:
@@ -294,8 +294,8 @@ class _Talk:
         spoken.context = _context(self._scope, begun, room, others)
         self._tools.told(spoken.context.messages)
         messages = pictures.show(spoken.context.messages, begun.images)
-        for round in range(1, self._settings.chat_rounds + 2):
-            last = round > self._settings.chat_rounds or self._tools.over
+        for round in range(1, limits.CHAT_ROUNDS + 2):
+            last = round > limits.CHAT_ROUNDS or self._tools.over
             reply = self._kept(self._ask(messages, round, last))
             spoken.replies.append(reply)
             if last or not reply.calls:
@@ -317,15 +317,13 @@ class _Talk:
         started, agent = time.monotonic(), self._scope.owner.agent
         left = self._end - started
         if left <= 0:
-            problem = (
-                f"the turn took longer than {self._settings.chat_seconds:g} s (`chat_seconds`)"
-            )
+            problem = f"the turn took longer than {limits.CHAT_SECONDS:g} s"
             raise ModelUnavailable(model=_name(self._model.name), problem=problem)
         try:
             return self._model.converse(
                 messages,
                 self._tools.offered,
-                max_tokens=self._settings.chat_tokens,
+                max_tokens=limits.CHAT_TOKENS,
                 on_text=lambda delta: self._emit(
                     Event("text", agent, {"delta": delta, "round": round})
                 ),
@@ -365,7 +363,7 @@ class _Talk:
         problem = ""
         if not reply.text.strip():
             problem = "it asks for tools without end" if reply.calls else "it is empty"
-        elif len(reply.text.encode()) > self._settings.max_message_bytes // 2:
+        elif len(reply.text.encode()) > limits.MAX_MESSAGE_BYTES // 2:
             problem = "it is longer than a message may be"
         if problem:
             self._note(reply, f"BadAnswer: {problem}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from retain.api.rendering import show
 from retain.auth import audit_log as log
+from retain.base import limits
 from retain.base.clock import parse_time
 from retain.cli.command import Arguments, open_memory
 
@@ -39,7 +40,7 @@ def audit(arguments: Arguments) -> int:
             until=parse_time(arguments.until, "--until", days=True),
             limit=arguments.limit,
             after=arguments.after,
-            most=memory.settings.max_page,
+            most=limits.MAX_PAGE,
         )
     show(found, json_wanted=arguments.json)
     return 0

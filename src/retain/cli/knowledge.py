@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from retain.api.rendering import plain, progress, show
+from retain.base import limits
 from retain.base.errors import Invalid
 from retain.base.settings import Settings
 from retain.cli import search
@@ -59,7 +60,7 @@ def add(arguments: Arguments) -> int:
                 arguments.files,
                 arguments.title,
                 arguments.pattern,
-                settings.max_document_bytes,
+                limits.MAX_DOCUMENT_BYTES,
                 document.as_new,
                 bar,
             )

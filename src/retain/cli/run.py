@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from retain.api.rendering import as_json, plain
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
 from retain.base.settings import Settings
 from retain.base.tokens import estimate
@@ -46,7 +46,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--tokens": {
         "metavar": "N",
         "type": int,
-        "help": "store outputs of more than N tokens (default: the setting ref_tokens)",
+        "help": "store outputs of more than N tokens (default: 500)",
     },
     "--quiet": {
         "action": "store_true",
@@ -100,10 +100,7 @@ class Spool:
         if self.problem:
             return
         if self.size + len(data) > self._limit:
-            self.problem = (
-                f"the output is over {self._limit:,} bytes, the setting max_ref_bytes; "
-                "only its beginning was kept"
-            )
+            self.problem = f"the output is over {self._limit:,} bytes; only its beginning was kept"
             data = data[: self._limit - self.size]
         try:
             self.file.write(data)
@@ -227,7 +224,7 @@ def run(arguments: Arguments) -> int:
     if not command:
         raise Invalid(field="command", problem="is missing; for example: retain run -- make test")
     settings = Settings.load(arguments.config, database=arguments.database)
-    tokens = settings.ref_tokens
+    tokens = limits.REF_TOKENS
     if arguments.tokens is not None:
         tokens = canonical.whole(arguments.tokens, "tokens")
     canonical.key(arguments.type, "type")
@@ -273,7 +270,7 @@ def _execute(
         stdout = stderr = None
     elif arguments.json:
         stdout = 2  # standard output is for the JSON record
-    execution = Execution(shlex.join(command), Spool(settings.max_ref_bytes))
+    execution = Execution(shlex.join(command), Spool(limits.MAX_REF_BYTES))
     started = time.monotonic()
     with _start(command) as child, signals.forward_to(child):
         _copy_output(child, execution, stdout, stderr)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from retain.base import canonical, tokens
+from retain.base import canonical, limits, tokens
 from retain.base.errors import Invalid, NotFound
 from retain.context import recall, render
 from retain.context.budget import LAYERS, share
@@ -115,7 +115,7 @@ def _new(services: Services, message: Content) -> Said | None:
         and isinstance(message["content"], str | Mapping)
     ):
         message = message["content"]
-    raw, *_ = content.parse_content(message, "message", services.settings.max_message_bytes)
+    raw, *_ = content.parse_content(message, "message", limits.MAX_MESSAGE_BYTES)
     value = canonical.parse(raw, "message")
     new = Said("user", content.spoken_text(value), content.images(value))
     if new.text.strip() or new.images:

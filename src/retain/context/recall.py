@@ -83,7 +83,7 @@ def reserve(budget: int) -> int:
 
 def asked_last(services: Services, owner: Owner, session: str) -> tuple[str, int | None]:
     """What the user said last, and when: what a context is for that has no new message, because that is stored already."""
-    row = services.settings.recall and services.database.read(
+    row = services.database.read(
         owner.tenant, lambda tx: tx.one(_ASKED, session=session, user=owner.user)
     )
     return (content.spoken_text(json.loads(row[0])), int(row[1])) if row else ("", None)
@@ -99,7 +99,7 @@ def seek(services: Services, owner: Owner, ask: Ask, before: int | None = None) 
         if len(ask.message) <= _BEGINNING + _END
         else f"{ask.message[:_BEGINNING]}\n{ask.message[-_END:]}"
     )
-    if not services.settings.recall or _CHAT.issuperset(set(words.analyse(text)) - words.STOP):
+    if _CHAT.issuperset(set(words.analyse(text)) - words.STOP):
         return None
     if owner.user is None or owner.agent is None:
         row = services.database.read(

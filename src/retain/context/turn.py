@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from retain.base import canonical, tokens
+from retain.base import canonical, limits, tokens
 from retain.base.errors import InDoubt, Invalid
 from retain.context.explain import Report
 from retain.kinds.interactions import Interactions, Usage, checked
@@ -103,11 +103,7 @@ def _digest(services: Services, messages: Sequence[Mapping[str, Any]]) -> str:
     for message in messages:
         said = message["content"]
         is_text = isinstance(said, str) and not isinstance(said, canonical.JsonText)
-        raw = (
-            {"text": said}
-            if is_text
-            else canonical.dump(said, "content", services.settings.max_ref_bytes)
-        )
+        raw = {"text": said} if is_text else canonical.dump(said, "content", limits.MAX_REF_BYTES)
         rest = {
             name: str(value)
             for name, value in message.items()
@@ -134,7 +130,7 @@ def _captured(
             if isinstance(output, str)
             else json.dumps(output, ensure_ascii=False, default=str)
         )
-        if tokens.estimate(text) <= services.settings.ref_tokens:
+        if tokens.estimate(text) <= limits.REF_TOKENS:
             return output
         prepared.append(
             refs.prepare(output, source=names.get(id, ""), session=session, type="command_output")

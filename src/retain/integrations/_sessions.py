@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import AlreadyExists, NotFound, TooLarge
 from retain.context.assemble import Context
 from retain.context.render import PREAMBLE, Said
@@ -44,7 +44,7 @@ def there(scope: Scope, session: str, work: Callable[[], T]) -> T:
 
 def extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
     """Add messages at the end, all or none, however many."""
-    most = scope.services.settings.max_batch
+    most = limits.MAX_BATCH
 
     def work(inner: Scope) -> None:
         for start in range(0, len(new), most):
@@ -87,7 +87,7 @@ def keep(
 
 
 def _fitting(scope: Scope, session: str, message: NewMessage) -> NewMessage:
-    most, content = scope.services.settings.max_message_bytes, message.content
+    most, content = limits.MAX_MESSAGE_BYTES, message.content
     if _fits(content, most):
         return message
     line = f"(more than {most} bytes, which are not kept)"

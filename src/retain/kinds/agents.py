@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retain.base import canonical, clock
+from retain.base import canonical, clock, limits
 from retain.base.errors import AlreadyExists, Invalid, NotFound, WrongVersion
 from retain.kinds.kind import Kind, Page, Table, decode_cursor, make_page
 from retain.storage.database import Transaction
@@ -168,7 +168,7 @@ class Agents(Kind):
     def _values(
         self, *, name: str, tools: Sequence[str] | None, **texts: str | None
     ) -> dict[str, str | None]:
-        most = self._settings.max_attributes_bytes
+        most = limits.MAX_ATTRIBUTES_BYTES
         secrets = self._settings.secrets
         canonical.key(name, "name", secrets)
         if tools is not None and (isinstance(tools, str) or not isinstance(tools, Sequence)):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from retain.base import canonical, clock
+from retain.base import canonical, clock, limits
 from retain.base.errors import Invalid
 from retain.kinds.kind import Owner, Services, own_session
 from retain.search import query as find
@@ -93,7 +93,7 @@ def search(
 
 def question(services: Services, query: str) -> str:
     """A question, as much of it as is looked at."""
-    return canonical.text(query, "query", services.settings.max_message_bytes)[:_LONGEST]
+    return canonical.text(query, "query", limits.MAX_MESSAGE_BYTES)[:_LONGEST]
 
 
 def seek(
@@ -113,7 +113,7 @@ def seek(
         return mine, tx.now, find.match_words(tx, services.index, text, mine, depth)
 
     mine, moment, begun = services.database.read(owner.tenant, work)
-    embedder = services.embedding(owner, services.settings.embedding_seconds)
+    embedder = services.embedding(owner, limits.QUERY_VECTOR_SECONDS)
     return find.prepare_query(text, moment if now is None else now, mine, begun, embedder)
 
 

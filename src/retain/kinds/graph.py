@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from retain.base import canonical, ids, masking
+from retain.base import canonical, ids, limits, masking
 from retain.base.errors import Invalid, NotFound, TooLarge
 from retain.kinds.kind import Check, Kind, Table
 from retain.search import engine
@@ -408,11 +408,11 @@ class Graphs(Kind):
         )
 
     def _texts(self, values: Sequence[str], field: str) -> list[str]:
-        most, secrets = self._settings.max_message_bytes, self._settings.secrets
+        most, secrets = limits.MAX_MESSAGE_BYTES, self._settings.secrets
         return [canonical.text(one, field, most, secrets) for one in _several(values, field, str)]
 
     def _seek(self, value: str, field: str) -> str:
-        return canonical.text(value, field, self._settings.max_message_bytes)
+        return canonical.text(value, field, limits.MAX_MESSAGE_BYTES)
 
 
 def is_empty(graph: Graphs) -> bool:

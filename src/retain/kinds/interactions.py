@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from retain.base import canonical, clock, ids
+from retain.base import canonical, clock, ids, limits
 from retain.base.errors import Invalid
 from retain.base.masking import derived
 from retain.base.settings import Settings
@@ -120,7 +120,7 @@ def checked(owner: Owner, settings: Settings, usage: Usage, session: str | None)
             canonical.key(usage.model, "model"), "model", _MOST_OF_A_NAME, secrets
         ),
         "parameters": canonical.dump(
-            parameters, "parameters", settings.max_attributes_bytes, secrets
+            parameters, "parameters", limits.MAX_ATTRIBUTES_BYTES, secrets
         ),
         "latency_ms": canonical.amount(usage.latency_ms, "latency_ms"),
         "tokens_in": canonical.whole(usage.tokens_in, "tokens_in"),

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar
 
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import Invalid, NotFound
 from retain.base.settings import Settings
 from retain.kinds.section import Ask, Section
@@ -206,7 +206,7 @@ class Kind:
         return self._owner.agent
 
     def _limit(self, limit: int) -> int:
-        return canonical.whole(limit, "limit", 1, self._settings.max_page)
+        return canonical.whole(limit, "limit", 1, limits.MAX_PAGE)
 
 
 def own_session(tx: Transaction, owner: Owner, session: str) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from retain.base import canonical, clock, tokens
+from retain.base import canonical, clock, limits, tokens
 from retain.base.errors import Invalid, NotFound, WrongVersion
 from retain.kinds import findable as index
 from retain.kinds.indexing import index_id
@@ -339,7 +339,7 @@ class Notes(Kind):
                 edited = edit(note.text) if made is None else made
                 if edited.text == note.text:
                     return note, edited.same
-                text = canonical.within(edited.text, "notes", self._settings.max_notes_bytes)
+                text = canonical.within(edited.text, "notes", limits.MAX_NOTES_BYTES)
                 values = {
                     **whose,
                     "text": text,
@@ -402,7 +402,7 @@ class Notes(Kind):
         return {"user": self._user(), "agent": self._agent()}
 
     def _text(self, text: str, field: str = "text") -> str:
-        return canonical.text(text, field, self._settings.max_notes_bytes, self._settings.secrets)
+        return canonical.text(text, field, limits.MAX_NOTES_BYTES, self._settings.secrets)
 
 
 def _lines(text: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retain.base import canonical, clock, ids
+from retain.base import canonical, clock, ids, limits
 from retain.base.errors import AlreadyExists, Invalid, NotFound
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.storage.database import Row, Transaction
@@ -191,7 +191,7 @@ class Sessions(Kind):
         """
         size = self._limit(limit)
         at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
-        words = canonical.words(search, self._settings.max_attributes_bytes)
+        words = canonical.words(search, limits.MAX_ATTRIBUTES_BYTES)
         floor, page = (
             (_FLOOR, _PAGE) if self._owner.user is None else (_FLOOR_OF_USER, _PAGE_OF_USER)
         )
@@ -352,7 +352,7 @@ class Sessions(Kind):
     def _values(
         self, label: str | None, attributes: Mapping[str, Any] | None
     ) -> dict[str, str | None]:
-        most, secrets = self._settings.max_attributes_bytes, self._settings.secrets
+        most, secrets = limits.MAX_ATTRIBUTES_BYTES, self._settings.secrets
         if attributes is not None and not isinstance(attributes, Mapping | canonical.JsonText):
             raise Invalid(field="attributes", problem="must be a JSON object")
         written = (

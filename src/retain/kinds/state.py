@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from retain.base import canonical, clock, tokens
+from retain.base import canonical, clock, limits, tokens
 from retain.base.canonical import Json
 from retain.base.errors import Invalid, NotFound, WrongVersion
 from retain.kinds.indexing import index_id, index_id_sql
@@ -202,7 +202,7 @@ class State(Kind):
     ) -> Item:
         """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
         canonical.name(key, "key", self._settings.secrets)
-        raw = canonical.dump(value, "value", self._settings.max_state_bytes, self._settings.secrets)
+        raw = canonical.dump(value, "value", limits.MAX_STATE_BYTES, self._settings.secrets)
         said = _searchable_texts(raw)
         if if_version is not None:
             canonical.whole(if_version, "if_version")

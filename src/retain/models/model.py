@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import BadAnswer, ModelUnavailable
 from retain.base.settings import Settings
 from retain.models import chat, provider
@@ -137,13 +137,13 @@ def _named(
     if not name:
         return None
     place = (_provider_of(name), base_url)
-    breaker = breakers.setdefault(place, CircuitBreaker(settings.model_pause_seconds))
+    breaker = breakers.setdefault(place, CircuitBreaker(limits.MODEL_PAUSE_SECONDS))
     return RemoteModel(
         name,
         base_url,
         api_key,
         seconds=settings.model_seconds,
-        retries=settings.model_retries,
+        retries=limits.MODEL_RETRIES,
         breaker=breaker,
     )
 

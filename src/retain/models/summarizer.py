@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base import tokens as counting
 from retain.base.errors import BadAnswer, ModelError, NoModel, RetainError
 from retain.base.settings import Settings
@@ -131,8 +131,8 @@ class ExtractiveWriter:
     """The built-in writer: picks sentences, needs no model."""
 
     def __init__(self, settings: Settings) -> None:
-        self.room = settings.summary_input_tokens
-        self._tokens = settings.summary_tokens
+        self.room = limits.SUMMARY_INPUT_TOKENS
+        self._tokens = limits.SUMMARY_TOKENS
 
     def write(
         self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]
@@ -160,9 +160,9 @@ class ModelWriter:
 
     def __init__(self, model: Model, settings: Settings, previous: str) -> None:
         self._model = model
-        self._tokens = settings.summary_tokens
+        self._tokens = limits.SUMMARY_TOKENS
         spent = counting.estimate(previous) + _OVERHEAD
-        self.room = max(_LEAST_ROOM, settings.summary_input_tokens - spent)
+        self.room = max(_LEAST_ROOM, limits.SUMMARY_INPUT_TOKENS - spent)
 
     def write(
         self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]

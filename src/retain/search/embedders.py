@@ -11,6 +11,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
+from retain.base import limits
 from retain.base.errors import BadAnswer, ModelError, RetainError, SettingsError
 from retain.base.settings import Settings
 from retain.search.onnx_embedder import OnnxEmbedder
@@ -75,17 +76,17 @@ def choose(settings: Settings) -> Embedder | None:
             settings.embedding_model,
             url,
             settings.embedding_api_key or _shared_key(settings, url),
-            settings.embedding_dimensions,
+            0,
             settings.model_seconds,
-            settings.model_retries,
-            settings.model_pause_seconds,
+            limits.MODEL_RETRIES,
+            limits.MODEL_PAUSE_SECONDS,
         )
     if settings.embedder == "minilm":
-        return _onnx(settings.embedder_folder)
-    if settings.embedder_folder:
+        return _onnx(settings.embedding_model)
+    if settings.embedding_model:
         raise SettingsError(
-            where="embedder_folder",
-            problem="is for `embedder: minilm`, which runs what is in the folder",
+            where="embedding_model",
+            problem=f"is not used by `embedder: {settings.embedder}`; set `embedder: minilm` or `service`",
         )
     return _static()
 

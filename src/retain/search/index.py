@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from retain.base import limits
 from retain.base.settings import Settings
 from retain.search import chunk
 from retain.search.candidates import DigestCache
@@ -25,7 +26,7 @@ REMOVE_RECORD = "delete from search_items where tenant = :tenant and kind = :kin
 def open_index(database: Database, settings: Settings) -> Index:
     """Return the index of a database."""
     engine = SqliteEngine if isinstance(database, SqliteDatabase) else PostgresEngine
-    return Index(engine(settings.vector_memory_mib))
+    return Index(engine(limits.VECTOR_MEMORY_MIB))
 
 
 def split_text(text: str) -> list[str]:

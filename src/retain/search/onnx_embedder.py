@@ -159,7 +159,7 @@ def _load(folder: str) -> _Encoder:
     model = next((place / name for name in _MODELS if (place / name).is_file()), None)
     if model is None or not (place / _TOKENIZER).is_file():
         problem = f"there is no model.onnx, or no {_TOKENIZER}, in {place}"
-        raise SettingsError(where="embedder_folder" if folder else "embedder", problem=problem)
+        raise SettingsError(where="embedding_model" if folder else "embedder", problem=problem)
     digest = _digest(place)
     if not folder and digest != _MINILM:
         raise SettingsError(
@@ -174,7 +174,7 @@ def _load(folder: str) -> _Encoder:
     except Exception as error:  # each library has errors of its own, and none that they share
         problem = f"what is in {place} cannot be used: {str(error)[:200]}"
         raise SettingsError(
-            where="embedder_folder" if folder else "embedder", problem=problem
+            where="embedding_model" if folder else "embedder", problem=problem
         ) from None
     tokenizer.no_padding()
     tokenizer.enable_truncation(_MOST_TOKENS)
@@ -188,7 +188,7 @@ def _load(folder: str) -> _Encoder:
         problem = (
             f"the model in {place} is no sentence encoder: it wants {', '.join(sorted(inputs))}"
         )
-        raise SettingsError(where="embedder_folder" if folder else "embedder", problem=problem)
+        raise SettingsError(where="embedding_model" if folder else "embedder", problem=problem)
     identity = f"{place.resolve().name[:60]}-{dimensions}@{digest[:8]}"
     return _Encoder(tokenizer, session, inputs, dimensions, identity)
 
@@ -211,7 +211,7 @@ def _packaged() -> Path:
         return Path(str(metadata.distribution(_PACKAGE).locate_file(_IN_PACKAGE)))
     except metadata.PackageNotFoundError:
         problem = f"the weights of minilm are in the package {_PACKAGE}, which is not installed (it wants Python below 3.14)"
-        files = "set embedder_folder to a folder with model.onnx and tokenizer.json"
+        files = "set embedding_model to a folder with model.onnx and tokenizer.json"
         hint = f"Install retain[minilm] from where you got retain, or {files}."
         raise SettingsError(where="embedder", problem=problem, hint=hint) from None
 

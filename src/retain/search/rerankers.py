@@ -57,7 +57,11 @@ class LateInteraction:
 
 def choose(settings: Settings) -> Reranker | None:
     """The reranker that the settings name, the same one each time; None where they name none."""
-    return _late(settings.embedder_folder) if settings.reranker == "late" else None
+    return (
+        _late(settings.embedding_model if settings.embedder == "minilm" else "")
+        if settings.reranker == "late"
+        else None
+    )
 
 
 _late = functools.cache(LateInteraction)

@@ -212,7 +212,7 @@ class VectorCache:
             pages = shelf.follow(source, self._most)
         if shelf.large and not was_large:
             log.warning(
-                "the vectors of %s are over vector_memory_mib: each search reads them from the database",
+                "the vectors of %s are over VECTOR_MEMORY_MIB: each search reads them from the database",
                 key[0],
             )
         with self._lock:

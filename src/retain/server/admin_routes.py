@@ -21,7 +21,7 @@ from retain.api.schemas import LENIENT, Moment, Text, shape
 from retain.auth import audit_log as audit
 from retain.auth.audit import Action, acting_as, is_audited
 from retain.auth.principal import Principal
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import Full
 from retain.kinds.kind import Page
 from retain.memory import Memory
@@ -94,7 +94,7 @@ class _Routes:
     async def audit(self, request: Request, said: Annotated[AuditRequest, Query()]) -> Response:
         """What was done in the tenant, by whom and when, the newest first; nothing of what was said."""
         principal = await self._admin(request)
-        named, most = said.model_dump(), self._memory.settings.max_page
+        named, most = said.model_dump(), limits.MAX_PAGE
         return answer(
             await run_in_threadpool(
                 audit.listed, self._memory.database, principal.tenant, **named, most=most

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, suppress
 
 from fastapi import FastAPI
 
+from retain.base import limits
 from retain.base.errors import NotFound
 from retain.jobs.runner import Worked, Worker
 from retain.memory import Memory
@@ -86,12 +87,8 @@ class Background:
 
     def _rest(self, took: float) -> float:
         """How long to rest after a round over everything: longer after a long one, and after failures."""
-        rest = max(self._memory.settings.work_seconds, _SHARE * took) * (
-            1 << min(self._failures, 8)
-        )
-        return min(rest, max(LONGEST_REST, self._memory.settings.work_seconds)) * random.uniform(
-            0.9, 1.0
-        )
+        rest = max(limits.JOB_INTERVAL_SECONDS, _SHARE * took) * (1 << min(self._failures, 8))
+        return min(rest, max(LONGEST_REST, limits.JOB_INTERVAL_SECONDS)) * random.uniform(0.9, 1.0)
 
     def _wait(self, until: float) -> None:
         """Until a write, and a moment longer for those that come with it; or until the next round is due."""

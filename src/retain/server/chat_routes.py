@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from retain.api import problem
 from retain.api.responses import answer
 from retain.auth.principal import Permission, Principal
-from retain.base import canonical, ids
+from retain.base import canonical, ids, limits
 from retain.base.errors import Invalid, NotFound, Overloaded, RetainError
 from retain.chat import group, saved, turn, wire
 from retain.chat.asker import Caller
@@ -60,9 +60,8 @@ _FINISHING = 0.6  # of the time to stop is for turns, the rest for saying that i
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
     """Give an app the routes of a chat; `app.state.runs` are the turns that run."""
-    settings = authenticator.memory.settings
-    app.state.runs = runs = Runs(settings.chat_at_once)
-    life.during(app, lambda: runs.during(app.state.stopping, settings.stop_seconds * _FINISHING))
+    app.state.runs = runs = Runs(limits.MAX_RUNNING_TURNS)
+    life.during(app, lambda: runs.during(app.state.stopping, limits.STOP_SECONDS * _FINISHING))
     chat = Chat(authenticator, runs)
     streamed = {**_STREAMED, **problems(*STATUSES)}
     for path, does, model in (
@@ -194,7 +193,7 @@ class Chat:
             run.failed and (found or running)
         ):  # else it was tried again in another process
             return EventStream(run.events(after), still)
-        seconds = self._authenticator.memory.settings.chat_seconds
+        seconds = limits.CHAT_SECONDS
         return EventStream(other.events(agents, after, request.app.state.stopping, seconds), still)
 
     async def state(

@@ -91,9 +91,7 @@ class Connection(HttpToolsProtocol):
 
     def _too_slow(self) -> None:
         self._timer = None
-        self._refuse(
-            408, f"The headers did not arrive within {self._seconds:g} seconds (request_seconds)."
-        )
+        self._refuse(408, f"The headers did not arrive within {self._seconds:g} seconds.")
 
     def _stop_waiting(self) -> None:
         if self._timer is not None:

@@ -26,7 +26,7 @@ SECURITY = (
 )
 PRIVATE = ("/api", "/agent", "/mcp", "/metrics")
 BYTES_PER_SECOND = 64 << 10
-"""A body may take `request_seconds`, and a second more for each so many bytes that have come."""
+"""A body may take `REQUEST_SECONDS`, and a second more for each so many bytes that have come."""
 MOST_PARTS = 200_000
 """The most lists and objects in a body: a million of them fit into 3 MB, and would keep everybody waiting for seconds."""
 _MOST_TEXTS = 1_000_000
@@ -127,7 +127,7 @@ class Exchange:
         try:
             message = await self._patience.hear(self)
         except TimeoutError:
-            said = f"The request did not arrive within {self._patience.seconds:g} seconds (request_seconds)."
+            said = f"The request did not arrive within {self._patience.seconds:g} seconds."
             await self.refuse(Refused(408, said, closes=True))
             return _DISCONNECT
         if message["type"] == "http.request":

@@ -30,7 +30,7 @@ from retain.api.schemas import Whose, messages
 from retain.auth.audit import Action, is_audited, respond_once
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import Principal
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import Invalid, WrongVersion
 from retain.base.settings import Settings
 from retain.memory import Scope
@@ -96,7 +96,7 @@ class Operation:
         settings = authenticator.memory.settings
         self._audited = endpoint.needs != "read" and is_audited(settings, endpoint.name)
         self.in_thread = (
-            patient(max(1, settings.max_in_flight // 2)) if waits(endpoint, settings) else in_thread
+            patient(max(1, limits.MAX_IN_FLIGHT // 2)) if waits(endpoint, settings) else in_thread
         )
         self._as_it_is: tuple[Callable[[Any], Any], Do] | None = None
 

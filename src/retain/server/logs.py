@@ -233,7 +233,7 @@ class _AlreadyTold(logging.Filter):
 def configure(settings: Settings, stream: IO[str] | None = None) -> Writer:
     """Send the log of this process, retain's and its libraries', to a stream (standard error) as the settings say."""
     out = stream or sys.stderr
-    as_json = settings.log_format == "json" or (settings.log_format == "auto" and not out.isatty())
+    as_json = not out.isatty()
     writer = Writer(out, as_json=as_json)
     writer.addFilter(_AlreadyTold())
     for name in ("", *_OURS):

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.auth.local import loopback
+from retain.base import limits
 from retain.base.errors import SettingsError, Unauthorized
 from retain.base.settings import Settings
 from retain.server import life
@@ -74,10 +75,10 @@ class Guard:
             Rate(settings.rate_per_second),
         )
         """Wrong credentials, by where they come from; those at the sign-in apart, or others' would close it."""
-        self._patience = Patience(settings.request_seconds)
+        self._patience = Patience(limits.REQUEST_SECONDS)
         self._uploads = (
-            ("/api/refs", settings.max_ref_bytes),
-            ("/api/knowledge", settings.max_document_bytes),
+            ("/api/refs", limits.MAX_REF_BYTES),
+            ("/api/knowledge", limits.MAX_DOCUMENT_BYTES),
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -178,9 +179,9 @@ class Guard:
                 seconds=RETRY_SECONDS,
                 closes=True,
             )
-        if running >= self.settings.max_in_flight:
+        if running >= limits.MAX_IN_FLIGHT:
             said = (
-                f"The server has enough to do (max_in_flight is {running}): try again in a moment."
+                f"Server at capacity: {running} requests are running. Retry in {RETRY_SECONDS} s."
             )
             raise Refused(503, said, seconds=RETRY_SECONDS)
 
@@ -276,9 +277,7 @@ def install(app: FastAPI) -> None:
         # The framework's own threads, for what is no verb: looking at keys, uploads, MCP, chats. As many as requests
         # are let in, those that wait for a model or for news with them, so that none waits for a thread. Verbs have others
         # (threads.py): few, since the database is what they wait for, and apart from those where verbs wait for models.
-        to_thread.current_default_thread_limiter().total_tokens = (
-            2 * guard.settings.max_in_flight + 8
-        )
+        to_thread.current_default_thread_limiter().total_tokens = 2 * limits.MAX_IN_FLIGHT + 8
         yield
 
     life.during(app, room)

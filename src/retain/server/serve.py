@@ -23,6 +23,7 @@ from fastapi import FastAPI
 
 from retain.auth.api_keys import Keys
 from retain.auth.local import may_be_open
+from retain.base import limits
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
 from retain.memory import Memory
@@ -42,12 +43,13 @@ _FINISHING = (
 )
 _NO_KEY = """retain: nobody can come in yet: this server needs a key, and there is none.
 Make one, on this database: retain keys create NAME --permissions read,write,delete,admin"""
+WAIT_SECONDS = 2.0
+"""How long a request waits for the database; after that, its client is asked to retry."""
 Told = Callable[[str], None]
 
 
 def serve(settings: Settings, told: Told) -> int:
     """Serve until somebody says stop; `told` hears the address once it is really listened on. The exit status."""
-    settings = settings.serving()
     if settings.workers > 1 and in_memory(settings):
         problem = f"{settings.workers} processes would each have a database of their own in memory: use a file, or one worker"
         raise SettingsError(where="workers", problem=problem)
@@ -57,7 +59,9 @@ def serve(settings: Settings, told: Told) -> int:
     ) as listener:  # before the database: what cannot be served is not made
         if absent(settings):
             refuse_keyless(settings)
-        with Memory.open(settings=settings) as memory:  # one migrates, before many open
+        with Memory.open(
+            settings=settings, wait_seconds=WAIT_SECONDS
+        ) as memory:  # one migrates, before many open
             refuse_open(memory)
             if not (may_be_open(settings) or settings.jwt_issuer or Keys(memory.database).any()):
                 print(_NO_KEY, file=sys.stderr, flush=True)
@@ -66,11 +70,11 @@ def serve(settings: Settings, told: Told) -> int:
                 return _serve(memory, listener, lambda: told(_address(listener)))
 
         def work(ready: Callable[[], None], parent: int) -> int:
-            with Memory.open(settings=settings) as mine:
+            with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as mine:
                 return _serve(mine, listener, ready, parent)
 
         with metrics.share():
-            seconds = settings.stop_seconds + 1  # each ends by itself before
+            seconds = limits.STOP_SECONDS + 1  # each ends by itself before
             return Workers(
                 settings.workers, work, lambda: told(_address(listener)), metrics.gone, seconds
             ).run()
@@ -137,7 +141,7 @@ def server(memory: Memory, ready: Callable[[], None], parent: int | None = None)
     app = create_app(memory)
     config = uvicorn.Config(
         app,
-        http=partial(Connection, seconds=memory.settings.request_seconds),  # type: ignore[arg-type]
+        http=partial(Connection, seconds=limits.REQUEST_SECONDS),  # type: ignore[arg-type]
         ws="none",
         lifespan="on",
         log_config=None,
@@ -159,7 +163,7 @@ class Server(uvicorn.Server):
         self._app = app
         self._ready = ready
         self._parent = parent
-        self._stop_seconds: float = app.state.memory.settings.stop_seconds
+        self._stop_seconds: float = limits.STOP_SECONDS
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop; asked again, at once. Where there is a parent, it decides that: both may get the same signal."""
@@ -208,7 +212,7 @@ def _busy(guard: Guard) -> bool:
 def _end() -> None:
     """The time is up, and something still runs that nobody can interrupt."""
     print(
-        "retain: stopped with requests unfinished: stop_seconds is over",
+        "retain: stopped with requests unfinished: STOP_SECONDS is over",
         file=sys.stderr,
         flush=True,
     )

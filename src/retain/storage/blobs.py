@@ -17,7 +17,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
-from retain.base import clock
+from retain.base import clock, limits
 from retain.base.errors import Busy, Corrupt, Invalid, TooLarge, Unreachable
 from retain.base.settings import Settings
 from retain.storage.database import Database, Finding, Transaction
@@ -102,7 +102,7 @@ class Blobs:
         """Store a content, but for what `add` does in a transaction; `see` is shown every piece of it."""
         coming = iter(self._within_limit(pieces))
         begun: list[bytes] = []
-        size, most = 0, min(self._settings.ref_file_bytes, _MOST_IN_MEMORY)
+        size, most = 0, min(limits.REF_FILE_BYTES, _MOST_IN_MEMORY)
         for piece in coming:
             begun.append(piece)
             size += len(piece)
@@ -117,7 +117,7 @@ class Blobs:
             with tempfile.TemporaryFile() as spool:
                 return self._stage(tenant, user, spool, *pour(everything, spool, see))
         held = self.folder.write(self._place(tenant, user), everything, see)
-        if held.size > self._settings.ref_file_bytes:
+        if held.size > limits.REF_FILE_BYTES:
             return Stored(user, held.digest, held.size, held=held)
         try:
             with self.folder.open(held.name) as file:
@@ -180,7 +180,7 @@ class Blobs:
             raise Busy(problem=_VANISHED)
 
     def _within_limit(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        size, limit = 0, self._settings.max_ref_bytes
+        size, limit = 0, limits.MAX_REF_BYTES
         for piece in pieces:
             size += len(piece)
             if size > limit:

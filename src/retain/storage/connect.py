@@ -7,6 +7,7 @@ from pathlib import Path
 from retain.base.clock import Clock
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
+from retain.storage import files
 from retain.storage.database import Database
 from retain.storage.folder import Folder
 from retain.storage.migrate import Migration, shipped
@@ -16,22 +17,26 @@ from retain.storage.sqlite_foreign import ForeignFile
 
 
 def connect(
-    settings: Settings, clock: Clock | None = None, *, create: bool = True
+    settings: Settings,
+    clock: Clock | None = None,
+    *,
+    create: bool = True,
+    wait_seconds: float | None = None,
 ) -> tuple[Database, list[Migration]]:
     """The database that the settings name, and the migrations for its engine; nothing is migrated yet."""
     url = settings.database
     if in_memory(settings):
-        return SqliteDatabase(None, settings, clock), shipped("sqlite")
+        return SqliteDatabase(None, settings, clock, wait_seconds=wait_seconds), shipped("sqlite")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         file = Path(url.removeprefix("sqlite:///"))
-        return SqliteDatabase(file, settings, clock, create), shipped("sqlite")
+        return SqliteDatabase(file, settings, clock, create, wait_seconds), shipped("sqlite")
     if url.startswith(("postgresql://", "postgres://")):
         try:
             from retain.storage.postgres import PostgresDatabase
         except ImportError as error:
             problem = f"PostgreSQL needs the extra `postgres` ({error}): install retain[postgres] from where you got retain"
             raise SettingsError(where="database", problem=problem) from error
-        return PostgresDatabase(url, settings, clock), shipped("postgres")
+        return PostgresDatabase(url, settings, clock, wait_seconds), shipped("postgres")
     file_name = url.removeprefix("sqlite:").lstrip("/")
     meant = (
         f"did you mean sqlite:///{file_name}? "
@@ -73,9 +78,7 @@ def folder(settings: Settings) -> Folder | None:
     else:
         return None
     return Folder(
-        path,
-        durable=settings.sqlite_durability == "full",
-        least_free_mib=settings.sqlite_min_free_mib,
+        path, durable=settings.sqlite_durability == "full", min_free_mib=files.MIN_FREE_MIB
     )
 
 

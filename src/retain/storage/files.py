@@ -122,6 +122,10 @@ def take_from_ballast(path: Path) -> bool:
     return False
 
 
+MIN_FREE_MIB = 64
+"""Writes are refused while less than this is free on the disk."""
+
+
 def make_ballast(path: Path, mebibytes: int) -> None:
     """Reserve a file that an emergency purge can delete to get room to work; never on a disk that is short already."""
     size = mebibytes << 20

@@ -53,10 +53,10 @@ class Held:
 class Folder:
     """The files of one database, by tenant and user; the folder itself is made when it is first needed."""
 
-    def __init__(self, path: Path, *, durable: bool, least_free_mib: int) -> None:
+    def __init__(self, path: Path, *, durable: bool, min_free_mib: int) -> None:
         self.path = path
         self._durable = durable
-        self._least_free = least_free_mib * _MIB
+        self._min_free = min_free_mib * _MIB
 
     def write(self, place: str, pieces: Iterable[bytes], see: See) -> Held:
         """Write a content to a new file of a place, in a way that survives a power cut."""
@@ -144,7 +144,7 @@ class Folder:
         shutil.rmtree(partial, ignore_errors=True)
         try:
             with in_our_words(target):
-                other = Folder(partial, durable=self._durable, least_free_mib=0)
+                other = Folder(partial, durable=self._durable, min_free_mib=0)
                 for name in self.names(""):
                     if _NAME.fullmatch(name):
                         self._copy(name, other)
@@ -210,8 +210,8 @@ class Folder:
     def _refuse_if_full(self) -> None:
         disk = os.statvfs(self.path)
         free = disk.f_bavail * disk.f_frsize
-        if free < self._least_free + _LOOK_EVERY:
-            least = self._least_free // _MIB
+        if free < self._min_free + _LOOK_EVERY:
+            least = self._min_free // _MIB
             raise Full(problem=f"{free // _MIB} MiB are free and writing stops below {least} MiB")
 
     def _settle(self, *folders: Path) -> None:

@@ -43,9 +43,13 @@ WORDS = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time
          "{real}": "double precision", "{blob}": "bytea", "{strict}": ""}  # fmt: skip
 KEEPALIVE = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
              "tcp_user_timeout": 15_000}  # fmt: skip
+WAIT_SECONDS = 10.0
+"""How long to wait for a connection, or for a server that restarts."""
+STATEMENT_SECONDS = 15.0
+"""How long one statement may run, unless its transaction is `long`."""
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
-MOST_BEGINS = 1000
+MAX_CACHED_BEGINS = 1000
 _NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 # Every short statement of ours has an index that gives its rows in order. Before the server has statistics, as after a large
 # import, it would rather read and sort a whole session for its last twenty messages.
@@ -131,17 +135,24 @@ class _Lost(Exception):
 class PostgresDatabase:
     """One PostgreSQL database, for all threads of this process."""
 
-    def __init__(self, url: str, settings: Settings, now: Clock | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        settings: Settings,
+        now: Clock | None = None,
+        wait_seconds: float | None = None,
+    ) -> None:
         parts = read_address(url, "database")
         read_address(settings.owner_database, "owner_database")
         self._url = _with_keepalive(url)
         self._settings = settings
         self._clock = now
+        self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self.name = f"postgresql://{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
         self._owner_url = _with_keepalive(settings.owner_database or url)
         self._config = {
-            "search_path": f"{rights.quoted(settings.postgres_schema)}, public",
-            "statement_timeout": f"{round(settings.postgres_statement_seconds * 1000)}ms",
+            "search_path": f"{rights.quoted(rights.SCHEMA)}, public",
+            "statement_timeout": f"{round(STATEMENT_SECONDS * 1000)}ms",
             "idle_in_transaction_session_timeout": "60s",
             **({"role": settings.postgres_role} if settings.postgres_role else {}),
         }
@@ -154,7 +165,7 @@ class PostgresDatabase:
             self._prepares = (
                 connection.info.backend_pid == real
             )  # a pooler in between hands out numbers of its own
-        self._pool = Pool(self._connect, settings.postgres_pool, settings.postgres_wait_seconds)
+        self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
         _OPEN.add(self)
 
     # -- reading and writing -----------------------------------------------------------------------------------
@@ -187,7 +198,7 @@ class PostgresDatabase:
     ) -> T:
         """Try again after lost connections and deadlocks, as long as the last try surely left nothing behind."""
         require_outside(self)
-        deadline = time.monotonic() + self._settings.postgres_wait_seconds
+        deadline = time.monotonic() + self._wait_seconds
         pause = 0.01
         in_doubt = False
         while True:
@@ -248,7 +259,7 @@ class PostgresDatabase:
                 SQL("set_config({}, {}, true)").format(k, v) for k, v in config.items()
             )
             script = SQL("{}; select {}, {}").format(SQL(begin[0]), SQL(_NOW), settings).as_bytes()
-            if len(self._begins) >= MOST_BEGINS:
+            if len(self._begins) >= MAX_CACHED_BEGINS:
                 self._begins.clear()
             self._begins[begin, tenant] = script
         now = simply(connection, script).get_value(0, 0)
@@ -262,7 +273,7 @@ class PostgresDatabase:
 
     def version(self) -> int:
         with self._alone(self._url) as connection:
-            return rights.version(connection, self._settings.postgres_schema)
+            return rights.version(connection)
 
     def step(self, wanted: Step) -> bool:
         self._known.clear()  # the table of tenants may go or come back empty
@@ -300,9 +311,7 @@ class PostgresDatabase:
             time.sleep(random.uniform(0.2, 0.4))
 
     def _apply(self, connection: Connection, wanted: Step) -> bool:
-        if rights.version(connection, self._settings.postgres_schema) != wanted.number - int(
-            wanted.up
-        ):
+        if rights.version(connection) != wanted.number - int(wanted.up):
             return False
         connection.execute("set local lock_timeout = '200ms'")
         connection.execute(self.script(wanted))
@@ -346,7 +355,7 @@ class PostgresDatabase:
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         make_private(partial)
-        schema = ["--schema", self._settings.postgres_schema]
+        schema = ["--schema", rights.SCHEMA]
         command = [
             "pg_dump",
             "--format=custom",

@@ -171,7 +171,7 @@ def in_our_words(error: psycopg.Error) -> RetainError:
         hint = "the role that retain connects as must be a member of postgres_role: `grant retain_app to` it"
         return StorageError(problem=f"{problem}; {hint}")
     if isinstance(error, errors.QueryCanceled):
-        return Busy(problem=f"{problem} (postgres_statement_seconds says how long one may take)")
+        return Busy(problem=f"{problem}")
     if isinstance(
         error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure
     ):

@@ -18,6 +18,8 @@ from retain.base.settings import Settings
 from retain.storage import postgres_near
 from retain.storage.database import Finding, Step
 
+SCHEMA = "retain"
+"""The schema that holds the tables."""
 _SCRIPT = """-- {number:04} {name}
 {role_script}create schema if not exists {schema};
 set local search_path = {schema}, public;
@@ -97,9 +99,9 @@ def quoted(name: str) -> str:
     return Identifier(name).as_string()
 
 
-def version(connection: Connection, schema: str) -> int:
+def version(connection: Connection) -> int:
     """The newest migration that was applied, 0 for none."""
-    table = Identifier(schema, "retain_schema")
+    table = Identifier(SCHEMA, "retain_schema")
     if connection.execute("select to_regclass(%s)", (table.as_string(),)).fetchone() == (None,):
         return 0
     row = connection.execute(
@@ -111,8 +113,8 @@ def version(connection: Connection, schema: str) -> int:
 def script(step: Step, steps: str, settings: Settings) -> str:
     """Everything that one step runs, with row-level security and grants for every table there is after it."""
     names = {
-        "schema": quoted(settings.postgres_schema),
-        "schema_text": Literal(settings.postgres_schema).as_string(),
+        "schema": quoted(SCHEMA),
+        "schema_text": Literal(SCHEMA).as_string(),
         "role": quoted(settings.postgres_role) if settings.postgres_role else "",
         "role_text": Literal(settings.postgres_role).as_string(),
     }
@@ -201,6 +203,6 @@ _CHECKS = {
 
 def findings(connection: Connection, settings: Settings) -> list[Finding]:
     """What is wrong with isolation, indexes and durability on this server."""
-    named = {"schema": settings.postgres_schema, "role": settings.postgres_role}
+    named = {"schema": SCHEMA, "role": settings.postgres_role}
     found = {check: connection.execute(sql, named).fetchall() for check, sql in _CHECKS.items()}
     return [Finding(check, ", ".join(str(row[0]) for row in rows)) for check, rows in found.items()]

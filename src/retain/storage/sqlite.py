@@ -20,6 +20,7 @@ from retain.base import clock
 from retain.base.clock import Clock
 from retain.base.errors import Full, InDoubt, NetworkDrive, RetainError, Unreachable
 from retain.base.settings import Settings
+from retain.storage import files, sqlite_connection
 from retain.storage import sqlite_care as care
 from retain.storage.database import (
     EVERY_TENANT,
@@ -37,7 +38,9 @@ from retain.storage.group import GroupCommit, Job
 from retain.storage.joined import require_outside
 from retain.storage.sqlite_connection import in_our_words, open_connection, restart_log
 
-MOST_IDLE_READERS = 16
+MAX_IDLE_READERS = 16
+BALLAST_MIB = 16
+"""The reserve file beside the database, which `retain purge --emergency` deletes. 0: none."""
 OLD_READER_SECONDS = 5.0
 SECONDS_BETWEEN_LOOKS = 0.2
 log = logging.getLogger("retain.storage")
@@ -109,7 +112,12 @@ class SqliteDatabase:
     _warned_mib: int
 
     def __init__(
-        self, path: Path | None, settings: Settings, now: Clock | None = None, create: bool = True
+        self,
+        path: Path | None,
+        settings: Settings,
+        now: Clock | None = None,
+        create: bool = True,
+        wait_seconds: float | None = None,
     ) -> None:
         self._temporary = (
             tempfile.mkdtemp(prefix="retain-", dir=_fastest_folder()) if path is None else None
@@ -120,6 +128,9 @@ class SqliteDatabase:
         self.name = f"sqlite:///{path}" if path else "memory:"
         self._folder = str(self.path.parent)
         self._settings = settings
+        self._wait_seconds = (
+            sqlite_connection.BUSY_SECONDS if wait_seconds is None else wait_seconds
+        )
         self._now = now or clock.now
         self._closed = False
         self._doors = Doors(self._let_go, self._start_over)
@@ -127,8 +138,8 @@ class SqliteDatabase:
         self._check_place(create)
         with self._doors:
             self._writer()
-        if settings.sqlite_ballast_mib and not self._temporary:
-            make_ballast(self._ballast, settings.sqlite_ballast_mib)
+        if BALLAST_MIB and not self._temporary:
+            make_ballast(self._ballast, BALLAST_MIB)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
@@ -157,14 +168,14 @@ class SqliteDatabase:
             keep = True
             return result
         except apsw.Error as error:
-            raise in_our_words(error, self.path, self._settings) from error
+            raise in_our_words(error, self.path, self._wait_seconds) from error
         except RetainError:
             connection.execute("rollback")
             keep = True
             raise
         finally:
             del self._reading[id(connection)]
-            if keep and not self._closed and len(self._idle) < MOST_IDLE_READERS:
+            if keep and not self._closed and len(self._idle) < MAX_IDLE_READERS:
                 self._idle.append(connection)
             else:
                 connection.close()
@@ -212,7 +223,7 @@ class SqliteDatabase:
                 connection.close()  # after a failed fsync nobody knows what its cache is worth
                 self._writing = None
             if isinstance(error, apsw.Error):
-                raise in_our_words(error, self.path, self._settings) from error
+                raise in_our_words(error, self.path, self._wait_seconds) from error
             raise
         self._commits += 1
         if not self._commits % 64:
@@ -241,7 +252,7 @@ class SqliteDatabase:
                 raise  # disk full or I/O error: SQLite has undone the whole batch
             job.error = error
             if isinstance(error, apsw.Error):
-                job.error = in_our_words(error, self.path, self._settings)
+                job.error = in_our_words(error, self.path, self._wait_seconds)
             connection.execute("rollback to job" if shared else "rollback")
         if shared:
             connection.execute("release job")
@@ -261,7 +272,7 @@ class SqliteDatabase:
                 raise Unreachable(problem=str(error)) from error
             self._free_mib = disk.f_bavail * disk.f_frsize >> 20
             self._ask_disk_at = time.monotonic() + SECONDS_BETWEEN_LOOKS
-        least = self._settings.sqlite_min_free_mib
+        least = files.MIN_FREE_MIB
         if self._free_mib < least and not self._temporary:
             for job in batch:
                 if not job.frees_space:
@@ -274,18 +285,18 @@ class SqliteDatabase:
 
         The batch is committed: nothing that goes wrong here may look as if it were not.
         """
-        if self._log_mib() < self._settings.sqlite_log_mib:
+        if self._log_mib() < sqlite_connection.MAX_LOG_MIB:
             return
         try:
             for started, reader in list(self._reading.values()):
                 if time.monotonic() - started > OLD_READER_SECONDS:
                     reader.interrupt()
-            restart_log(connection, self._settings)
+            restart_log(connection, self._wait_seconds)
         except apsw.Error as error:
             log.warning("the write-ahead log of %s cannot be started over: %s", self.path, error)
             connection.close()
             self._writing = None
-        if (size := self._log_mib()) >= max(self._settings.sqlite_log_mib, 2 * self._warned_mib):
+        if (size := self._log_mib()) >= max(sqlite_connection.MAX_LOG_MIB, 2 * self._warned_mib):
             self._warned_mib = size
             log.warning(
                 "the write-ahead log of %s is %d MiB: a reader, maybe of another process, pins it",
@@ -352,7 +363,7 @@ class SqliteDatabase:
         if emergency:
             self._ballast.unlink(missing_ok=True)
         with self._spare() as connection:
-            return care.give_back(connection, self._settings)
+            return care.give_back(connection, self._wait_seconds)
 
     def close(self) -> None:
         self._closed = True
@@ -395,7 +406,7 @@ class SqliteDatabase:
             try:
                 yield connection
             except apsw.Error as error:
-                raise in_our_words(error, self.path, self._settings) from error
+                raise in_our_words(error, self.path, self._wait_seconds) from error
 
     def _check_place(self, create: bool) -> None:
         folder = self.path.parent
@@ -405,14 +416,14 @@ class SqliteDatabase:
             raise Unreachable(
                 problem=f"there is no file {self.path}; `retain migrate up` makes one"
             )
-        if is_network(found := filesystem_of(folder)) and not self._settings.sqlite_network_drive:
+        if is_network(found := filesystem_of(folder)):
             raise NetworkDrive(path=str(self.path), filesystem=found)
 
     def _connect(self, *, writing: bool) -> apsw.Connection:
         if self._closed:
             raise Unreachable(problem="it was closed")
         relaxed = bool(self._temporary) or self._settings.sqlite_durability == "normal"
-        return open_connection(self.path, self._settings, writing=writing, relaxed=relaxed)
+        return open_connection(self.path, self._wait_seconds, writing=writing, relaxed=relaxed)
 
 
 _ready: dict[str, str] = {}

@@ -10,7 +10,6 @@ from pathlib import Path
 import apsw
 
 from retain.base.errors import Corrupt
-from retain.base.settings import Settings
 from retain.storage.database import Finding, Step
 from retain.storage.files import make_private
 from retain.storage.sqlite_connection import APPLICATION_ID, restart_log
@@ -92,7 +91,7 @@ def copy(connection: apsw.Connection, target: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def give_back(connection: apsw.Connection, settings: Settings) -> bool:
+def give_back(connection: apsw.Connection, wait_seconds: float) -> bool:
     """Return free pages to the disk, a few at a time so that others write in between, and empty the log."""
     _forget_words(connection)
     left, before = _free_pages(connection), -1
@@ -100,8 +99,8 @@ def give_back(connection: apsw.Connection, settings: Settings) -> bool:
         connection.execute("pragma incremental_vacuum(200)").fetchall()
         time.sleep(0.001)
         left, before = _free_pages(connection), left
-    deadline = time.monotonic() + settings.sqlite_busy_seconds
-    while not (done := restart_log(connection, settings)) and time.monotonic() < deadline:
+    deadline = time.monotonic() + wait_seconds
+    while not (done := restart_log(connection, wait_seconds)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return done
 

@@ -20,39 +20,42 @@ from retain.base.errors import (
     StorageError,
     Unreachable,
 )
-from retain.base.settings import Settings
 from retain.storage.files import has_room, make_private, take_from_ballast
 
 APPLICATION_ID = 0x5265_746E  # "Retn": marks a file as ours
+BUSY_SECONDS = 30.0
+"""How long to wait for another process that is writing."""
+MAX_LOG_MIB = 256
+"""Readers that keep the write-ahead log above this size are stopped."""
 
 
 def open_connection(
-    path: Path, settings: Settings, *, writing: bool, relaxed: bool
+    path: Path, wait_seconds: float, *, writing: bool, relaxed: bool
 ) -> apsw.Connection:
     """A connection to the file, which is made if it is missing; `relaxed` gives up surviving a power cut."""
     make_private(path)
     try:
-        return _open(path, settings, writing, relaxed)
+        return _open(path, wait_seconds, writing, relaxed)
     except apsw.Error as error:
         if has_room(path.parent) or isinstance(
             error, apsw.BusyError | apsw.ReadOnlyError | apsw.NotADBError
         ):
-            raise in_our_words(error, path, settings) from error
+            raise in_our_words(error, path, wait_seconds) from error
         if not take_from_ballast(path.with_name(path.name + "-ballast")):
             raise Full(problem=f"there is no room to open {path} ({error})") from error
     try:
-        return _open(path, settings, writing, relaxed)
+        return _open(path, wait_seconds, writing, relaxed)
     except apsw.Error as error:
-        raise in_our_words(error, path, settings) from error
+        raise in_our_words(error, path, wait_seconds) from error
 
 
-def _open(path: Path, settings: Settings, writing: bool, relaxed: bool) -> apsw.Connection:
+def _open(path: Path, wait_seconds: float, writing: bool, relaxed: bool) -> apsw.Connection:
     connection = apsw.Connection(str(path))
     try:
         connection.config(
             apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1
         )  # else every new value plans its statement anew
-        connection.set_busy_handler(Patience(settings.sqlite_busy_seconds))
+        connection.set_busy_handler(Patience(wait_seconds))
         if writing:
             _claim(connection, path)
         connection.execute(
@@ -93,7 +96,7 @@ def _claim(connection: apsw.Connection, path: Path) -> None:
     connection.pragma("application_id", APPLICATION_ID)
 
 
-def restart_log(connection: apsw.Connection, settings: Settings) -> bool:
+def restart_log(connection: apsw.Connection, wait_seconds: float) -> bool:
     """Empty the write-ahead log; False if a reader still needs it, because waiting here would hold up every writer."""
     connection.execute(
         "pragma wal_checkpoint(passive)"
@@ -104,7 +107,7 @@ def restart_log(connection: apsw.Connection, settings: Settings) -> bool:
     except apsw.BusyError:
         return False
     finally:
-        connection.set_busy_handler(Patience(settings.sqlite_busy_seconds))
+        connection.set_busy_handler(Patience(wait_seconds))
 
 
 class Patience:
@@ -123,13 +126,11 @@ class Patience:
         return True
 
 
-def in_our_words(error: apsw.Error, path: Path, settings: Settings) -> RetainError:
+def in_our_words(error: apsw.Error, path: Path, wait_seconds: float) -> RetainError:
     """SQLite's errors in our words."""
     problem = f"{path}: {error}"
     if isinstance(error, apsw.BusyError):
-        return Busy(
-            problem=f"another process held {path} for over {settings.sqlite_busy_seconds} seconds"
-        )
+        return Busy(problem=f"another process held {path} for over {wait_seconds} seconds")
     if isinstance(error, apsw.FullError):
         return Full(problem=problem)
     if isinstance(error, apsw.ReadOnlyError):
@@ -144,5 +145,5 @@ def in_our_words(error: apsw.Error, path: Path, settings: Settings) -> RetainErr
     ):
         return Unreachable(problem=problem)
     if isinstance(error, apsw.InterruptError):
-        return ReadTooLong(limit_mib=settings.sqlite_log_mib)
+        return ReadTooLong(limit_mib=MAX_LOG_MIB)
     return StorageError(problem=problem)

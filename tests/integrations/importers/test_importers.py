@@ -883,7 +883,6 @@ def test_on_the_command_line(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("RETAIN_DATABASE", url)
-    monkeypatch.setenv("RETAIN_SQLITE_BALLAST_MIB", "0")
     monkeypatch.setattr(main, "parser", cache(main.parser))
     source = str(sources.claude(tmp_path / "claude.zip"))
 

@@ -29,7 +29,7 @@ now = [1_760_000_000_000_000]
 @cache
 def memory() -> Memory:
     """The database that the runner gave us; each store in it is of a tenant of its own."""
-    settings = Settings(sqlite_ballast_mib=0, postgres_pool=4)
+    settings = Settings(postgres_pool=4)
     return Memory.open(os.environ["STORE_DATABASE"], settings=settings, clock=lambda: now[0])
 
 

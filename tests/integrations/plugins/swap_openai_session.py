@@ -26,9 +26,7 @@ used = [""]
 @cache
 def memory(database: str) -> Memory:
     """A database that the runner gave us; each of their files is a tenant of its own in it."""
-    return Memory.open(
-        DATABASES[database], settings=Settings(sqlite_ballast_mib=0, postgres_pool=4)
-    )
+    return Memory.open(DATABASES[database], settings=Settings(postgres_pool=4))
 
 
 @pytest.fixture(autouse=True, params=DATABASES)

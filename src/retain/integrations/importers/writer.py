@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.integrations.importers.record import (
     Conversation,
@@ -61,7 +61,7 @@ class Writer:
     ) -> None:
         self._memory, self._tenant, self._user, self._agent = memory, tenant, user, agent
         self._secrets = memory.settings.secrets
-        self._most = min(_IN_ONE_WRITE, memory.settings.max_batch, memory.settings.max_page)
+        self._most = min(_IN_ONE_WRITE, limits.MAX_BATCH, limits.MAX_PAGE)
         self.report = Report(format, dry_run)
         self._waiting: dict[tuple[type, str | None, str | None], list[Any]] = {}
         self._seen: dict[tuple[str, ...], bytes] = {}
@@ -177,7 +177,7 @@ class Writer:
                     one.updated_at or began,
                     expires=one.expires_at,
                 )
-        limit = self._memory.settings.max_item_bytes
+        limit = limits.MAX_ITEM_BYTES
         kept = [
             json.loads(canonical.dump(one.value, "value", limit, self._secrets)) for one in batch
         ]
@@ -297,9 +297,7 @@ class Writer:
             {**one.attributes, "label": one.label} if len(one.label) > _LABEL else one.attributes
         )
         try:
-            canonical.dump(
-                about, "attributes", self._memory.settings.max_attributes_bytes, self._secrets
-            )
+            canonical.dump(about, "attributes", limits.MAX_ATTRIBUTES_BYTES, self._secrets)
             return about
         except Invalid:
             self.put(Thing((self.report.format, "conversations"), one.id, about, user=user))
@@ -338,9 +336,7 @@ class Writer:
     def _note(self, one: Passage, agent: str) -> None:
         scope = self._scope(self._user, agent)
         note = scope.notes.read()
-        kept = canonical.text(
-            one.text, "text", self._memory.settings.max_notes_bytes, self._secrets
-        )
+        kept = canonical.text(one.text, "text", limits.MAX_NOTES_BYTES, self._secrets)
         new = kept.strip() not in note.text
         if new:
             before = "\n\n" if note.text.strip() else ""

@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
+from retain.base import limits
 from retain.base.errors import AlreadyExists, NotFound, WrongVersion
 from retain.integrations._require import extra, local
 from retain.integrations._sessions import extend
@@ -124,7 +125,7 @@ class RetainConversationStore(ConversationStore):
         return list(islice(found, limit))
 
     def _all(self) -> Iterator[_Kept]:
-        after, size = None, min(_IN_ONE_READ, self.scope.services.settings.max_page)
+        after, size = None, min(_IN_ONE_READ, limits.MAX_PAGE)
         while True:
             page = self.scope.items.list(_PLACE, exact=True, newest=True, limit=size, after=after)
             yield from (kept for item in page if (kept := _of(self.scope, item)))

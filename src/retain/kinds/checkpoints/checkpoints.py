@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from retain.base import canonical, clock
+from retain.base import canonical, clock, limits
 from retain.base.canonical import Json
 from retain.base.errors import Invalid, NotFound
 from retain.kinds.checkpoints.checkpoint import (
@@ -77,9 +77,7 @@ class Checkpoints(Kind):
         said = {} if metadata is None else metadata
         if not isinstance(said, Mapping):
             raise Invalid(field="metadata", problem="must be a JSON object")
-        raw = canonical.dump(
-            said, "metadata", self._settings.max_message_bytes, self._settings.secrets
-        )
+        raw = canonical.dump(said, "metadata", limits.MAX_MESSAGE_BYTES, self._settings.secrets)
         run = json.loads(raw).get("run_id")
         step = {
             "id": canonical.key(id, "id"),

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, get_args
 
-from retain.base import canonical, clock, ids
+from retain.base import canonical, clock, ids, limits
 from retain.base.errors import AlreadyExists, Invalid, NotFound, WrongVersion
 from retain.kinds import findable as index
 from retain.kinds import finding
@@ -177,10 +177,7 @@ class Entries(Kind):
     def remove_many(self, ids: Sequence[str]) -> int:
         """Forget several entries at once, and say how many; one that is not there, or that is another's, is no error."""
         wanted = sorted(
-            {
-                canonical.key(id, "ids")
-                for id in canonical.several(ids, "ids", self._settings.max_page)
-            }
+            {canonical.key(id, "ids") for id in canonical.several(ids, "ids", limits.MAX_PAGE)}
         )
         owner = {"agent": self._owner.agent, "user": self._owner.user}
 
@@ -236,7 +233,7 @@ class Entries(Kind):
     def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
         """Share a board among exactly these agents; an agent can do so with a new board, or one that it is on."""
         canonical.name(board, "board", self._settings.secrets)
-        given = canonical.several(agents, "agents", self._settings.max_batch)
+        given = canonical.several(agents, "agents", limits.MAX_BATCH)
         wanted = sorted({canonical.key(agent, "agents", self._settings.secrets) for agent in given})
         return self._write(
             "share",
@@ -270,7 +267,7 @@ class Entries(Kind):
         agent = self._agent()
         secrets, given = (
             self._settings.secrets,
-            enumerate(canonical.several(entries, "entries", self._settings.max_batch)),
+            enumerate(canonical.several(entries, "entries", limits.MAX_BATCH)),
         )
         whose = (agent, self._owner.user, self._owner.source, self._settings.review)
         rows = [rules.imported(one, f"entries[{n}]", *whose, secrets) for n, one in given]
@@ -485,7 +482,7 @@ class Entries(Kind):
             "least": int(expired is True),
             "most": int(expired is not False),
         }
-        words = canonical.words(search, self._settings.max_attributes_bytes)
+        words = canonical.words(search, limits.MAX_ATTRIBUTES_BYTES)
         found = self._read(
             lambda tx: self._listed(tx, shared, {**values, "at": at, "id": id}, words, size + 1)
         )

@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from retain.base import canonical, clock
+from retain.base import canonical, clock, limits
 from retain.base.canonical import Json
 from retain.base.errors import Invalid, NotFound, TooLarge, WrongVersion
 from retain.kinds import findable as index
@@ -128,7 +128,7 @@ class Items(Kind):
             return []
         ready = [
             self._checked(change)
-            for change in canonical.several(changes, "changes", self._settings.max_batch)
+            for change in canonical.several(changes, "changes", limits.MAX_BATCH)
         ]
         # In one order for everybody, so that no two writers wait for each other; of one key, as they came.
         order = sorted(range(len(ready)), key=lambda n: (ready[n].place, ready[n].key))
@@ -301,9 +301,7 @@ class Items(Kind):
         canonical.name(key, "key", self._settings.secrets)
         if len(id) * 4 > MOST_BYTES and (size := len(id.encode())) > MOST_BYTES:
             raise TooLarge(field="place", size=size, unit="bytes", limit=MOST_BYTES)
-        raw = canonical.dump(
-            change.value, "value", self._settings.max_item_bytes, self._settings.secrets
-        )
+        raw = canonical.dump(change.value, "value", limits.MAX_ITEM_BYTES, self._settings.secrets)
         value = json.loads(raw)
         if not isinstance(value, dict):
             raise Invalid(

@@ -11,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
-from retain.base import canonical, clock, ids
+from retain.base import canonical, clock, ids, limits
 from retain.base.errors import Invalid, NotFound
 from retain.kinds import finding
 from retain.kinds.finding import SearchResults
@@ -117,16 +117,14 @@ class Knowledge(Kind):
 
     def add(self, title: str, text: str, *, path: str = "", media: Media | None = None) -> Document:
         """Add a document, or put it in the place of the one with the same path, or the same title where it has no path."""
-        return self._keep(
-            parts.from_text(title, text, path, media, self._settings.max_document_bytes)
-        )[0]
+        return self._keep(parts.from_text(title, text, path, media, limits.MAX_DOCUMENT_BYTES))[0]
 
     @property
     def add_file(self) -> AddFile:
         """`add_file(path)` adds a file; not a verb, because who calls from elsewhere must not read this machine's files."""
 
         def add(path: str | Path, *, title: str = "") -> Document:
-            return self._keep(parts.from_file(path, title, self._settings.max_document_bytes))[0]
+            return self._keep(parts.from_file(path, title, limits.MAX_DOCUMENT_BYTES))[0]
 
         return add
 
@@ -137,9 +135,9 @@ class Knowledge(Kind):
         def add(
             data: bytes, *, title: str = "", path: str = "", media: Media | None = None
         ) -> Document:
-            return self._keep(
-                parts.from_data(data, title, path, media, self._settings.max_document_bytes)
-            )[0]
+            return self._keep(parts.from_data(data, title, path, media, limits.MAX_DOCUMENT_BYTES))[
+                0
+            ]
 
         return add
 
@@ -180,7 +178,7 @@ class Knowledge(Kind):
         (start,) = decode_cursor(after, [int]) if after else (0,)
         first, last = start + 1, 2**53
         if seq is not None:
-            reach = canonical.whole(around, "around", 0, self._settings.max_page)
+            reach = canonical.whole(around, "around", 0, limits.MAX_PAGE)
             first, last = max(first, canonical.whole(seq, "seq", 1) - reach), seq + reach
 
         def work(tx: Transaction) -> Sequence[Row]:
@@ -251,7 +249,7 @@ class Knowledge(Kind):
         progress: Progress | None = None,
     ) -> Loaded:
         keep = self._would if dry_run else lambda made: self._keep(made)[1]
-        return parts.load(paths, title, pattern, self._settings.max_document_bytes, keep, progress)
+        return parts.load(paths, title, pattern, limits.MAX_DOCUMENT_BYTES, keep, progress)
 
     def _would(self, made: Source) -> Outcome:
         """What keeping it would do."""

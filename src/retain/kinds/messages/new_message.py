@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from retain.base import canonical, clock
+from retain.base import canonical, clock, limits
 from retain.base.errors import Invalid
 from retain.base.settings import Settings
 from retain.kinds.kind import Owner
@@ -31,7 +31,7 @@ def row(
             field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}"
         )
     raw, size, calls_tools, value = read_content(
-        content, where + "content", settings.max_message_bytes, settings.secrets
+        content, where + "content", limits.MAX_MESSAGE_BYTES, settings.secrets
     )
     if author is None and role == "assistant":
         author = owner.agent
@@ -77,7 +77,7 @@ def new_rows(
     owner: Owner, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """New messages, checked, as the values of their rows."""
-    given = enumerate(canonical.several(messages, "messages", settings.max_batch))
+    given = enumerate(canonical.several(messages, "messages", limits.MAX_BATCH))
     return [
         row(owner, settings, f"messages[{n}].", **message_fields(message, n))
         for n, message in given

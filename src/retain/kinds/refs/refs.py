@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
-from retain.base import canonical, clock
+from retain.base import canonical, clock, limits
 from retain.base.errors import (
     AlreadyExists,
     Busy,
@@ -95,7 +95,7 @@ class Preparing:
         Without a description, one is written from what it is. What can be refused is refused before anything is stored.
         """
         limit, secrets = (
-            self._services.settings.max_attributes_bytes,
+            limits.MAX_ATTRIBUTES_BYTES,
             self._services.settings.secrets,
         )
         given = {"source": source, "status": status, "description": description}
@@ -113,7 +113,7 @@ class Preparing:
             limit,
             secrets,
         )
-        pieces, media = reference.in_pieces(content, self._services.settings.max_ref_bytes, secrets)
+        pieces, media = reference.in_pieces(content, limits.MAX_REF_BYTES, secrets)
         measured = Measure()
         stored = self._services.blobs.take(
             self._owner.tenant, self._session_user(session), pieces, measured.see
@@ -241,8 +241,8 @@ class Refs(Kind):
         metadata: Mapping[str, Any] | None = None,
     ) -> Any:
         """Store an output that is too large for a prompt and return the line that stands for it; a small one comes back."""
-        data, _ = reference.encoded(output, self._settings.max_ref_bytes)
-        if not reference.over(data, self._settings.ref_tokens):
+        data, _ = reference.encoded(output, limits.MAX_REF_BYTES)
+        if not reference.over(data, limits.REF_TOKENS):
             return output
         return self._add(
             output,
@@ -461,7 +461,7 @@ class Refs(Kind):
         return NotFound(
             what="reference",
             id=key,
-            hint=close(key, self.list(limit=min(500, self._settings.max_page))),
+            hint=close(key, self.list(limit=min(500, limits.MAX_PAGE))),
         )
 
     def _add(

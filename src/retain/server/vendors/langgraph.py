@@ -22,7 +22,7 @@ from retain.api.responses import Written, encoded
 from retain.api.schemas import STRICT
 from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Permission, Principal
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import Forbidden, Invalid
 from retain.kinds.items.items import Drop, PlacedItem, Put
 from retain.memory import Scope
@@ -84,7 +84,7 @@ class _Store:
         self._authenticator = authenticator
         settings = authenticator.memory.settings
         slow = settings.embedder == "service"  # a search waits for it
-        self._search_thread = patient(max(1, settings.max_in_flight // 2)) if slow else in_thread
+        self._search_thread = patient(max(1, limits.MAX_IN_FLIGHT // 2)) if slow else in_thread
 
     async def put(self, request: Request) -> Response:
         """Keep an item."""
@@ -163,9 +163,7 @@ class _Store:
         """Who asks, and for what; nobody learns what is wrong with a request before it is known who sent it."""
         principal = await self._authenticator.authorize(request, needs, vendor=True)
         said = shape.model_validate(parsed(await read(request, dict(request.scope["headers"]))))
-        canonical.whole(
-            getattr(said, "limit", 0), "limit", 0, self._authenticator.memory.settings.max_page
-        )
+        canonical.whole(getattr(said, "limit", 0), "limit", 0, limits.MAX_PAGE)
         return principal, said
 
     async def _written(

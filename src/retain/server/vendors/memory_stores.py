@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from retain.api.files import STORES, Files, Path, StoreFiles, is_file, numbered, path_of
+from retain.base import limits
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.kinds.items.item import ordered
 from retain.kinds.items.items import Item
@@ -180,7 +181,7 @@ class Stores:
         _record(files)
         data: list[Json] = []
         deepest, folder = len(prefix) + depth if depth else MOST_NAMES, ""
-        size = min(_AT_ONCE, self._scope.services.settings.max_page)
+        size = min(_AT_ONCE, limits.MAX_PAGE)
         while (
             len(prefix) < MOST_NAMES
         ):  # nothing can be in a folder that is as deep as a file can be
