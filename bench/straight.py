@@ -15,7 +15,6 @@ import apsw
 import psycopg
 
 from bench.harness import SESSION, TENANT, TEXT
-from retain import Settings
 from retain.storage.sqlite_connection import open_connection
 
 RAW = '{"text":"' + TEXT + '"}'
@@ -47,7 +46,7 @@ def connect(path: Path, busy_seconds: float = 30) -> apsw.Connection:
 
 def differences(path: Path) -> list[str]:
     """In which pragmas a straight connection differs from retain's own: a comparison is only fair if in none."""
-    ours, straight = open_connection(path, Settings(), writing=True, relaxed=False), connect(path)
+    ours, straight = open_connection(path, 30.0, writing=True, relaxed=False), connect(path)
     try:
         names = [
             *PRAGMAS,

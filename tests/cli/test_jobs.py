@@ -14,7 +14,7 @@ import pytest
 from retain import Memory, NewMessage, Settings
 from retain.cli.main import main
 
-EXTRACTIVE = "summary_enabled: true\nsummary_model: extractive\nsqlite_ballast_mib: 0\n"
+EXTRACTIVE = "summary_enabled: true\nsummary_model: extractive\n"
 
 
 @pytest.fixture

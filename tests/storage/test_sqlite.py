@@ -443,7 +443,7 @@ def test_bytes_per_message_stay_constant(file: Path, monkeypatch: pytest.MonkeyP
 def test_a_reader_that_stays_does_not_keep_writers_waiting(file: Path) -> None:
     with Memory.open(address(file), settings=SETTINGS) as memory:
         say(memory)
-        reader = open_connection(file, SETTINGS, writing=False, relaxed=False)
+        reader = open_connection(file, 5.0, writing=False, relaxed=False)
         reader.execute("begin")
         assert reader.execute("select count(*) from messages").fetchall() == [(1,)]
         for n in range(2, 30):
@@ -472,4 +472,4 @@ def test_a_place_without_a_size_is_not_full(tmp_path: Path) -> None:
     """F12: /proc has no room for files because it has none; that is no reason to free some space."""
     assert files.has_room(Path("/proc"))
     with pytest.raises(Unreachable, match=r"/proc/x\.db: unable to open database file"):
-        open_connection(Path("/proc/x.db"), SETTINGS, writing=True, relaxed=False)
+        open_connection(Path("/proc/x.db"), 5.0, writing=True, relaxed=False)
