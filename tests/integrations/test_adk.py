@@ -35,7 +35,7 @@ from hypothesis import strategies as st
 from retain import Memory
 from retain.base.errors import Forbidden, Invalid
 from retain.integrations.adk import RetainMemoryService, RetainSessionService
-from retain.integrations.adk.session_service import _together
+from retain.integrations.adk.session_service import _transaction
 from retain.memory import Scope
 from tests.conftest import SETTINGS, one_engine
 
@@ -285,7 +285,7 @@ def test_users_do_not_wait_for_each_other(memory: Memory) -> None:
         )  # of the tenant, which others wait for
         slow = asyncio.create_task(
             asyncio.to_thread(
-                _together, scope, "app", "ada", {"tenant": {}, "user": {"x": 1}}, hold
+                _transaction, scope, "app", "ada", {"tenant": {}, "user": {"x": 1}}, hold
             )
         )
         await asyncio.to_thread(held.wait, 30)
@@ -418,7 +418,7 @@ def test_what_is_kept_for_an_app_is_found_for_it_alone(memory: Memory) -> None:
         every = memory.scope(tenant="acme", agent="bank").entries.add(
             "The secret of the bank is its vault."
         )
-        with pytest.raises(Invalid, match="every user"):
+        with pytest.raises(Invalid, match="all users share"):
             await memories.delete_memory(
                 app_name="bank", user_id="ada", memory_id=f"entries {every.id} 0"
             )

@@ -189,7 +189,7 @@ def test_every_message_comes_back_to_the_last_field(me: Scope, memory: Memory) -
         expected = [Message.from_dict(message) for message in plain(EVERY)]
         assert plain(await history.get_messages("talk")) == plain(expected) == plain(EVERY)
         assert plain(await again.get_messages("talk")) == plain([*EVERY[:7], *EVERY[8:]])
-        with pytest.raises(Invalid, match="session_id: is needed"):
+        with pytest.raises(Invalid, match="session_id: is required"):
             await history.get_messages(None)
 
     run(work())
@@ -274,7 +274,7 @@ def test_it_is_there_for_its_user_alone(memory: Memory) -> None:
     )
     run(mine.save_messages("talk", [Message("user", ["mine"])]))
     assert run(theirs.get_messages("talk")) == []
-    with pytest.raises(AlreadyExists, match="another user's: a session has one id in a tenant"):
+    with pytest.raises(AlreadyExists, match="belongs to another user. Session ids are unique"):
         run(theirs.save_messages("talk", [Message("user", ["theirs"])]))
     assert [message.text for message in run(mine.get_messages("talk"))] == ["mine"]
 

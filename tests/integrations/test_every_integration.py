@@ -63,14 +63,14 @@ def test_only_a_scope_of_memory_is_taken(adapter: str, memory: Memory) -> None:
     async def with_all() -> None:
         made(memory.scope(tenant="acme", user="ada", agent="scout"), *ADAPTERS[adapter])
         others = {
-            "one of AsyncMemory": AsyncMemory(memory).scope(user="ada"),
-            "one of Client": Client("http://127.0.0.1:1").scope(user="ada"),
+            "a scope of AsyncMemory": AsyncMemory(memory).scope(user="ada"),
+            "a scope of Client": Client("http://127.0.0.1:1").scope(user="ada"),
             "Memory": memory,
             "str": "ada",
         }
         for told, other in others.items():
             with pytest.raises(
-                Invalid, match=rf"scope: must be a scope of Memory.*; this is {told}\.$"
+                Invalid, match=rf"scope: must be a scope of Memory.*; got {told}\.$"
             ):
                 made(other, *ADAPTERS[adapter])
 
@@ -101,4 +101,4 @@ def test_without_a_framework_the_error_says_what_to_install(tmp_path: Path) -> N
     assert set(said) >= {adapter.split(".")[0] for adapter in ADAPTERS}
     for module, text in said.items():
         extra = next(name for name in extras if module.replace("_", "-").startswith(name))
-        assert f"install retain[{extra}] from where you got retain" in text, module
+        assert f"install retain[{extra}]" in text, module

@@ -160,7 +160,7 @@ def test_nobody_reads_or_writes_anothers(memory: Memory) -> None:
     ):
         assert history(other).messages == []
         history(other).clear()
-    with pytest.raises(AlreadyExists, match="another user's"):
+    with pytest.raises(AlreadyExists, match="belongs to another user"):
         history(memory.scope(tenant="acme", user="bob", agent="scout")).add_user_message(
             "let me in"
         )

@@ -393,7 +393,7 @@ def test_who_may_not_see_a_session_does_not(memory: Memory) -> None:
     assert asyncio.run(other.get_items()) == []
     assert asyncio.run(other.pop_item()) is None
     asyncio.run(other.clear_session())
-    with pytest.raises(AlreadyExists, match="another user's"):
+    with pytest.raises(AlreadyExists, match="belongs to another user"):
         asyncio.run(other.add_items([{"role": "user", "content": "Theirs."}]))
     with pytest.raises(Invalid, match=r"items\[1\]"):
         asyncio.run(session(memory).add_items([{"role": "user", "content": "x"}, "no item"]))  # type: ignore[list-item]

@@ -14,8 +14,8 @@ from typing import Any
 from retain.api.rendering import progress, show, table
 from retain.base.errors import Invalid
 from retain.base.settings import Settings
-from retain.cli.command import Arguments, add_to_audit_log, audited, open_memory, whose
-from retain.integrations.importers import FORMATS, Report, bring_in, guess
+from retain.cli.command import Arguments, on_record, open_memory, put_on_record, whose
+from retain.integrations.importers import FORMATS, Report, detect_format, import_from
 from retain.memory import Memory
 from retain.storage.connect import absent
 
@@ -89,7 +89,7 @@ def _from_elsewhere(arguments: Arguments) -> int:
             "shared": arguments.shared,
         }
         with progress("importing") as bar:
-            report = bring_in(
+            report = import_from(
                 memory, name, arguments.format, **about, dry_run=arguments.dry_run, progress=bar
             )
         if not arguments.dry_run:
@@ -129,7 +129,7 @@ def _refuse_what_is_not_ours(name: str) -> None:
         raise Invalid(
             field="--from", problem="is needed for a server: --from langgraph, or --from langchain"
         )
-    if format := guess(name):
+    if format := detect_format(name):
         raise Invalid(
             field="--from", problem=f"is needed: the file looks like one for --from {format}"
         )

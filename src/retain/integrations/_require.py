@@ -1,4 +1,4 @@
-"""What an adapter is given: the framework that it is for, and a scope of a memory that is open in this process."""
+"""Preconditions of every integration: its framework is installed, and its scope is a local one."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from contextlib import contextmanager
 from retain.base.errors import Invalid
 from retain.memory import Scope
 
-_OTHERS = {"AsyncScope": "one of AsyncMemory", "_RemoteScope": "one of Client"}
+_OTHER_SCOPES = {"AsyncScope": "a scope of AsyncMemory", "_RemoteScope": "a scope of Client"}
 
 
 @contextmanager
-def extra(name: str) -> Iterator[None]:
-    """Import a framework; where it is not installed, say which extra brings it (its own name may be another package's)."""
+def require_extra(name: str) -> Iterator[None]:
+    """Name the extra to install if an import inside the block fails."""
     try:
         yield
     except ImportError as error:
-        said = f"this adapter needs the extra `{name}` ({error}): install retain[{name}] from where you got retain"
-        raise ImportError(said, name=error.name, path=error.path) from error
+        message = f"This integration requires the extra `{name}` ({error}): install retain[{name}]."
+        raise ImportError(message, name=error.name, path=error.path) from error
 
 
-def local(scope: Scope) -> Scope:
-    """The scope, if an adapter can use it: here, because it does several things at once; and one that does not await."""
-    if isinstance(scope, Scope) and hasattr(scope, "services"):
+def require_local_scope(scope: Scope) -> Scope:
+    """Return the scope of a Memory; raise Invalid for an asynchronous or a remote one.
+
+    Integrations write in transactions, which a remote scope has not, and run them in threads.
+    """
+    if isinstance(scope, Scope) and hasattr(scope, "_services"):
         return scope
     name = type(scope).__name__
-    what = "must be a scope of Memory, in asyncio too: Memory.open(…).scope(user=…)"
-    raise Invalid(field="scope", problem=f"{what}; this is {_OTHERS.get(name, name)}")
+    expected = "must be a scope of Memory, in asyncio too: Memory.open(…).scope(user=…)"
+    raise Invalid(field="scope", problem=f"{expected}; got {_OTHER_SCOPES.get(name, name)}")

@@ -1,4 +1,4 @@
-"""What the adapters of conversations share: a session that is made where it is needed, its messages, what is told of it."""
+"""Sessions as the integrations use them: created on first use, recalled from, saved within limits."""
 
 from __future__ import annotations
 
@@ -18,116 +18,129 @@ from retain.messages.content import VENDOR_FIELDS
 from retain.messages.message import NewMessage
 
 T = TypeVar("T")
-_ASKED = 4_000
-"""How much of a message is searched for: the message itself is the agent's own, and needs no room in the context."""
-_SMALL = 4_000
-"""The most bytes of a part that stays as it is in a message that is too large."""
+MAX_QUERY_CHARACTERS = 4_000
+"""Only the beginning of a message is searched for; the framework sends the message itself."""
+MAX_KEPT_PART_BYTES = 4_000
+"""Parts up to this size stay unchanged in a message that is too large."""
 
 
-def there(scope: Scope, session: str, work: Callable[[], T]) -> T:
-    """Do something in a session, which is made where it is not there yet."""
+def create_if_missing(scope: Scope, session: str, work: Callable[[], T]) -> T:
+    """Call `work`; if its session does not exist, create the session and call it again."""
     try:
         return work()
     except NotFound as error:
         if error.what != "session":
             raise
-    with suppress(AlreadyExists):  # another process is making it
+    with suppress(AlreadyExists):  # another process has just created it
         scope.sessions.add(session)
     try:
         return work()
     except NotFound as error:
         if error.what != "session":
             raise
-        hint = "It is another user's: a session has one id in a tenant, so put the user's name into it."
+        hint = (
+            "It belongs to another user. Session ids are unique within a tenant: "
+            "include the user's name in the id."
+        )
         raise AlreadyExists(what="session", id=session, hint=hint) from error
 
 
-def extend(scope: Scope, session: str, new: Sequence[NewMessage]) -> None:
-    """Add messages at the end, all or none, however many."""
-    most = limits.MAX_BATCH
+def extend(scope: Scope, session: str, messages: Sequence[NewMessage]) -> None:
+    """Append any number of messages, all or none."""
+    batch = scope._services.settings.max_batch
 
     def work(inner: Scope) -> None:
-        for start in range(0, len(new), most):
-            inner.messages.extend(session, new[start : start + most])
+        for start in range(0, len(messages), batch):
+            inner.messages.extend(session, messages[start : start + batch])
 
-    if len(new) <= most:
+    if len(messages) <= batch:
         work(scope)
     else:
         scope.transaction(work)
 
 
-def context(scope: Scope, session: str, asked: str, budget: int | None) -> Context:
-    """What is remembered for a message, without the message: that is the framework's to tell, however long it is."""
-    words = asked[: min(budget or _ASKED, _ASKED)]
-    found = there(scope, session, lambda: scope.context(session, words, budget=budget))
-    return replace(found, said=found.said[:-1]) if words.strip() else found
+def recall(scope: Scope, session: str, message: str, budget: int | None) -> Context:
+    """Return the context for a message, without the message itself."""
+    query = message[: min(budget or MAX_QUERY_CHARACTERS, MAX_QUERY_CHARACTERS)]
+    context = create_if_missing(
+        scope, session, lambda: scope.context(session, query, budget=budget)
+    )
+    return replace(context, said=context.said[:-1]) if query.strip() else context
 
 
-def remembered(found: Context) -> list[Said]:
-    """What is told to an agent that has its history from elsewhere: everything but the recent turns."""
+def without_recent_turns(context: Context) -> list[Said]:
+    """Return the messages of a context for an agent that has its history from elsewhere."""
     return [
-        one
-        for one in found.said
-        if one.role == "system" or (one.role == "user" and one.text.startswith(PREAMBLE))
+        message
+        for message in context.said
+        if message.role == "system"
+        or (message.role == "user" and message.text.startswith(PREAMBLE))
     ]
 
 
-def keep(
-    scope: Scope, session: str, new: Sequence[NewMessage], save: Callable[[Sequence[NewMessage]], T]
+def save_within_limits(
+    scope: Scope,
+    session: str,
+    messages: Sequence[NewMessage],
+    save: Callable[[Sequence[NewMessage]], T],
 ) -> T:
-    """Save messages of a run that was answered, and so must not fail any more: what is too large for one is a reference."""
+    """Save the messages of a finished run; content above the limit becomes a reference.
+
+    The run has been answered, so a large message must not fail any more.
+    """
 
     def work() -> T:
         try:
-            return save(new)
+            return save(messages)
         except TooLarge:
-            return save([_fitting(scope, session, message) for message in new])
+            return save([_fit_limit(scope, session, message) for message in messages])
 
-    return there(scope, session, work)
+    return create_if_missing(scope, session, work)
 
 
-def _fitting(scope: Scope, session: str, message: NewMessage) -> NewMessage:
-    most, content = limits.MAX_MESSAGE_BYTES, message.content
-    if _fits(content, most):
+def _fit_limit(scope: Scope, session: str, message: NewMessage) -> NewMessage:
+    limit = scope._services.settings.max_message_bytes
+    content = message.content
+    if _fits(content, limit):
         return message
-    line = f"(more than {most} bytes, which are not kept)"
+    placeholder = f"(more than {limit} bytes, not stored)"
     with suppress(TooLarge):
-        said = "a message that is too large for one"
-        line = scope.refs.info(
-            scope.refs.add(json.dumps(content), said, type="file_content", session=session)
-        ).placeholder
-    short = _shortened({"text": content} if isinstance(content, str) else content, line)
-    return replace(message, content=short if _fits(short, most) else {"text": line})
+        description = "a message above the size limit"
+        key = scope.refs.add(json.dumps(content), description, type="file_content", session=session)
+        placeholder = scope.refs.info(key).placeholder
+    short = _shorten({"text": content} if isinstance(content, str) else content, placeholder)
+    return replace(message, content=short if _fits(short, limit) else {"text": placeholder})
 
 
-def _fits(content: Any, most: int) -> bool:
+def _fits(content: Any, limit: int) -> bool:
     try:
-        canonical.dump(content, "content", most)
+        canonical.dump(content, "content", limit)
     except TooLarge:
         return False
     return True
 
 
-def _shortened(content: Any, line: str) -> dict[str, Any]:
-    """What is said with a line in place of each part that is long, and without what a framework has beside it."""
-    said = {name: value for name, value in content.items() if name not in VENDOR_FIELDS}
-    for name, value in said.items():
+def _shorten(content: Any, placeholder: str) -> dict[str, Any]:
+    """Replace large values by the placeholder and drop the framework's own copy of the message."""
+    short = {name: value for name, value in content.items() if name not in APART}
+    for name, value in short.items():
         if isinstance(value, list):
-            said[name] = [_part(part, line) for part in value]
+            short[name] = [_shorten_part(part, placeholder) for part in value]
         elif not _is_small(value):
-            said[name] = line
-    return said if said.get("parts") or said.get("text") else {**said, "text": line}
+            short[name] = placeholder
+    if short.get("parts") or short.get("text"):
+        return short
+    return {**short, "text": placeholder}
 
 
-def _part(part: Any, line: str) -> Any:
+def _shorten_part(part: Any, placeholder: str) -> Any:
     if _is_small(part):
         return part
-    if isinstance(part, Mapping) and (
-        pairing.is_call(part) or pairing.is_result(part)
-    ):  # so that they stay a pair
-        return {name: value if _is_small(value) else line for name, value in part.items()}
-    return {"type": "text", "text": line}
+    if isinstance(part, Mapping) and (pairing.is_call(part) or pairing.is_result(part)):
+        # The ids stay, so that call and result remain a pair.
+        return {name: value if _is_small(value) else placeholder for name, value in part.items()}
+    return {"type": "text", "text": placeholder}
 
 
 def _is_small(value: Any) -> bool:
-    return len(json.dumps(value)) <= _SMALL
+    return len(json.dumps(value)) <= MAX_KEPT_PART_BYTES

@@ -1,7 +1,8 @@
-"""Microsoft Agent Framework: a history provider over our sessions, and a context provider that gives an agent its memory.
+"""Microsoft Agent Framework: a history provider and a context provider.
 
-The history provider keeps the conversation, and loads it; the context provider tells what else is remembered, so the two
-go together: `context_providers=[RetainHistoryProvider(me), RetainContextProvider(me)]`.
+The history provider stores and loads the conversation; the context provider adds everything else
+that is remembered. Use both:
+`context_providers=[RetainHistoryProvider(scope), RetainContextProvider(scope)]`.
 """
 
 from __future__ import annotations
@@ -9,19 +10,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from typing import Any, ClassVar
 
 from retain.base.errors import Invalid, NotFound
-from retain.integrations import _sessions as sessions
-from retain.integrations._require import extra, local
+from retain.integrations._require import require_extra, require_local_scope
+from retain.integrations._sessions import (
+    extend,
+    recall,
+    save_within_limits,
+    without_recent_turns,
+)
 from retain.kinds.tool import Tool
 from retain.memory import Scope
-from retain.messages.formats import agent_framework as talk
-from retain.messages.message import Message as Stored
+from retain.messages import agent_framework as message_format
+from retain.messages.message import Message as StoredMessage
 from retain.messages.message import NewMessage
 
-with extra("agent-framework"):
+with require_extra("agent-framework"):
     from agent_framework import (
         AgentSession,
         Content,
@@ -38,7 +43,7 @@ with extra("agent-framework"):
 
 
 class RetainHistoryProvider(HistoryProvider):
-    """The conversation of each session as our messages; a session is made when the first of them is saved."""
+    """The conversation of each session. The first saved message creates the session."""
 
     DEFAULT_SOURCE_ID: ClassVar[str] = "retain_history"
 
@@ -62,17 +67,20 @@ class RetainHistoryProvider(HistoryProvider):
             store_context_from=store_context_from,
             store_outputs=store_outputs,
         )
-        self.scope, self.skip_excluded = local(scope), skip_excluded
+        self.scope = require_local_scope(scope)
+        self.skip_excluded = skip_excluded
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
-        """Every message of a session, the oldest first; one that is not there has none."""
-        found = await asyncio.to_thread(self._load, _named(session_id))
+        """Return every message of a session, oldest first; a missing session has none."""
+        messages = await asyncio.to_thread(self._load, _require_id(session_id))
+        if not self.skip_excluded:
+            return messages
         return [
-            one
-            for one in found
-            if not (self.skip_excluded and one.additional_properties.get("_excluded", False))
+            message
+            for message in messages
+            if not message.additional_properties.get("_excluded", False)
         ]
 
     async def save_messages(
@@ -83,36 +91,36 @@ class RetainHistoryProvider(HistoryProvider):
         state: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Add those of the messages that are not there yet, all or none."""
+        """Append the messages that are not stored yet, all or none."""
         if messages:
-            await asyncio.to_thread(self._save, _named(session_id), messages)
+            await asyncio.to_thread(self._save, _require_id(session_id), messages)
 
     def _load(self, session: str) -> list[Message]:
-        with suppress(NotFound):
-            return [_message(one) for one in self.scope.messages.window(session)]
-        return []
+        try:
+            stored = self.scope.messages.window(session)
+        except NotFound:
+            return []
+        return [_to_framework(message) for message in stored]
 
     def _save(self, session: str, messages: Sequence[Message]) -> None:
-        packed = [talk.to_message(one.to_dict()) for one in messages]
-
-        def save(given: Sequence[NewMessage]) -> None:
+        def save(packed: Sequence[NewMessage]) -> None:
             def work(inner: Scope) -> None:
-                # The framework looks for what overlaps; no more can than there are new ones.
+                # The framework finds the overlap, which is no longer than the new messages.
                 recent = inner.messages.window(session, last=len(messages) + 1)
-                new = filter_new_messages(
-                    [_message(one) for one in recent], messages
-                )  # the last of them
-                sessions.extend(inner, session, given[len(given) - len(new) :])
+                stored = [_to_framework(message) for message in recent]
+                new_count = len(filter_new_messages(stored, messages))
+                extend(inner, session, packed[len(packed) - new_count :])
 
             self.scope.transaction(work, lock=f"history {session}")
 
-        sessions.keep(self.scope, session, packed, save)
+        packed = [message_format.packed(message.to_dict()) for message in messages]
+        save_within_limits(self.scope, session, packed, save)
 
 
 class RetainContextProvider(ContextProvider):
-    """What is remembered beside the conversation: told before each run, with tools to use it, and what the run took.
+    """Adds memory and its tools before each run, and records the usage afterwards.
 
-    Large outputs of other tools become references. The recent turns are the history provider's to tell.
+    Large outputs of other tools become references. The history provider adds the recent turns.
     """
 
     DEFAULT_SOURCE_ID: ClassVar[str] = "retain_memory"
@@ -126,7 +134,8 @@ class RetainContextProvider(ContextProvider):
         tools: Sequence[str] | None = None,
     ) -> None:
         super().__init__(source_id)
-        self.scope, self.budget = local(scope), budget
+        self.scope = require_local_scope(scope)
+        self.budget = budget
         self._tools = scope.tools(tools)
 
     async def before_run(
@@ -137,24 +146,20 @@ class RetainContextProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Tell the agent what is remembered for what it is asked, and give it our tools."""
-        name, asked = (
-            _named(context.session_id),
-            "\n".join(one.text for one in context.input_messages if one.text),
-        )
-        told = sessions.remembered(
-            await asyncio.to_thread(sessions.context, self.scope, name, asked, self.budget)
-        )
-        context.extend_instructions(
-            self.source_id, [one.text for one in told if one.role == "system"]
-        )
-        context.extend_messages(
-            self, [Message("user", [one.text]) for one in told if one.role == "user"]
-        )
-        context.extend_tools(self.source_id, [_tool(tool) for tool in self._tools])
-        context.extend_middleware(
-            self.source_id, _Offload(self.scope, name, {tool.name for tool in self._tools})
-        )
+        """Add what is remembered for the input, and our tools."""
+        session_id = _require_id(context.session_id)
+        question = "\n".join(message.text for message in context.input_messages if message.text)
+        recalled = await asyncio.to_thread(recall, self.scope, session_id, question, self.budget)
+        messages = without_recent_turns(recalled)
+        instructions = [message.text for message in messages if message.role == "system"]
+        memories = [
+            Message("user", [message.text]) for message in messages if message.role == "user"
+        ]
+        tool_names = {tool.name for tool in self._tools}
+        context.extend_instructions(self.source_id, instructions)
+        context.extend_messages(self, memories)
+        context.extend_tools(self.source_id, [_to_function_tool(tool) for tool in self._tools])
+        context.extend_middleware(self.source_id, _Offload(self.scope, session_id, tool_names))
         context.metadata[self.source_id] = time.monotonic()
 
     async def after_run(
@@ -165,69 +170,75 @@ class RetainContextProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Keep what the run took."""
+        """Record the tokens and the time of the run."""
         if context.response is None or context.response.usage_details is None:
             return
-        used = context.response.usage_details
-        took = (time.monotonic() - context.metadata.get(self.source_id, time.monotonic())) * 1000
+        usage = context.response.usage_details
+        now = time.monotonic()
+        started = context.metadata.get(self.source_id, now)
         await asyncio.to_thread(
             self.scope.interactions.add,
             "chat",
-            _model(agent, context.response.raw_representation),
-            latency_ms=took,
-            tokens_in=used.get("input_token_count") or 0,
-            tokens_out=used.get("output_token_count") or 0,
+            _model_name(agent, context.response.raw_representation),
+            latency_ms=(now - started) * 1000,
+            tokens_in=usage.get("input_token_count") or 0,
+            tokens_out=usage.get("output_token_count") or 0,
             session=context.session_id,
         )
 
 
 class _Offload(FunctionMiddleware):
-    """Keeps a large output of a tool as a reference, and tells the model its placeholder."""
+    """Stores a large tool output as a reference and shows the model its placeholder."""
 
-    def __init__(self, scope: Scope, session: str, ours: set[str]) -> None:
-        self._scope, self._session, self._ours = scope, session, ours
+    def __init__(self, scope: Scope, session: str, own_tools: set[str]) -> None:
+        self._scope = scope
+        self._session = session
+        self._own_tools = own_tools
 
     async def process(
         self, context: FunctionInvocationContext, call_next: Callable[[], Awaitable[None]]
     ) -> None:
         await call_next()
         result = context.result
-        if context.function.name in self._ours or not isinstance(result, list):
+        if context.function.name in self._own_tools or not isinstance(result, list):
             return
-        if result and all(isinstance(one, Content) and one.type == "text" for one in result):
-            text = "\n".join(one.text or "" for one in result)
+        if result and all(isinstance(part, Content) and part.type == "text" for part in result):
+            text = "\n".join(part.text or "" for part in result)
             source = f"{context.function.name} {context.arguments}"[:120]
-            kept = await asyncio.to_thread(
+            captured = await asyncio.to_thread(
                 self._scope.refs.capture, text, source=source, session=self._session
             )
-            if kept is not text:
-                context.result = [Content.from_text(kept)]
+            if captured is not text:
+                context.result = [Content.from_text(captured)]
 
 
-def _named(session: str | None) -> str:
-    if session is None:
+def _require_id(session_id: str | None) -> str:
+    if session_id is None:
         raise Invalid(
             field="session_id",
-            problem="is needed here: run the agent with agent.create_session(session_id=…)",
+            problem="is required: run the agent with agent.create_session(session_id=…)",
         )
-    return session
+    return session_id
 
 
-def _message(stored: Stored) -> Message:
+def _to_framework(stored: StoredMessage) -> Message:
     try:
-        return Message.from_dict(talk.from_message(stored))
-    except (TypeError, ValueError):  # not as the framework wrote it: somebody else did
-        return Message.from_dict(talk.convert_foreign(stored))
+        return Message.from_dict(message_format.unpacked(stored))
+    except (TypeError, ValueError):  # not in the framework's form: another client wrote it
+        return Message.from_dict(message_format.foreign(stored))
 
 
-def _model(agent: SupportsAgentRun, raw: Any) -> str:
-    """The model that answered, as the service says, whole or piece by piece; else the one that it was asked for."""
-    asked = [*(raw if isinstance(raw, list) else [raw]), getattr(agent, "client", None)]
-    names = [getattr(one, "model", None) for one in asked]
-    return next((name for name in names if isinstance(name, str) and name.strip()), "unknown")
+def _model_name(agent: SupportsAgentRun, raw: Any) -> str:
+    """Return the model that the response names, else the model of the agent's client."""
+    responses = raw if isinstance(raw, list) else [raw]
+    for source in (*responses, getattr(agent, "client", None)):
+        name = getattr(source, "model", None)
+        if isinstance(name, str) and name.strip():
+            return name
+    return "unknown"
 
 
-def _tool(tool: Tool) -> FunctionTool:
+def _to_function_tool(tool: Tool) -> FunctionTool:
     async def call(**arguments: Any) -> dict[str, Any]:
         return await asyncio.to_thread(tool.call, arguments)
 

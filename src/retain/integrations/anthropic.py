@@ -1,7 +1,7 @@
-"""Anthropic's memory tool over a scope: Claude's files are in the database, and every answer is, to the byte, the one that
-the SDK's own tool gives for a folder on a disk.
+"""Anthropic's memory tool: Claude's files live in the database.
 
-A command is one transaction: a folder moves whole or not at all, and of two edits at once each sees what the other did.
+Every answer is, byte for byte, the answer of the SDK's own tool for a folder on a disk. A command is
+one transaction: a folder moves whole or not at all, and concurrent edits see each other.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 
 from retain.api.files import STORE, Files, Path, StoreFiles, is_file, path_of
 from retain.base.errors import Invalid, NotFound
-from retain.integrations._require import extra, local
+from retain.integrations._require import require_extra, require_local_scope
 from retain.kinds.items.items import Item
 from retain.memory import Scope
 
-with extra("anthropic"):
+with require_extra("anthropic"):
     from anthropic.lib.tools import ToolError
     from anthropic.tools.memory import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool
     from anthropic.types.beta import (
@@ -31,16 +31,16 @@ with extra("anthropic"):
     from anyio.to_thread import run_sync
 
 ROOT = "/memories"
-MOST_LINES = 999_999
-MOST_BYTES_OF_A_NAME = 255
-_FOLDER_BYTES = 4096
-"""What a folder has on most disks; here it has no size."""
-_AROUND = 2
-"""How many lines before and after a replacement are shown."""
+MAX_LINES = 999_999
+MAX_NAME_BYTES = 255
+FOLDER_BYTES = 4096
+"""The size that most file systems report for a folder; ours have none."""
+SNIPPET_LINES = 2
+"""Lines shown before and after a replacement."""
 
 
 class RetainMemoryTool(BetaAbstractMemoryTool):
-    """The memory tool, with its files in a scope: the user's own, or in a memory store by its id."""
+    """The memory tool over the user's own files, or over the memory store with the id `store`."""
 
     def __init__(
         self,
@@ -53,123 +53,134 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
         if store is not None and not store.startswith(STORE):
             raise Invalid(
                 field="store",
-                problem=f"is the id of a memory store, which begins with {STORE}, not {store!r}",
+                problem=f"must be the id of a memory store, {STORE}…, not {store!r}",
             )
-        local(scope)
+        require_local_scope(scope)
         self._files = Files(scope) if store is None else StoreFiles(scope, store)
 
     def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """The lines of a file, or what is in a folder."""
-        path = _path(command.path)
+        """Return the lines of a file, or the listing of a folder."""
+        path = _parse_path(command.path)
         try:
             self._files.check()
         except NotFound as error:
             raise ToolError(str(error)) from error
-        found = self._existing(self._files, path, command.path)
-        if found is None:
-            return _listed(command.path, path, list(self._files.under(path)))
-        lines = found.value["text"].split("\n")
-        if len(lines) > MOST_LINES:
+        file = self._require_path(self._files, path, command.path)
+        if file is None:
+            return _listing(command.path, path, list(self._files.under(path)))
+        lines = file.value["text"].split("\n")
+        if len(lines) > MAX_LINES:
             raise ToolError(f"File {command.path} exceeds maximum line limit of 999,999 lines.")
-        first, last = 0, len(lines)
+        start = 0
+        end = len(lines)
         if command.view_range and len(command.view_range) == 2:
-            first = max(1, command.view_range[0]) - 1
-            last = len(lines) if command.view_range[1] == -1 else command.view_range[1]
-        return f"Here's the content of {command.path} with line numbers:\n" + _numbered(
-            lines[first:last], first + 1
-        )
+            first_line, last_line = command.view_range
+            start = max(1, first_line) - 1
+            end = len(lines) if last_line == -1 else last_line
+        numbered = _number_lines(lines[start:end], start + 1)
+        return f"Here's the content of {command.path} with line numbers:\n{numbered}"
 
     def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Make a new file, and the folders around it."""
-        path = _path(command.path)
+        """Create a file and its parent folders."""
+        path = _parse_path(command.path)
 
         def work(files: Files) -> str:
             if not path or files.find(path) is not None:
                 raise ToolError(f"File {command.path} already exists")
             if files.make_folders(path[:-1]) is not None:
-                raise _failure(errno.ENOTDIR, command.path)
+                raise _os_error(errno.ENOTDIR, command.path)
             files.put(path, command.file_text)
             return f"File created successfully at: {command.path}"
 
         return self._change(work)
 
     def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace what stands in a file once."""
+        """Replace text that occurs exactly once in a file."""
 
         def replace(text: str) -> tuple[str, str]:
             count = text.count(command.old_str)
             if count == 0:
-                said = f"old_str `{command.old_str}` did not appear verbatim in {command.path}."
-                raise ToolError(f"No replacement was performed, {said}")
+                raise ToolError(
+                    f"No replacement was performed, old_str `{command.old_str}` did not appear "
+                    f"verbatim in {command.path}."
+                )
             if count > 1:
                 lines = ", ".join(map(str, _lines_with(text, command.old_str)))
-                said = f"Multiple occurrences of old_str `{command.old_str}` in lines: {lines}. Please ensure it is unique"
-                raise ToolError(f"No replacement was performed. {said}")
+                raise ToolError(
+                    "No replacement was performed. Multiple occurrences of old_str "
+                    f"`{command.old_str}` in lines: {lines}. Please ensure it is unique"
+                )
             line = text.count("\n", 0, text.find(command.old_str))
             new = text.replace(command.old_str, command.new_str)
-            first = max(0, line - _AROUND)
-            shown = _numbered(new.split("\n")[first : line + _AROUND + 1], first + 1)
-            said = "The memory file has been edited. Here is the snippet showing the change (with line numbers):"
-            return new, f"{said}\n{shown}"
+            first = max(0, line - SNIPPET_LINES)
+            snippet = new.split("\n")[first : line + SNIPPET_LINES + 1]
+            answer = (
+                "The memory file has been edited. "
+                "Here is the snippet showing the change (with line numbers):\n"
+            )
+            return new, answer + _number_lines(snippet, first + 1)
 
         return self._edit(command.path, replace)
 
     def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert lines into a file, after the line of that number."""
+        """Insert text after a line."""
 
         def insert(text: str) -> tuple[str, str]:
             lines = text.removesuffix("\n").split("\n") if text else []
             if not 0 <= command.insert_line <= len(lines):
-                said = f"It should be within the range [0, {len(lines)}]."
-                raise ToolError(f"Invalid `insert_line` parameter: {command.insert_line}. {said}")
+                raise ToolError(
+                    f"Invalid `insert_line` parameter: {command.insert_line}. "
+                    f"It should be within the range [0, {len(lines)}]."
+                )
             lines.insert(command.insert_line, command.insert_text.rstrip("\n"))
             new = "\n".join(lines)
-            return new if new.endswith(
-                "\n"
-            ) else f"{new}\n", f"The file {command.path} has been edited."
+            if not new.endswith("\n"):
+                new += "\n"
+            return new, f"The file {command.path} has been edited."
 
         return self._edit(command.path, insert)
 
     def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file, or a folder with all that is in it."""
-        path = _path(command.path)
+        """Delete a file, or a folder with everything in it."""
+        path = _parse_path(command.path)
         if not path:
             raise ToolError("Cannot delete the /memories directory itself")
 
         def work(files: Files) -> str:
-            found = files.find(path)
-            if found is None:
+            item = files.find(path)
+            if item is None:
                 raise ToolError(f"The path {command.path} does not exist")
-            for item in [found, *([] if is_file(found) else files.under(path))]:
-                files.remove(item)
+            for removed in _with_contents(files, item):
+                files.remove(removed)
             return f"Successfully deleted {command.path}"
 
         return self._change(work)
 
     def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file, or a folder with all that is in it, to a path where there is nothing."""
-        old, new = _path(command.old_path), _path(command.new_path)
+        """Move a file, or a folder with everything in it, to a free path."""
+        old = _parse_path(command.old_path)
+        new = _parse_path(command.new_path)
         if not old:
             raise ToolError("Cannot rename the /memories directory itself")
 
         def work(files: Files) -> str | Exception:
             if not new or files.find(new) is not None:
                 raise ToolError(f"The destination {command.new_path} already exists")
-            blocked = files.make_folders(
-                new[:-1]
-            )  # also where nothing can be moved there, as the SDK's tool does
-            moved = files.find(old)
-            around = 0 if moved is not None else _trouble(files, old[:-1])
-            if around == errno.ENOTDIR or (
-                blocked is not None and (path_of(blocked) != new[:-1] or not around)
-            ):
-                return _failure(errno.ENOTDIR, command.new_path)
-            if moved is None:
+            # As in the SDK's tool, the folders are created even if the move then fails.
+            blocking = files.make_folders(new[:-1])
+            item = files.find(old)
+            parent_error = 0 if item is not None else _folder_error(files, old[:-1])
+            is_blocked = blocking is not None and (
+                path_of(blocking) != new[:-1] or not parent_error
+            )
+            if parent_error == errno.ENOTDIR or is_blocked:
+                return _os_error(errno.ENOTDIR, command.new_path)
+            if item is None:
                 return ToolError(f"The path {command.old_path} does not exist")
             if new[: len(old)] == old:
-                return _failure(errno.EINVAL, command.old_path)
-            for item in [moved, *([] if is_file(moved) else files.under(old))]:
-                files.move(item, new + path_of(item)[len(old) :])
+                return _os_error(errno.EINVAL, command.old_path)
+            for moved in _with_contents(files, item):
+                files.move(moved, new + path_of(moved)[len(old) :])
             return f"Successfully renamed {command.old_path} to {command.new_path}"
 
         return self._change(work)
@@ -184,45 +195,47 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
 
         return self._change(work)
 
-    def _edit(self, said: str, edit: Callable[[str], tuple[str, str]]) -> str:
-        """Change the text of a file, and answer."""
-        path = _path(said)
+    def _edit(self, raw_path: str, edit: Callable[[str], tuple[str, str]]) -> str:
+        """Change the text of a file; `edit` returns the new text and the answer."""
+        path = _parse_path(raw_path)
 
         def work(files: Files) -> str:
-            found = self._existing(files, path, said)
-            if found is None:
-                raise ToolError(f"The path {said} is not a file.")
-            text, answer = edit(found.value["text"])
-            files.put(path, text, found)
+            file = self._require_path(files, path, raw_path)
+            if file is None:
+                raise ToolError(f"The path {raw_path} is not a file.")
+            text, answer = edit(file.value["text"])
+            files.put(path, text, file)
             return answer
 
         return self._change(work)
 
-    def _existing(self, files: Files, path: Path, said: str) -> Item | None:
-        """The file at a path, None where a folder is."""
-        found = files.find(path) if path else None
-        if path and found is None:
-            raise ToolError(f"The path {said} does not exist. Please provide a valid path.")
-        return found if found is not None and is_file(found) else None
+    def _require_path(self, files: Files, path: Path, raw_path: str) -> Item | None:
+        """Return the file at a path, None for a folder; raise if there is neither."""
+        if not path:
+            return None
+        item = files.find(path)
+        if item is None:
+            raise ToolError(f"The path {raw_path} does not exist. Please provide a valid path.")
+        return item if is_file(item) else None
 
     def _change(self, work: Callable[[Files], str | Exception]) -> str:
-        """Do it in one transaction, which a failure that is raised undoes, and one that is returned does not."""
+        """Run work in one transaction. A raised error rolls it back, a returned one does not."""
 
         def checked(files: Files) -> str | Exception:
             files.check()
             return work(files)
 
         try:
-            done = self._files.change(checked)
+            result = self._files.change(checked)
         except (Invalid, NotFound) as error:
             raise ToolError(str(error)) from error
-        if isinstance(done, Exception):
-            raise done
-        return done
+        if isinstance(result, Exception):
+            raise result
+        return result
 
 
 class RetainAsyncMemoryTool(BetaAsyncAbstractMemoryTool):
-    """The same for the SDK's asynchronous client: each command is one hop to a thread."""
+    """The memory tool for the SDK's asynchronous client; each command runs in a thread."""
 
     def __init__(
         self,
@@ -235,27 +248,27 @@ class RetainAsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         self._tool = RetainMemoryTool(scope, store=store)
 
     async def view(self, command: BetaMemoryTool20250818ViewCommand) -> str:
-        """The lines of a file, or what is in a folder."""
+        """Return the lines of a file, or the listing of a folder."""
         return await run_sync(self._tool.view, command)
 
     async def create(self, command: BetaMemoryTool20250818CreateCommand) -> str:
-        """Make a new file, and the folders around it."""
+        """Create a file and its parent folders."""
         return await run_sync(self._tool.create, command)
 
     async def str_replace(self, command: BetaMemoryTool20250818StrReplaceCommand) -> str:
-        """Replace what stands in a file once."""
+        """Replace text that occurs exactly once in a file."""
         return await run_sync(self._tool.str_replace, command)
 
     async def insert(self, command: BetaMemoryTool20250818InsertCommand) -> str:
-        """Insert lines into a file, after the line of that number."""
+        """Insert text after a line."""
         return await run_sync(self._tool.insert, command)
 
     async def delete(self, command: BetaMemoryTool20250818DeleteCommand) -> str:
-        """Delete a file, or a folder with all that is in it."""
+        """Delete a file, or a folder with everything in it."""
         return await run_sync(self._tool.delete, command)
 
     async def rename(self, command: BetaMemoryTool20250818RenameCommand) -> str:
-        """Move a file, or a folder with all that is in it, to a path where there is nothing."""
+        """Move a file, or a folder with everything in it, to a free path."""
         return await run_sync(self._tool.rename, command)
 
     async def clear_all_memory(self) -> str:
@@ -263,81 +276,94 @@ class RetainAsyncMemoryTool(BetaAsyncAbstractMemoryTool):
         return await run_sync(self._tool.clear_all_memory)
 
 
-def _path(said: str) -> Path:
-    """The names of a path below /memories, without those that it takes back with `..`."""
-    if not said.startswith(ROOT):
-        raise ToolError(f"Path must start with /memories, got: {said}")
-    if "\0" in said:
+def _parse_path(raw_path: str) -> Path:
+    """Return the names of a path below /memories, with `..` resolved."""
+    if not raw_path.startswith(ROOT):
+        raise ToolError(f"Path must start with /memories, got: {raw_path}")
+    if "\0" in raw_path:
         raise ValueError("embedded null byte")
     names = [ROOT]
-    for name in said[len(ROOT) :].split("/"):
-        if name == ".." and names:
+    for name in raw_path[len(ROOT) :].split("/"):
+        if name == "..":
+            if not names:
+                raise _escape_error(raw_path)
             names.pop()
-        elif name == "..":
-            break
         elif name not in ("", "."):
             names.append(name if names else f"/{name}")
-    else:
-        if names[:1] == [ROOT]:
-            if any(
-                len(name.encode("utf-8", "surrogatepass")) > MOST_BYTES_OF_A_NAME for name in names
-            ):
-                raise _failure(errno.ENAMETOOLONG, said)
-            return tuple(names[1:])
-    raise ToolError(f"Path {said} would escape /memories directory")
+    if names[:1] != [ROOT]:
+        raise _escape_error(raw_path)
+    for name in names:
+        if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+            raise _os_error(errno.ENAMETOOLONG, raw_path)
+    return tuple(names[1:])
 
 
-def _failure(number: int, said: str) -> OSError:
-    """What a disk says: a model that is told of it reads the same."""
-    return OSError(number, os.strerror(number), said)
+def _escape_error(raw_path: str) -> ToolError:
+    return ToolError(f"Path {raw_path} would escape /memories directory")
 
 
-def _trouble(files: Files, path: Path) -> int:
-    """What a disk would say on the way down to a folder; 0 if it is there."""
+def _os_error(number: int, raw_path: str) -> OSError:
+    """Return the error that a file system raises, so that the model reads the same text."""
+    return OSError(number, os.strerror(number), raw_path)
+
+
+def _folder_error(files: Files, path: Path) -> int:
+    """Return the errno of opening a folder, 0 if it exists."""
     for depth in range(len(path)):
-        found = files.find(path[: depth + 1])
-        if found is None or is_file(found):
-            return errno.ENOENT if found is None else errno.ENOTDIR
+        item = files.find(path[: depth + 1])
+        if item is None:
+            return errno.ENOENT
+        if is_file(item):
+            return errno.ENOTDIR
     return 0
 
 
+def _with_contents(files: Files, item: Item) -> list[Item]:
+    """Return a file, or a folder with everything in it."""
+    return [item] if is_file(item) else [item, *files.under(path_of(item))]
+
+
 def _lines_with(text: str, part: str) -> list[int]:
-    """The line on which each occurrence begins, also of those that overlap."""
-    found: list[int] = []
-    line, seen, place = 1, 0, text.find(part)
-    while place != -1:
-        line += text.count("\n", seen, place)
-        found.append(line)
-        seen, place = place, text.find(part, place + 1)
-    return found
+    """Return the line of each occurrence, overlapping ones included."""
+    lines: list[int] = []
+    line = 1
+    counted = 0
+    position = text.find(part)
+    while position != -1:
+        line += text.count("\n", counted, position)
+        lines.append(line)
+        counted = position
+        position = text.find(part, position + 1)
+    return lines
 
 
-def _numbered(lines: list[str], first: int) -> str:
+def _number_lines(lines: list[str], first: int) -> str:
     return "\n".join(f"{number:>6}\t{line}" for number, line in enumerate(lines, first))
 
 
-def _listed(said: str, path: Path, items: list[Item]) -> str:
-    """What is in a folder and in the folders in it, but for what is hidden."""
-    lines = [f"{_size(_FOLDER_BYTES)}\t{said}"]
-    for names, item in sorted(
-        [(path_of(item)[len(path) :], item) for item in items], key=lambda one: one[0]
-    ):
+def _listing(raw_path: str, path: Path, items: list[Item]) -> str:
+    """List a folder two levels deep, without hidden items."""
+    lines = [
+        f"Here're the files and directories up to 2 levels deep in {raw_path}, "
+        "excluding hidden items:",
+        f"{_format_size(FOLDER_BYTES)}\t{raw_path}",
+    ]
+    for item in sorted(items, key=path_of):
+        names = path_of(item)[len(path) :]
         if len(names) > 2 or any(name.startswith(".") for name in names):
             continue
-        whole = f"{said}/{'/'.join(names)}"
-        lines.append(
-            f"{_size(len(item.value['text'].encode()))}\t{whole}"
-            if is_file(item)
-            else f"{_size(_FOLDER_BYTES)}\t{whole}/"
-        )
-    header = (
-        f"Here're the files and directories up to 2 levels deep in {said}, excluding hidden items:"
-    )
-    return "\n".join([header, *lines])
+        item_path = f"{raw_path}/{'/'.join(names)}"
+        if is_file(item):
+            size = len(item.value["text"].encode())
+            lines.append(f"{_format_size(size)}\t{item_path}")
+        else:
+            lines.append(f"{_format_size(FOLDER_BYTES)}\t{item_path}/")
+    return "\n".join(lines)
 
 
-def _size(count: int) -> str:
-    """So many bytes, for people: 0B, 512B, 4K, 1.5M."""
-    step = min((count.bit_length() - 1) // 10, 3) if count else 0
-    amount = count / 1024**step
-    return f"{amount:.0f}{'BKMG'[step]}" if amount.is_integer() else f"{amount:.1f}{'BKMG'[step]}"
+def _format_size(size: int) -> str:
+    """Return a size for people: 0B, 512B, 4K, 1.5M."""
+    exponent = min((size.bit_length() - 1) // 10, 3) if size else 0
+    unit = "BKMG"[exponent]
+    amount = size / 1024**exponent
+    return f"{amount:.0f}{unit}" if amount.is_integer() else f"{amount:.1f}{unit}"

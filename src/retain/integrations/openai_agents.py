@@ -1,4 +1,4 @@
-"""OpenAI's Agents SDK: a `Session` whose items are the messages of one of our sessions."""
+"""OpenAI Agents SDK: a `Session` whose items are the messages of a session of retain."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from retain.base.errors import NotFound
-from retain.integrations._require import extra, local
-from retain.integrations._sessions import extend, there
+from retain.integrations._require import require_extra, require_local_scope
+from retain.integrations._sessions import create_if_missing, extend
 from retain.memory import Scope
 from retain.messages.formats import openai
 from retain.messages.message import NewMessage
 
-with extra("openai-agents"):
+with require_extra("openai-agents"):
     from agents.items import TResponseInputItem
     from agents.memory import SessionSettings
     from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class RetainSession:
-    """The items of one session, which is made when the first of them is added; one that is not there is empty."""
+    """The items of one session. The first item creates the session; a missing one is empty."""
 
     def __init__(
         self,
@@ -32,51 +32,53 @@ class RetainSession:
         *,
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
-        self.scope = local(scope)
+        self.scope = require_local_scope(scope)
         self.session_id = session_id
         self.session_settings: SessionSettings | None = coerce_session_settings(
             session_settings or {}
         )
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """The newest items, as many as the limit or the settings say, oldest first; all where neither does."""
-        return await asyncio.to_thread(
-            self._get, resolve_session_limit(limit, self.session_settings)
-        )
+        """Return the newest items, oldest first: up to `limit`, else the settings' limit, else all."""
+        limit = resolve_session_limit(limit, self.session_settings)
+        return await asyncio.to_thread(self._get, limit)
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
-        """Add items at the end, all or none, next to each other."""
+        """Append items next to each other, all or none."""
         if items:
-            new = [openai.to_message(item, f"items[{n}]") for n, item in enumerate(items)]
-            await _to_its_end(lambda: self._add(new))
+            new = [openai.packed(item, f"items[{n}]") for n, item in enumerate(items)]
+            await _run_to_completion(lambda: self._add(new))
 
     async def pop_item(self) -> TResponseInputItem | None:
-        """Remove the newest item and return it; None where there is none."""
-        return await _to_its_end(self._pop)
+        """Remove and return the newest item, or None if there is none."""
+        return await _run_to_completion(self._pop)
 
     async def clear_session(self) -> None:
-        """Remove every item; the session stays."""
-        await _to_its_end(self._clear)
+        """Remove every item; the session remains."""
+        await _run_to_completion(self._clear)
 
     def _get(self, limit: int | None) -> list[Any]:
         if limit == 0:
             return []
         last = None if limit is None or limit < 0 else limit
         try:
-            found = self.scope.messages.window(self.session_id, last=last)
+            messages = self.scope.messages.window(self.session_id, last=last)
         except NotFound:
             return []
-        items = [item for message in found for item in openai.from_message(message)]
+        items = [item for message in messages for item in openai.unpacked(message)]
         return items if last is None else items[-last:]
 
     def _add(self, new: Sequence[NewMessage]) -> None:
-        there(self.scope, self.session_id, lambda: extend(self.scope, self.session_id, new))
+        create_if_missing(
+            self.scope, self.session_id, lambda: extend(self.scope, self.session_id, new)
+        )
 
     def _pop(self) -> Any:
         def work(scope: Scope) -> Any:
-            *before, last = openai.from_message(scope.messages.pop(self.session_id))
-            extend(scope, self.session_id, [openai.to_message(item) for item in before])
-            return last
+            # One message may hold several items: put the others back.
+            *others, newest = openai.unpacked(scope.messages.pop(self.session_id))
+            extend(scope, self.session_id, [openai.packed(item) for item in others])
+            return newest
 
         try:
             return self.scope.transaction(work)
@@ -88,11 +90,11 @@ class RetainSession:
             self.scope.messages.clear(self.session_id)
 
 
-async def _to_its_end(work: Callable[[], T]) -> T:
-    """Do work in a thread; whoever stops waiting hears of it when it is done, and finds nothing half done."""
-    doing = asyncio.ensure_future(asyncio.to_thread(work))
+async def _run_to_completion(work: Callable[[], T]) -> T:
+    """Run work in a thread; a cancelled caller waits for its end, so that nothing is half done."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
-        return await asyncio.shield(doing)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait({doing})
+        await asyncio.wait({task})
         raise

@@ -27,7 +27,7 @@ from retain import Memory, Scope
 from retain.base import ids
 from retain.base.errors import Invalid, RetainError, SettingsError, Unreachable
 from retain.cli import main
-from retain.integrations.importers import FORMATS, Report, bring_in, files, guess
+from retain.integrations.importers import FORMATS, Report, detect_format, import_from, reader
 from retain.integrations.langchain import RetainChatMessageHistory
 from retain.integrations.langgraph import RetainStore
 from retain.integrations.openai_agents import RetainSession
@@ -78,7 +78,7 @@ def test_a_dry_run_says_it_and_a_second_run_finds_it(
     memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("mine")
 
     def run(**how: Any) -> Report:
-        return bring_in(memory, source, format, tenant="acme", user="ada", **how)
+        return import_from(memory, source, format, tenant="acme", user="ada", **how)
 
     before = memory.counts()
     told = run(dry_run=True)
@@ -112,8 +112,8 @@ def test_stopped_anywhere_it_is_whole_after_another_run(
     open_memory: Callable[..., Memory], tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, memory = MAKE[format](tmp_path), open_memory()
-    bring_in(memory, source, format, tenant="whole", user="ada")
-    monkeypatch.setattr("retain.integrations.importers.writer._IN_ONE_WRITE", 2)
+    import_from(memory, source, format, tenant="whole", user="ada")
+    monkeypatch.setattr("retain.integrations.importers.writer.BATCH_SIZE", 2)
     real, left = memory.database.write, 0
 
     def write(*given: Any, **named: Any) -> Any:
@@ -128,7 +128,7 @@ def test_stopped_anywhere_it_is_whole_after_another_run(
         left, tries = tries, tries + 1
         monkeypatch.setattr(memory.database, "write", write)
         try:
-            bring_in(memory, source, format, tenant="parts", user="ada")
+            import_from(memory, source, format, tenant="parts", user="ada")
             break
         except KeyboardInterrupt:
             continue
@@ -166,7 +166,7 @@ def rows(path: Path) -> list[str]:
 
 @one_engine
 def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_path: Path) -> None:
-    report = bring_in(
+    report = import_from(
         memory, sources.chatgpt(tmp_path / "export.zip"), "chatgpt", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"conversations": 3, "messages": 8, "items": 2}
@@ -219,7 +219,7 @@ def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_pat
 def test_claude_conversations_projects_and_memories(
     memory: Memory, me: Scope, tmp_path: Path
 ) -> None:
-    report = bring_in(
+    report = import_from(
         memory, sources.claude(tmp_path / "export.zip"), "claude", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"conversations": 2, "messages": 2, "items": 4, "notes": 2}
@@ -244,18 +244,20 @@ def test_claude_conversations_projects_and_memories(
     # As the export has it when it is a plain file.
     with zipfile.ZipFile(tmp_path / "export.zip") as archive:
         archive.extract("conversations.json", tmp_path)
-    alone = bring_in(memory, tmp_path / "conversations.json", "claude", tenant="acme", user="ada")
+    alone = import_from(
+        memory, tmp_path / "conversations.json", "claude", tenant="acme", user="ada"
+    )
     assert dict(alone.there) == {"conversations": 2, "messages": 2}
     assert not alone.written
 
 
 @one_engine
 def test_mem0_memories_with_all_that_is_said_of_them(memory: Memory, tmp_path: Path) -> None:
-    report = bring_in(memory, sources.mem0(tmp_path / "export.json"), "mem0", tenant="acme")
+    report = import_from(memory, sources.mem0(tmp_path / "export.json"), "mem0", tenant="acme")
     assert dict(report.written) == {"entries": 2, "items": 3}
     assert [one.reason for one in report.unplaced] == [
         "has no text under memory, data, text, content",
-        "is no object",
+        "is not an object",
     ]
     helper = memory.scope(tenant="acme", user="ada", agent="helper")
     (entry,) = helper.entries.list()
@@ -271,9 +273,9 @@ def test_mem0_memories_with_all_that_is_said_of_them(memory: Memory, tmp_path: P
     assert helper.search("where does my sister live").hits[0].id == entry.id
     (other,) = memory.scope(tenant="acme", user="ada", agent="mem0").entries.list()
     assert (other.content, other.updated_at.day) == ("Likes trains", 22)
-    others = bring_in(memory, tmp_path / "export.json", "mem0", tenant="acme", user="bob")
+    others = import_from(memory, tmp_path / "export.json", "mem0", tenant="acme", user="bob")
     assert not others.written
-    assert others.unplaced[0].reason.startswith("is ada's: import without --user")
+    assert others.unplaced[0].reason.startswith("belongs to ada: import without --user")
     assert (
         helper.items.get(("mem0", "relations"), "ada → sister_of → clara").value["target"]
         == "clara"
@@ -282,7 +284,7 @@ def test_mem0_memories_with_all_that_is_said_of_them(memory: Memory, tmp_path: P
 
 @one_engine
 def test_mem0_history_and_points(memory: Memory, me: Scope, tmp_path: Path) -> None:
-    report = bring_in(
+    report = import_from(
         memory, sources.mem0_history(tmp_path / "history.db"), "mem0", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"items": 4, "entries": 1, "conversations": 1, "messages": 2}
@@ -302,19 +304,19 @@ def test_mem0_history_and_points(memory: Memory, me: Scope, tmp_path: Path) -> N
         "payload": {"data": "Sister lives in Lisbon", "user_id": "ada", "hash": "h"},
     }
     for value in ({"result": {"points": [point]}}, [point]):
-        again = bring_in(
+        again = import_from(
             memory, sources.written(tmp_path / "points.json", value), "mem0", tenant="acme"
         )
         assert again.there["entries"] == 1
         assert again.unplaced[0].what == "vector"
     lines = tmp_path / "points.jsonl"
     lines.write_text(json.dumps(point) + "\n" + json.dumps({**point, "id": "mem-5"}) + "\n")
-    assert bring_in(memory, lines, "mem0", tenant="acme").written["entries"] == 1
+    assert import_from(memory, lines, "mem0", tenant="acme").written["entries"] == 1
 
 
 @one_engine
 def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> None:
-    report = bring_in(
+    report = import_from(
         memory, sources.letta(tmp_path / "agent.af"), "letta", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"entries": 2, "items": 6, "conversations": 1, "messages": 5}
@@ -343,7 +345,7 @@ def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> No
     old = {"name": "first", "core_memory": [{"label": "persona", "value": "Kind"}], "tools": [{"name": "f"}],
            "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi"}], "created_at": "2025-01-01T00:00:00"}],
            "llm_config": {"model": "m"}}  # fmt: skip
-    report = bring_in(
+    report = import_from(
         memory, sources.written(tmp_path / "old.af", old), "letta", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"entries": 1, "items": 2, "conversations": 1, "messages": 1}
@@ -352,7 +354,7 @@ def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> No
 
 def test_langgraph_items_where_they_were(memory: Memory, me: Scope, tmp_path: Path) -> None:
     source = sources.langgraph(tmp_path / "store.db")
-    report = bring_in(memory, f"sqlite:///{source}", "langgraph", tenant="acme", user="ada")
+    report = import_from(memory, f"sqlite:///{source}", "langgraph", tenant="acme", user="ada")
     assert dict(report.written) == {"items": 3}
     assert [(one.what, one.where) for one in report.unplaced] == [
         ("item", "cache gone"),
@@ -386,7 +388,7 @@ def test_without_its_library_a_server_says_what_to_install(
     with pytest.raises(
         SettingsError, match=r"install retain\[postgres\] from where you got retain"
     ):
-        bring_in(memory, "postgresql://localhost:1/none", format, tenant="acme", user="ada")
+        import_from(memory, "postgresql://localhost:1/none", format, tenant="acme", user="ada")
 
 
 @one_engine
@@ -399,7 +401,7 @@ def test_langgraphs_store_on_a_server(memory: Memory, me: Scope, postgres_url: s
                               ('memories.ada', 'a', '{"text": "Lisbon", "n": 1.5}', '2024-01-02T03:04:05Z')""")
         connection.execute("""insert into store (prefix, key, value, expires_at) values
                               ('cache', 'gone', '{}', now() - interval '1 day'), ('odd', 'list', '[1]', null)""")
-    report = bring_in(memory, postgres_url, "langgraph", tenant="acme", user="ada")
+    report = import_from(memory, postgres_url, "langgraph", tenant="acme", user="ada")
     assert dict(report.written) == {"items": 1}
     assert [(one.what, one.where) for one in report.unplaced] == [
         ("item", "cache gone"),
@@ -414,7 +416,7 @@ def test_langgraphs_store_on_a_server(memory: Memory, me: Scope, postgres_url: s
 
 @one_engine
 def test_openai_sessions_go_on_in_ours(memory: Memory, tmp_path: Path) -> None:
-    report = bring_in(
+    report = import_from(
         memory, sources.openai_agents(tmp_path / "s.db"), "openai-agents", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"conversations": 2, "messages": 6}
@@ -428,29 +430,29 @@ def test_openai_sessions_go_on_in_ours(memory: Memory, tmp_path: Path) -> None:
 @one_engine
 def test_langchains_table_goes_on_in_ours(memory: Memory, me: Scope, postgres_url: str) -> None:
     source = sources.langchain(postgres_url)
-    report = bring_in(memory, source, "langchain", tenant="acme", user="ada")
+    report = import_from(memory, source, "langchain", tenant="acme", user="ada")
     assert dict(report.written) == {"conversations": 2, "messages": 5}
     assert RetainChatMessageHistory(me, sources.FIRST_TALK).messages == sources.SAID
     assert me.sessions.get(sources.FIRST_TALK).created_at == datetime(
         2024, 5, 6, 7, 8, 9, tzinfo=UTC
     )
-    again = bring_in(
+    again = import_from(
         memory, source, "langchain", tenant="acme", user="ada", table="public.chat_message_history"
     )
     assert dict(again.there) == {"conversations": 2, "messages": 5}
     assert not again.written
     for table in ("x; drop table messages", "absent"):
         with pytest.raises(Invalid):
-            bring_in(memory, source, "langchain", tenant="acme", user="ada", table=table)
+            import_from(memory, source, "langchain", tenant="acme", user="ada", table=table)
     with pytest.raises(Invalid, match="must be the address of the server"):
-        bring_in(memory, "chat.db", "langchain", user="ada")
+        import_from(memory, "chat.db", "langchain", user="ada")
     with pytest.raises(Unreachable):
-        bring_in(memory, "postgresql://nobody@127.0.0.1:1/x", "langchain", user="ada")
+        import_from(memory, "postgresql://nobody@127.0.0.1:1/x", "langchain", user="ada")
 
 
 @one_engine
 def test_the_graph_of_the_official_server(memory: Memory, me: Scope, tmp_path: Path) -> None:
-    report = bring_in(
+    report = import_from(
         memory,
         sources.mcp_memory(tmp_path / "memory.jsonl"),
         "mcp-memory",
@@ -489,7 +491,7 @@ def test_a_name_that_is_there_twice_is_one_entity(
     source = tmp_path / "memory.jsonl"
     source.write_text("\n".join(map(json.dumps, lines)))
     tried, done = (
-        bring_in(memory, source, "mcp-memory", tenant="acme", user="ada", dry_run=dry_run)
+        import_from(memory, source, "mcp-memory", tenant="acme", user="ada", dry_run=dry_run)
         for dry_run in (True, False)
     )
     assert counts(tried) == counts(done)
@@ -504,11 +506,13 @@ def test_a_name_that_is_there_twice_is_one_entity(
 def test_what_was_removed_here_comes_back(memory: Memory, me: Scope, tmp_path: Path) -> None:
     """A removed message keeps its number: the session goes on after it."""
     path = sources.openai_agents(tmp_path / "s.db")
-    first = bring_in(memory, path, "openai-agents", tenant="acme", user="ada")
+    first = import_from(memory, path, "openai-agents", tenant="acme", user="ada")
     me.messages.pop("talk-1")
     me.messages.clear("talk-2")
     for dry_run in (True, False):
-        again = bring_in(memory, path, "openai-agents", tenant="acme", user="ada", dry_run=dry_run)
+        again = import_from(
+            memory, path, "openai-agents", tenant="acme", user="ada", dry_run=dry_run
+        )
         assert again.written == {"messages": 2}
         assert again.unplaced == first.unplaced
     assert asyncio.run(RetainSession(me, "talk-1").get_items()) == sources.ITEMS
@@ -520,16 +524,16 @@ def test_what_grew_is_gone_on_with_and_what_differs_is_listed(
 ) -> None:
     """Neither source nor memory loses anything when both went on."""
     path = sources.openai_agents(tmp_path / "s.db")
-    bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
+    import_from(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
     with sqlite3.connect(path) as database:
         database.execute("insert into agent_messages (session_id, message_data) values ('talk-2', ?)",
                          [json.dumps({"role": "user", "content": "One more"})])  # fmt: skip
     database.close()
-    grown = bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
+    grown = import_from(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
     assert dict(grown.written) == {"messages": 1}
     assert me.messages.window("talk-2")[-1].text == "One more"
     me.messages.append("talk-1", "user", "Only here")
-    again = bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
+    again = import_from(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
     assert not again.written
     assert [one.what for one in again.unplaced] == ["message"]
     me.messages.append("talk-2", "user", "Only here")
@@ -537,15 +541,15 @@ def test_what_grew_is_gone_on_with_and_what_differs_is_listed(
         database.execute("insert into agent_messages (session_id, message_data) values ('talk-2', ?)",
                          [json.dumps({"role": "user", "content": "Only there"})])  # fmt: skip
     database.close()
-    split = bring_in(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
+    split = import_from(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
     assert [one.where for one in split.unplaced if one.what == "conversation"] == ["talk-2"]
-    foreign = bring_in(memory, path, "openai-agents", tenant="acme", user="bob", agent="scout")
+    foreign = import_from(memory, path, "openai-agents", tenant="acme", user="bob", agent="scout")
     assert [one.where for one in foreign.unplaced if one.what == "conversation"] == [
         "talk-1",
         "talk-2",
     ]
     assert not foreign.written
-    tried = bring_in(
+    tried = import_from(
         memory, path, "openai-agents", tenant="acme", user="bob", agent="scout", dry_run=True
     )
     assert tried.unplaced == foreign.unplaced
@@ -560,7 +564,7 @@ def test_what_cannot_be_kept_is_listed_and_the_rest_is_kept(
         for n, size in enumerate((3, 2 << 20, 4))
     ]
     talk = {"uuid": "big", "name": "n" * 3000, "chat_messages": said, "notes": "y" * 100_000}
-    report = bring_in(
+    report = import_from(
         memory, sources.written(tmp_path / "c.json", [talk]), "claude", tenant="acme", user="ada"
     )
     assert [(one.what, one.where) for one in report.unplaced] == [("message", "big message 1")]
@@ -571,7 +575,7 @@ def test_what_cannot_be_kept_is_listed_and_the_rest_is_kept(
              {"id": "1", "memory": "Other"}]  # fmt: skip
     for dry_run in (True, False):
         source = sources.written(tmp_path / "m.json", facts)
-        report = bring_in(memory, source, "mem0", tenant="acme", user="ada", dry_run=dry_run)
+        report = import_from(memory, source, "mem0", tenant="acme", user="ada", dry_run=dry_run)
         assert (report.read["entries"], report.written["entries"], report.there["entries"]) == (
             4,
             1,
@@ -586,7 +590,7 @@ def test_what_stands_where_nobody_looks_is_kept_or_listed(
 ) -> None:
     def run(format: str, value: Any) -> list[tuple[str, str]]:
         source = sources.written(tmp_path / "it.json", value)
-        report = bring_in(memory, source, format, tenant="acme", user="ada", agent="scout")
+        report = import_from(memory, source, format, tenant="acme", user="ada", agent="scout")
         return [(one.what, one.where) for one in report.unplaced]
 
     both = {"results": [{"id": "1", "memory": "first list"}], "memories": [{"id": "2", "memory": "second list"}],
@@ -657,12 +661,12 @@ def test_what_is_broken_is_refused_before_anything_is_written(
     for format in FORMATS:
         before = memory.counts()
         try:
-            bring_in(memory, path, format, tenant="acme", user="ada")
+            import_from(memory, path, format, tenant="acme", user="ada")
         except RetainError:
             refused += 1
             assert memory.counts() == before
     assert refused >= 5
-    guess(path)
+    detect_format(path)
 
 
 @one_engine
@@ -676,7 +680,7 @@ def test_archives_that_lie(memory: Memory, tmp_path: Path, monkeypatch: pytest.M
         with zipfile.ZipFile(tmp_path / "slip.zip", "w") as archive:
             archive.writestr(name, "[]")
             archive.writestr("../../evil.txt", "x")
-        report = bring_in(memory, tmp_path / "slip.zip", "chatgpt", tenant="acme", user="ada")
+        report = import_from(memory, tmp_path / "slip.zip", "chatgpt", tenant="acme", user="ada")
         assert "../../evil.txt" in [one.where for one in report.unplaced]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "agent.db",
@@ -686,21 +690,23 @@ def test_archives_that_lie(memory: Memory, tmp_path: Path, monkeypatch: pytest.M
     ]
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", b"[" + b" " * (8 << 20) + b"]")
-    monkeypatch.setattr(files, "_SMALL", 1 << 20)
-    with pytest.raises(Invalid, match="trap"):
-        bring_in(memory, tmp_path / "bomb.zip", "chatgpt", tenant="acme", user="ada")
+    monkeypatch.setattr(reader, "SMALL_ARCHIVE_BYTES", 1 << 20)
+    with pytest.raises(Invalid, match="zip bomb"):
+        import_from(memory, tmp_path / "bomb.zip", "chatgpt", tenant="acme", user="ada")
     with zipfile.ZipFile(tmp_path / "torn.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", json.dumps([{"n": n} for n in range(1000)]))
     torn = bytearray((tmp_path / "torn.zip").read_bytes())
     torn[60:80] = b"\xff" * 20
     (tmp_path / "torn.zip").write_bytes(torn)
     with pytest.raises(Invalid):
-        bring_in(memory, tmp_path / "torn.zip", "chatgpt", tenant="acme", user="ada")
-    monkeypatch.setattr(files, "MOST", 2 << 20)
+        import_from(memory, tmp_path / "torn.zip", "chatgpt", tenant="acme", user="ada")
+    monkeypatch.setattr(reader, "MAX_JSON_BYTES", 2 << 20)
     long = [{"uuid": "a", "chat_messages": [], "x": "y" * (5 << 20)}]
     for value in (long, long[0]):
         with pytest.raises(Invalid, match="over the limit"):
-            bring_in(memory, sources.written(tmp_path / "long.json", value), "mem0", tenant="acme")
+            import_from(
+                memory, sources.written(tmp_path / "long.json", value), "mem0", tenant="acme"
+            )
 
 
 @one_engine
@@ -711,18 +717,18 @@ def test_a_database_with_views_for_tables_does_nothing(memory: Memory, tmp_path:
                             select 'a' as prefix, x as key, '{}' as value from n""")
     database.close()
     with pytest.raises(Invalid):
-        bring_in(memory, path, "langgraph", tenant="acme", user="ada")
+        import_from(memory, path, "langgraph", tenant="acme", user="ada")
 
 
 @one_engine
 def test_who_it_belongs_to_must_be_known(memory: Memory, tmp_path: Path) -> None:
-    with pytest.raises(Invalid, match="does not say whose it is"):
-        bring_in(memory, sources.claude(tmp_path / "c.zip"), "claude", tenant="acme")
+    with pytest.raises(Invalid, match="does not name the owner"):
+        import_from(memory, sources.claude(tmp_path / "c.zip"), "claude", tenant="acme")
     with pytest.raises(Invalid, match="must be one of"):
-        bring_in(memory, tmp_path / "c.zip", "other", tenant="acme")
+        import_from(memory, tmp_path / "c.zip", "other", tenant="acme")
     with pytest.raises(Invalid, match="only for the format langchain"):
-        bring_in(memory, tmp_path / "c.zip", "claude", tenant="acme", table="x")
-    bring_in(memory, tmp_path / "c.zip", "claude", tenant="acme", user="ada", dry_run=True)
+        import_from(memory, tmp_path / "c.zip", "claude", tenant="acme", table="x")
+    import_from(memory, tmp_path / "c.zip", "claude", tenant="acme", user="ada", dry_run=True)
     assert memory.tenants() == []
     files = {"mem0": {"results": [{"id": "1", "memory": "Ada's PIN is 1234"}]},
              "letta": {"agents": [{"name": "a", "block_ids": ["b"]}], "blocks": [{"id": "b", "value": "PIN is 1234"}]},
@@ -734,10 +740,10 @@ def test_who_it_belongs_to_must_be_known(memory: Memory, tmp_path: Path) -> None
                 archive.writestr("projects.json", json.dumps(value))
                 archive.writestr("readme.txt", "so that there are two")
             source = tmp_path / "p.zip"
-        with pytest.raises(Invalid, match="or that it is shared by all"):
-            bring_in(memory, source, format, tenant="acme")
+        with pytest.raises(Invalid, match="is required, or shared"):
+            import_from(memory, source, format, tenant="acme")
         assert memory.tenants() == []
-    told = bring_in(
+    told = import_from(
         memory,
         sources.written(tmp_path / "m.json", files["mem0"]),
         "mem0",
@@ -859,23 +865,23 @@ def test_whatever_stands_where_something_else_should(
     tenant = ids.uuid7()
     memory.scope(tenant=tenant, user="ada", agent="scout").sessions.add("mine")
     with suppress(Invalid):
-        report = bring_in(memory, source, format, tenant=tenant, user="ada")
+        report = import_from(memory, source, format, tenant=tenant, user="ada")
         if not [one for one in report.unplaced if one.what != "file"]:
             assert lost(memory, tmp_path, tenant, said) == set()
 
 
 @one_engine
 def test_a_file_says_whose_it_is(memory: Memory, tmp_path: Path) -> None:
-    assert {format: guess(make(tmp_path)) for format, make in MAKE.items()} == {
+    assert {format: detect_format(make(tmp_path)) for format, make in MAKE.items()} == {
         format: format for format in MAKE
     }
-    assert guess(sources.mem0_history(tmp_path / "history.db")) == "mem0"
+    assert detect_format(sources.mem0_history(tmp_path / "history.db")) == "mem0"
     memory.scope(tenant="acme", user="ada", agent="scout").sessions.add(
         "talk", label='"mapping": {'
     )
     memory.export(tmp_path / "ours.jsonl", tenants=["acme"])
-    assert guess(tmp_path / "ours.jsonl") is None
-    assert guess(tmp_path / "absent") is None
+    assert detect_format(tmp_path / "ours.jsonl") is None
+    assert detect_format(tmp_path / "absent") is None
 
 
 @one_engine

@@ -1,4 +1,4 @@
-"""The memory of Google's Agent Development Kit: everything that is remembered of an app and a user."""
+"""ADK's memory service: everything that is remembered for an app and a user."""
 
 from __future__ import annotations
 
@@ -10,46 +10,47 @@ from datetime import datetime
 from typing import Any
 
 from retain.base.errors import AlreadyExists, Invalid, KeyReused, NotFound
-from retain.integrations._require import extra, local
+from retain.integrations._require import require_extra, require_local_scope
 from retain.integrations.adk.events import (
     ADK,
-    as_json,
-    event_of,
-    id_of,
-    key_of,
-    scope_of,
-    written_of,
+    dump_event,
+    event_key,
+    load_event,
+    retain_id,
+    scope_for,
+    to_json,
 )
 from retain.kinds.finding import LIKELY, MOST_HITS
 from retain.memory import Scope
-from retain.messages.formats import adk as talk
-from retain.search.query import Hit
+from retain.messages import adk as message_format
+from retain.search.find import Hit
 
-with extra("adk"):
+with require_extra("adk"):
     from google.adk.events.event import Event
     from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
     from google.adk.memory.memory_entry import MemoryEntry
     from google.adk.sessions import Session
     from google.genai.types import Content, Part
 
-_UNNAMED = "memories"
-_ADDED = "/memory"
-_MOST = 10
-_FENCE = re.compile(r"<(?=/?\s*PAST_CONVERSATIONS\b)", re.IGNORECASE)
+UNNAMED_SESSION = "memories"
+OWN_SESSION_SUFFIX = "/memory"
+RESULT_LIMIT = 10
+_PROMPT_FENCE = re.compile(r"<(?=/?\s*PAST_CONVERSATIONS\b)", re.IGNORECASE)
 
 
 class RetainMemoryService(BaseMemoryService):
-    """What an agent can search: every session of the app and user, and whatever else is remembered of them.
+    """Search over every session of the app and user, and everything else that is remembered.
 
-    Sessions that `RetainSessionService` keeps are found as soon as they are said; adding them changes nothing. Those of
-    other session services are kept here when they are added, each event once.
+    Sessions of `RetainSessionService` are found at once, and adding them changes nothing. Sessions
+    of other session services are stored here when they are added, each event once.
     """
 
     def __init__(self, scope: Scope, *, kinds: Sequence[str] | None = None) -> None:
-        self.scope, self.kinds = local(scope), kinds
+        self.scope = require_local_scope(scope)
+        self.kinds = kinds
 
     async def add_session_to_memory(self, session: Session) -> None:
-        """Keep the events of a session that are not kept yet."""
+        """Store the events of a session that are not stored yet."""
         await asyncio.to_thread(
             self._add, session.app_name, session.user_id, session.id, session.events, {}
         )
@@ -63,7 +64,7 @@ class RetainMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep some events that are not kept yet."""
+        """Store the given events that are not stored yet."""
         await asyncio.to_thread(
             self._add, app_name, user_id, session_id or "", events, custom_metadata or {}
         )
@@ -76,74 +77,83 @@ class RetainMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Keep memories as they are given; one that is the same to its id and its moment is kept once."""
-        events = [_said(memory) for memory in memories]
+        """Store memories; equal ones with the same id and time are stored once."""
+        events = [_to_event(memory) for memory in memories]
         await asyncio.to_thread(self._add, app_name, user_id, "", events, custom_metadata or {})
 
     async def search_memory(
         self, *, app_name: str, user_id: str, query: str
     ) -> SearchMemoryResponse:
-        """What is remembered that answers a question, by words and by meaning, best first."""
-        return SearchMemoryResponse(
-            memories=await asyncio.to_thread(self._search, app_name, user_id, query)
-        )
+        """Search by words and by meaning; the best result comes first."""
+        memories = await asyncio.to_thread(self._search, app_name, user_id, query)
+        return SearchMemoryResponse(memories=memories)
 
     async def delete_memory(
         self, *, app_name: str, user_id: str, memory_id: str | None = None
     ) -> None:
-        """Forget something that was found, for good and everywhere: in its session, too."""
+        """Delete a memory for good, in its session too."""
         if memory_id:
-            await asyncio.to_thread(_forget, scope_of(self.scope, app_name, user_id), memory_id)
+            await asyncio.to_thread(_delete, scope_for(self.scope, app_name, user_id), memory_id)
 
     def _add(
-        self, app: str, user: str, session: str, events: Sequence[Event], more: Mapping[str, object]
+        self,
+        app: str,
+        user: str,
+        session: str,
+        events: Sequence[Event],
+        metadata: Mapping[str, object],
     ) -> None:
-        scope, name = scope_of(self.scope, app, user), id_of(app, user, session)
+        scope = scope_for(self.scope, app, user)
+        stored_id = retain_id(app, user, session)
+        known: set[str] = set()
         try:
-            known = {
-                key_of(event.id, written_of(event))
-                for event in map(event_of, scope.messages.window(name))
-            }
-        except NotFound:  # not one of our session service, whose sessions nobody else begins
-            known, name = set(), name + _ADDED
+            for message in scope.messages.window(stored_id):
+                event = load_event(message)
+                known.add(event_key(event.id, dump_event(event)))
+        except NotFound:
+            # Not a session of our session service: keep its events in a session of our own.
+            stored_id += OWN_SESSION_SUFFIX
             with suppress(AlreadyExists):
-                scope.sessions.add(name, label=session or _UNNAMED)
+                scope.sessions.add(stored_id, label=session or UNNAMED_SESSION)
         for event in events:
             if not event.content or not event.content.parts or event.partial:
                 continue
-            written = written_of(event)
-            key = key_of(event.id, written)
-            if key in known or talk.is_foreign(
-                event.id, name
-            ):  # what others said there is there, or was removed
+            dumped = dump_event(event)
+            key = event_key(event.id, dumped)
+            # Messages of other clients carry ids of ours: they are stored, or were removed.
+            if key in known or message_format.is_foreign(event.id, stored_id):
                 continue
-            if more:
-                written["customMetadata"] = as_json({**written.get("customMetadata", {}), **more})
-            with suppress(KeyReused):  # it is kept, with other metadata
-                scope.messages.extend(name, [talk.to_message(written)], key=key)
+            if metadata:
+                dumped["customMetadata"] = to_json({**dumped.get("customMetadata", {}), **metadata})
+            with suppress(KeyReused):  # stored already, with other metadata
+                scope.messages.extend(stored_id, [message_format.packed(dumped)], key=key)
 
     def _search(self, app: str, user: str, query: str) -> list[MemoryEntry]:
-        scope, found = scope_of(self.scope, app, user), list[Hit]()
         if not query.strip():
             return []
-        for most in (2 * _MOST, MOST_HITS):  # more, where what is not for this app took the places
-            hits = scope.search(query, kinds=self.kinds, limit=most, min_score=LIKELY)
-            # What is asked is kept, too, and no answer to itself.
-            found = [hit for hit in hits if _is_of(app, hit) and hit.text.strip() != query.strip()][
-                :_MOST
-            ]
-            if len(found) == _MOST or len(hits) < most:
+        scope = scope_for(self.scope, app, user)
+        results: list[Hit] = []
+        # Ask for more if too many hits belong to other apps.
+        for limit in (2 * RESULT_LIMIT, MOST_HITS):
+            hits = scope.search(query, kinds=self.kinds, limit=limit, min_score=LIKELY)
+            # The question itself is stored, too, and does not answer itself.
+            results = [
+                hit for hit in hits if _is_visible(app, hit) and hit.text.strip() != query.strip()
+            ][:RESULT_LIMIT]
+            if len(results) == RESULT_LIMIT or len(hits) < limit:
                 break
-        return [entry for hit in found for entry in _entry(scope, hit)]
+        entries = (_to_entry(scope, hit) for hit in results)
+        return [entry for entry in entries if entry is not None]
 
 
-def _is_of(app: str, hit: Hit) -> bool:
-    """Whether something is not what the kit keeps for another app: state is the user's or the tenant's, whatever agent."""
-    return hit.kind != "state" or not hit.title.startswith(f"{ADK} ") or hit.title == f"{ADK} {app}"
+def _is_visible(app: str, hit: Hit) -> bool:
+    """Return False for the ADK state of another app: state is shared between agents."""
+    is_adk_state = hit.kind == "state" and hit.title.startswith(f"{ADK} ")
+    return not is_adk_state or hit.title == f"{ADK} {app}"
 
 
-def _forget(scope: Scope, memory_id: str) -> None:
-    """Remove something that can be found for the scope's app and is its user's own."""
+def _delete(scope: Scope, memory_id: str) -> None:
+    """Remove a message or an entry of the scope's app and user."""
     kind, _, rest = memory_id.partition(" ")
     id, _, seq = rest.rpartition(" ")
     with suppress(NotFound):
@@ -152,54 +162,57 @@ def _forget(scope: Scope, memory_id: str) -> None:
                 scope.messages.remove(id, int(seq))
         elif kind == "entries":
             if scope.entries.get(id).user is None:
-                raise Invalid(field="memory_id", problem="is of an entry that is every user's")
+                raise Invalid(field="memory_id", problem="is an entry that all users share")
             scope.entries.remove(id)
         else:
-            raise Invalid(
-                field="memory_id", problem="is of something that only its own kind can remove"
-            )
+            raise Invalid(field="memory_id", problem="must be the id of a message or an entry")
 
 
-def _entry(scope: Scope, hit: Hit) -> list[MemoryEntry]:
-    """Something that was found, as the kit tells it to a model."""
-    known: dict[str, Any] = {
-        "id": f"{hit.kind} {hit.id} {hit.seq}",
-        "timestamp": hit.at.isoformat(),
-    }
+def _to_entry(scope: Scope, hit: Hit) -> MemoryEntry | None:
+    """Return a hit as ADK's memory entry, or None if the message was removed meanwhile."""
+    id = f"{hit.kind} {hit.id} {hit.seq}"
+    timestamp = hit.at.isoformat()
     if hit.kind != "messages":
         text = f"{hit.title}: {hit.text}" if hit.title else hit.text
-        said = Content(role="user", parts=[Part(text=_fenced(text))])
-        return [
-            MemoryEntry(
-                content=said,
-                author=hit.author or hit.kind,
-                custom_metadata={"kind": hit.kind},
-                **known,
-            )
-        ]
+        return MemoryEntry(
+            id=id,
+            timestamp=timestamp,
+            content=Content(role="user", parts=[Part(text=_escape_fence(text))]),
+            author=hit.author or hit.kind,
+            custom_metadata={"kind": hit.kind},
+        )
     try:
-        event = event_of(scope.messages.get(hit.id, hit.seq))
-    except NotFound:  # it was removed just now
-        return []
+        event = load_event(scope.messages.get(hit.id, hit.seq))
+    except NotFound:
+        return None
     content = event.content or Content(parts=[])
     for part in content.parts or []:
-        part.text = None if part.text is None else _fenced(part.text)
-    more = {**(event.custom_metadata or {}), "kind": hit.kind}
-    return [MemoryEntry(content=content, author=event.author, custom_metadata=more, **known)]
+        if part.text is not None:
+            part.text = _escape_fence(part.text)
+    return MemoryEntry(
+        id=id,
+        timestamp=timestamp,
+        content=content,
+        author=event.author,
+        custom_metadata={**(event.custom_metadata or {}), "kind": hit.kind},
+    )
 
 
-def _fenced(text: str) -> str:
-    """Text that cannot end the block in which the kit puts what is remembered into a prompt."""
-    return _FENCE.sub("‹", text)
+def _escape_fence(text: str) -> str:
+    """Keep text from closing the block in which ADK puts memories into a prompt."""
+    return _PROMPT_FENCE.sub("‹", text)
 
 
-def _said(memory: MemoryEntry) -> Event:
-    """A memory as an event of nobody's turn."""
-    known: dict[str, Any] = {"id": memory.id} if memory.id else {}
+def _to_event(memory: MemoryEntry) -> Event:
+    """Return a memory as an event outside of any turn."""
+    optional: dict[str, Any] = {"id": memory.id} if memory.id else {}
     if memory.timestamp:
         with suppress(ValueError):
-            known["timestamp"] = datetime.fromisoformat(memory.timestamp).timestamp()
-    more, author = memory.custom_metadata or None, memory.author or "user"
+            optional["timestamp"] = datetime.fromisoformat(memory.timestamp).timestamp()
     return Event(
-        author=author, invocation_id=_UNNAMED, content=memory.content, custom_metadata=more, **known
+        author=memory.author or "user",
+        invocation_id=UNNAMED_SESSION,
+        content=memory.content,
+        custom_metadata=memory.custom_metadata or None,
+        **optional,
     )

@@ -1,7 +1,8 @@
-"""Google's Agent Development Kit: its sessions are ours, and its events messages.
+"""ADK's session service: its sessions are ours, its events are messages.
 
-The kit names a session by app, user and id: here by all three together, and the app is the agent. State is kept as one
-document each: the app's with the tenant, the user's with the user, the session's with the session.
+ADK identifies a session by app, user and id: our id combines all three, and the app is the agent.
+State is one document each: the app's belongs to the tenant, the user's to the user, the session's
+to the session.
 """
 
 from __future__ import annotations
@@ -16,23 +17,23 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from retain.base.errors import AlreadyExists, NotFound, OutOfOrder
-from retain.integrations._require import extra, local
+from retain.integrations._require import require_extra, require_local_scope
 from retain.integrations.adk.events import (
     ADK,
-    as_json,
-    event_of,
-    id_of,
-    key_of,
-    kits_id,
-    named,
-    scope_of,
-    written_of,
+    adk_id,
+    check_name,
+    dump_event,
+    event_key,
+    load_event,
+    retain_id,
+    scope_for,
+    to_json,
 )
-from retain.kinds.sessions import Session as OurSession
+from retain.kinds.sessions import Session as StoredSession
 from retain.memory import Scope
-from retain.messages.formats import adk as talk
+from retain.messages import adk as message_format
 
-with extra("adk"):
+with require_extra("adk"):
     from google.adk.errors import StaleSessionError
     from google.adk.errors.already_exists_error import AlreadyExistsError
     from google.adk.errors.session_not_found_error import SessionNotFoundError
@@ -46,16 +47,19 @@ with extra("adk"):
     )
     from google.adk.sessions.state import State
 
-_STALE = "The session has been changed in storage since it was loaded: load it again before appending to it."
+STALE_SESSION = (
+    "The session has been changed in storage since it was loaded: "
+    "load it again before appending to it."
+)
 Delta = dict[str, dict[str, Any]]
 T = TypeVar("T")
 
 
 class RetainSessionService(BaseSessionService):
-    """Sessions of any app and any user of the scope's tenant; of one user alone where the scope has one."""
+    """Sessions of any app and user of the scope's tenant, or of the scope's user alone."""
 
     def __init__(self, scope: Scope) -> None:
-        self.scope = local(scope)
+        self.scope = require_local_scope(scope)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def create_session(
@@ -66,9 +70,10 @@ class RetainSessionService(BaseSessionService):
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
     ) -> Session:
-        """Start a session, with some state."""
+        """Create a session with its first state."""
         id = (session_id or "").strip() or str(uuid4())
-        return await asyncio.to_thread(self._create, app_name, user_id, id, _deltas(state or {}))
+        deltas = _split_state(state or {})
+        return await asyncio.to_thread(self._create, app_name, user_id, id, deltas)
 
     async def get_session(
         self,
@@ -78,238 +83,247 @@ class RetainSessionService(BaseSessionService):
         session_id: str,
         config: GetSessionConfig | None = None,
     ) -> Session | None:
-        """A session with its events, or the newest of them; None where there is none."""
-        id = session_id.strip()
-        return await asyncio.to_thread(
-            self._get, app_name, user_id, id, config or GetSessionConfig()
-        )
+        """Return a session with all or its newest events, or None."""
+        config = config or GetSessionConfig()
+        return await asyncio.to_thread(self._get, app_name, user_id, session_id.strip(), config)
 
     async def list_sessions(
         self, *, app_name: str, user_id: str | None = None
     ) -> ListSessionsResponse:
-        """The sessions of an app, of one user or of all, without their events, the one that was used last at the end."""
+        """Return the sessions of an app and a user, or all users, without events; newest last."""
         return ListSessionsResponse(sessions=await asyncio.to_thread(self._list, app_name, user_id))
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Delete a session with its events and its state; one that is not there is no error."""
+        """Delete a session with its events and state; a missing one is not an error."""
 
         def remove() -> None:
+            scope = scope_for(self.scope, app_name, user_id)
             with suppress(NotFound):
-                scope_of(self.scope, app_name, user_id).sessions.remove(
-                    id_of(app_name, user_id, session_id.strip())
-                )
+                scope.sessions.remove(retain_id(app_name, user_id, session_id.strip()))
 
         await asyncio.to_thread(remove)
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """What an app keeps of a user, whatever the session; without the prefix."""
+        """Return the state that an app keeps of a user across sessions, without the prefix."""
         return await asyncio.to_thread(
-            lambda: _state(scope_of(self.scope, app_name, user_id), app_name, "user")
+            lambda: _read_state(scope_for(self.scope, app_name, user_id), app_name, "user")
         )
 
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Add an event, and what it changes of the state, at once; only to the session as it was loaded."""
+        """Append an event and its state changes in one write, if the session is up to date."""
         if event.partial:
             return event
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
-        id = id_of(session.app_name, session.user_id, session.id)
-        async with self._locks.setdefault(
-            id, asyncio.Lock()
-        ):  # branches of one run share the session object
-            seq, new = await asyncio.to_thread(self._append, session, event)
-            if new:
+        id = retain_id(session.app_name, session.user_id, session.id)
+        # Parallel branches of one run share the session object.
+        async with self._locks.setdefault(id, asyncio.Lock()):
+            seq, is_new = await asyncio.to_thread(self._append, session, event)
+            if is_new:
                 session._storage_update_marker = str(seq)
                 session.last_update_time = event.timestamp
-        return self._commit_event_to_session(session, event) if new else event
+        return self._commit_event_to_session(session, event) if is_new else event
 
     def _create(self, app: str, user: str, id: str, deltas: Delta) -> Session:
-        scope, now = scope_of(self.scope, app, user), platform_time.get_time()
-        name, state = id_of(app, user, id), _States(scope, app)
+        scope = scope_for(self.scope, app, user)
+        now = platform_time.get_time()
+        stored_id = retain_id(app, user, id)
 
-        def work(inner: Scope) -> OurSession:
-            made = inner.sessions.add(name, label=id, attributes={ADK: {"created": now}})
-            _merge(inner, app, name, deltas)
-            return made
+        def work(inner: Scope) -> StoredSession:
+            created = inner.sessions.add(stored_id, label=id, attributes={ADK: {"created": now}})
+            _merge_state(inner, app, stored_id, deltas)
+            return created
 
         try:
-            made = _together(scope, app, user, deltas, work)
+            stored = _transaction(scope, app, user, deltas, work)
         except AlreadyExists:
             raise AlreadyExistsError(f"Session with id {id} already exists.") from None
-        return _session(made, id, state.of(made), [], now)
+        return _to_adk(stored, id, _StateReader(scope, app).read(stored), [], now)
 
     def _get(self, app: str, user: str, id: str, config: GetSessionConfig) -> Session | None:
-        scope, name, last = (
-            scope_of(self.scope, app, user),
-            id_of(app, user, id),
-            config.num_recent_events,
-        )
+        scope = scope_for(self.scope, app, user)
+        stored_id = retain_id(app, user, id)
+        last = config.num_recent_events
         try:
-            found = scope.sessions.get(name)
-            messages = [] if last == 0 else scope.messages.window(name, last=last)
+            stored = scope.sessions.get(stored_id)
+            messages = [] if last == 0 else scope.messages.window(stored_id, last=last)
         except NotFound:
             return None
-        if kits_id(found) is None:  # another agent's, under this name
+        if adk_id(stored) is None:  # a session of another agent with this id
             return None
-        events = [event_of(message) for message in messages]
-        seq = max(
-            found.last_seq, messages[-1].seq if messages else 0
-        )  # one may have come between the two reads
-        updated = events[-1].timestamp if events else self._updated(scope, found)
+        events = [load_event(message) for message in messages]
+        # A message may have arrived between the two reads.
+        last_seq = max(stored.last_seq, messages[-1].seq if messages else 0)
+        updated = events[-1].timestamp if events else self._updated(scope, stored)
         if config.after_timestamp is not None:
-            old = [
-                place
-                for place, event in enumerate(events)
+            older = [
+                position
+                for position, event in enumerate(events)
                 if event.timestamp < config.after_timestamp
             ]
-            events = events[old[-1] + 1 :] if old else events
-        return _session(
-            replace(found, last_seq=seq), id, _States(scope, app).of(found), events, updated
-        )
+            events = events[older[-1] + 1 :] if older else events
+        state = _StateReader(scope, app).read(stored)
+        return _to_adk(replace(stored, last_seq=last_seq), id, state, events, updated)
 
     def _list(self, app: str, user: str | None) -> list[Session]:
-        owner, after, found = self.scope.owner, None, list[Session]()
+        owner = self.scope.owner
         if user is None and owner.user is None:
-            scope = Scope(
-                self.scope.services, replace(owner, agent=named("app_name", owner.agent, app))
-            )
+            agent = check_name("app_name", owner.agent, app)
+            scope = Scope(self.scope._services, replace(owner, agent=agent))
         else:
-            scope = scope_of(self.scope, app, str(owner.user) if user is None else user)
-        states = _States(scope, app)
+            scope = scope_for(self.scope, app, str(owner.user) if user is None else user)
+        states = _StateReader(scope, app)
+        sessions: list[Session] = []
+        after = None
         while True:
             page = scope.sessions.list(after=after)
-            for one in page:
-                if (
-                    id := kits_id(one)
-                ) is None:  # a conversation of the agent's that the kit has not begun
+            for stored in page:
+                id = adk_id(stored)
+                if id is None:  # a conversation of the agent that ADK did not create
                     continue
-                with suppress(NotFound):  # it was deleted just now
-                    found.append(_session(one, id, states.of(one), [], self._updated(scope, one)))
+                with suppress(NotFound):  # it was deleted meanwhile
+                    updated = self._updated(scope, stored)
+                    sessions.append(_to_adk(stored, id, states.read(stored), [], updated))
             after = page.next
             if after is None:
-                return sorted(found, key=lambda one: (one.last_update_time, one.user_id, one.id))
-
-    def _updated(self, scope: Scope, session: OurSession) -> float:
-        messages = scope.messages.window(session.id, last=1) if session.count else []
-        if messages:
-            return float(talk.from_message(messages[0])["timestamp"])
-        kept = session.attributes.get(ADK)  # anybody may have changed it
-        created = kept.get("created") if isinstance(kept, dict) else None
-        return (
-            float(created) if isinstance(created, int | float) else session.created_at.timestamp()
+                break
+        return sorted(
+            sessions, key=lambda session: (session.last_update_time, session.user_id, session.id)
         )
 
+    def _updated(self, scope: Scope, session: StoredSession) -> float:
+        messages = scope.messages.window(session.id, last=1) if session.count else []
+        if messages:
+            return float(message_format.unpacked(messages[0])["timestamp"])
+        attributes = session.attributes.get(ADK)  # any client may have changed them
+        created = attributes.get("created") if isinstance(attributes, dict) else None
+        if isinstance(created, int | float):
+            return float(created)
+        return session.created_at.timestamp()
+
     def _append(self, session: Session, event: Event) -> tuple[int, bool]:
-        """The number of the event, and whether it is new: who delivers it once more changes nothing."""
-        scope = scope_of(self.scope, session.app_name, session.user_id)
-        name = id_of(session.app_name, session.user_id, session.id)
-        written = written_of(event)
-        message, key = talk.to_message(written), key_of(event.id, written)
-        deltas = _deltas(event.actions.state_delta)
+        """Return the event's number, and True if it is new; a repeated one changes nothing."""
+        scope = scope_for(self.scope, session.app_name, session.user_id)
+        stored_id = retain_id(session.app_name, session.user_id, session.id)
+        dumped = dump_event(event)
+        message = message_format.packed(dumped)
+        key = event_key(event.id, dumped)
+        deltas = _split_state(event.actions.state_delta)
 
         def work(inner: Scope) -> tuple[int, bool]:
-            expected = self._expected(inner, session, name)
-            added = inner.messages.extend(name, [message], key=key, expected_last_seq=expected)
-            if (
-                not added or added[0].seq <= expected
-            ):  # it came before; perhaps it was removed since
+            expected = self._expected_seq(inner, session, stored_id)
+            added = inner.messages.extend(stored_id, [message], key=key, expected_last_seq=expected)
+            if not added or added[0].seq <= expected:  # a repeat, possibly removed since
                 return expected, False
-            _merge(inner, session.app_name, name, deltas)
+            _merge_state(inner, session.app_name, stored_id, deltas)
             return added[0].seq, True
 
         try:
-            return _together(scope, session.app_name, session.user_id, deltas, work)
+            return _transaction(scope, session.app_name, session.user_id, deltas, work)
         except NotFound:
             raise SessionNotFoundError(f"Session {session.id} not found.") from None
         except OutOfOrder:
-            raise StaleSessionError(_STALE) from None
+            raise StaleSessionError(STALE_SESSION) from None
 
-    def _expected(self, scope: Scope, session: Session, name: str) -> int:
-        """The number of the last event that the caller's session knows of; what was not loaded here is looked at."""
-        if (
-            session._storage_update_marker or ""
-        ).isdecimal():  # else it is none, or another service's
-            return int(session._storage_update_marker or 0)
-        found = scope.sessions.get(name)
-        if self._updated(scope, found) > session.last_update_time:
-            messages = scope.messages.window(name, last=1)
-            known = session.events[-1].id if session.events else None
-            if known != (talk.from_message(messages[0])["id"] if messages else None):
-                raise StaleSessionError(_STALE)
-        return found.last_seq
+    def _expected_seq(self, scope: Scope, session: Session, stored_id: str) -> int:
+        """Return the number of the last event that the caller's session contains.
+
+        A session that this service did not load is compared with the stored one.
+        """
+        marker = session._storage_update_marker or ""
+        if marker.isdecimal():  # else there is none, or another service wrote it
+            return int(marker)
+        stored = scope.sessions.get(stored_id)
+        if self._updated(scope, stored) > session.last_update_time:
+            messages = scope.messages.window(stored_id, last=1)
+            stored_event = message_format.unpacked(messages[0])["id"] if messages else None
+            loaded_event = session.events[-1].id if session.events else None
+            if loaded_event != stored_event:
+                raise StaleSessionError(STALE_SESSION)
+        return stored.last_seq
 
 
-class _States:
-    """The states of an app's sessions, each with what the app and its user keep, which are read once."""
+class _StateReader:
+    """Reads the states of an app's sessions; the app's and each user's part only once."""
 
     def __init__(self, scope: Scope, app: str) -> None:
-        self._scope, self._app = scope, app
-        self._of_app: dict[str, Any] | None = None
-        self._of_users: dict[str, dict[str, Any]] = {}
+        self._scope = scope
+        self._app = app
+        self._app_state: dict[str, Any] | None = None
+        self._user_states: dict[str, dict[str, Any]] = {}
 
-    def of(self, session: OurSession) -> dict[str, Any]:
-        """All of the state that a session sees."""
-        if self._of_app is None:
-            self._of_app = _prefixed(State.APP_PREFIX, _state(self._scope, self._app, "tenant"))
-        if session.user not in self._of_users:
-            kept = _state(scope_of(self._scope, self._app, session.user), self._app, "user")
-            self._of_users[session.user] = _prefixed(State.USER_PREFIX, kept)
-        own = _state(self._scope, self._app, f"session:{session.id}")
-        return own | self._of_app | self._of_users[session.user]
+    def read(self, session: StoredSession) -> dict[str, Any]:
+        """Return the whole state that a session sees."""
+        if self._app_state is None:
+            app_state = _read_state(self._scope, self._app, "tenant")
+            self._app_state = _prefixed(State.APP_PREFIX, app_state)
+        if session.user not in self._user_states:
+            user_scope = scope_for(self._scope, self._app, session.user)
+            user_state = _read_state(user_scope, self._app, "user")
+            self._user_states[session.user] = _prefixed(State.USER_PREFIX, user_state)
+        own = _read_state(self._scope, self._app, f"session:{session.id}")
+        return own | self._app_state | self._user_states[session.user]
 
 
 def _prefixed(prefix: str, state: dict[str, Any]) -> dict[str, Any]:
     return {prefix + key: value for key, value in state.items()}
 
 
-def _session(
-    found: OurSession, id: str, state: dict[str, Any], events: list[Event], updated: float
+def _to_adk(
+    stored: StoredSession, id: str, state: dict[str, Any], events: list[Event], updated: float
 ) -> Session:
-    app, user = found.agent, found.user
     session = Session(
-        app_name=app, user_id=user, id=id, state=state, events=events, last_update_time=updated
+        app_name=stored.agent,
+        user_id=stored.user,
+        id=id,
+        state=state,
+        events=events,
+        last_update_time=updated,
     )
-    session._storage_update_marker = str(found.last_seq)
+    session._storage_update_marker = str(stored.last_seq)
     return session
 
 
-def _deltas(state: Mapping[str, Any]) -> Delta:
-    """What changes of the app's, the user's and the session's state, as JSON; what is temporary is nobody's."""
-    found: Delta = {"tenant": {}, "user": {}, "session": {}}
+def _split_state(state: Mapping[str, Any]) -> Delta:
+    """Split changes into the app's, the user's and the session's; drop temporary ones."""
+    deltas: Delta = {"tenant": {}, "user": {}, "session": {}}
     for key, value in state.items():
-        for area, prefix in (
-            ("tenant", State.APP_PREFIX),
-            ("user", State.USER_PREFIX),
-            ("session", ""),
-        ):
-            if key.startswith(prefix) and not key.startswith(State.TEMP_PREFIX):
-                found[area][key.removeprefix(prefix)] = value
-                break
-    return {area: as_json(values) for area, values in found.items()}
+        if key.startswith(State.TEMP_PREFIX):
+            continue
+        if key.startswith(State.APP_PREFIX):
+            deltas["tenant"][key.removeprefix(State.APP_PREFIX)] = value
+        elif key.startswith(State.USER_PREFIX):
+            deltas["user"][key.removeprefix(State.USER_PREFIX)] = value
+        else:
+            deltas["session"][key] = value
+    return {area: to_json(values) for area, values in deltas.items()}
 
 
-def _together(scope: Scope, app: str, user: str, deltas: Delta, work: Callable[[Scope], T]) -> T:
-    """Do all of it at once, after whoever changes the same state; a session is waited for in any case."""
-    names = {"tenant": f"{ADK} {quote(app, safe='')}", "user": f"{ADK} {id_of(app, user, '')}"}
+def _transaction(scope: Scope, app: str, user: str, deltas: Delta, work: Callable[[Scope], T]) -> T:
+    """Run work in one transaction that holds the locks of the states it changes.
 
-    def alone(inner: Scope) -> T:
-        for area, name in names.items():  # in one order, whoever changes both
+    Appending to a session locks the session in any case.
+    """
+    locks = {"tenant": f"{ADK} {quote(app, safe='')}", "user": f"{ADK} {retain_id(app, user, '')}"}
+
+    def locked(inner: Scope) -> T:
+        for area, lock in locks.items():  # always in this order, so that two cannot deadlock
             if deltas[area]:
-                inner.transaction(lambda _: None, lock=name)
+                inner.transaction(lambda _: None, lock=lock)
         return work(inner)
 
-    return scope.transaction(alone)
+    return scope.transaction(locked)
 
 
-def _merge(scope: Scope, app: str, session: str, deltas: Delta) -> None:
-    """Change the state, each part of it as a dictionary is updated. Only inside of a transaction."""
+def _merge_state(scope: Scope, app: str, session: str, deltas: Delta) -> None:
+    """Update each state like a dictionary. Call it inside of a transaction."""
     for area, delta in deltas.items():
         if delta:
             place = f"session:{session}" if area == "session" else area
-            scope.state.set(f"{ADK} {app}", _state(scope, app, place) | delta, area=place)
+            scope.state.set(f"{ADK} {app}", _read_state(scope, app, place) | delta, area=place)
 
 
-def _state(scope: Scope, app: str, area: str) -> dict[str, Any]:
+def _read_state(scope: Scope, app: str, area: str) -> dict[str, Any]:
     try:
         return dict(scope.state.get(f"{ADK} {app}", area=area).value)
     except NotFound:

@@ -1,11 +1,11 @@
-"""Moving in: what other memories have written, read into our kinds. What has no place here is listed, not dropped.
+"""Import what other memories have written. What has no place here is listed, not dropped.
 
-    from retain.integrations.importers import bring_in
+    from retain.integrations.importers import import_from
 
-    report = bring_in(memory, "conversations.json", "chatgpt", user="ada")
+    report = import_from(memory, "conversations.json", "chatgpt", user="ada")
 
-A reader yields records, one file for each format; one writer puts them where they belong. The source is read twice: a file
-that is broken anywhere is refused before anything is written.
+One reader per format yields records; one writer stores them. The source is read twice, so that a
+broken file is rejected before anything is written.
 """
 
 from __future__ import annotations
@@ -25,21 +25,14 @@ from retain.integrations.importers import (
     mem0,
     openai_agents,
 )
-from retain.integrations.importers.guess import guess
-from retain.integrations.importers.record import (
-    Conversation,
-    Fact,
-    Passage,
-    Record,
-    Thing,
-    Unplaced,
-)
-from retain.integrations.importers.report import Report, where
+from retain.integrations.importers.detect import detect_format
+from retain.integrations.importers.records import Conversation, Entry, Item, Note, Record, Unplaced
+from retain.integrations.importers.report import Report, location
 from retain.integrations.importers.writer import Writer
 from retain.memory import Memory
 from retain.storage.copy import Progress
 
-__all__ = ["FORMATS", "Report", "Unplaced", "bring_in", "guess"]
+__all__ = ["FORMATS", "Report", "Unplaced", "detect_format", "import_from"]
 
 _READERS: dict[str, Callable[[str], Iterator[Record]]] = {
     "chatgpt": chatgpt.read,
@@ -52,11 +45,10 @@ _READERS: dict[str, Callable[[str], Iterator[Record]]] = {
     "openai-agents": openai_agents.read,
 }
 FORMATS = tuple(_READERS)
-"""What can be read."""
-_OF_A_PERSON = ("chatgpt", "claude", "letta", "mem0")
+_PERSONAL_FORMATS = ("chatgpt", "claude", "letta", "mem0")
 
 
-def bring_in(
+def import_from(
     memory: Memory,
     source: Path | str,
     format: str,
@@ -69,11 +61,13 @@ def bring_in(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> Report:
-    """Read a file, or a database by its address, into the kinds of a tenant; the same source can be read again.
+    """Import a file, or a database by its URL. Importing the same source again changes nothing.
 
-    `user` is whose it is where the source does not say, `agent` whose entries and sessions it becomes (by default the one
-    that the source names, or the name of the format). `shared` says that what names nobody is for every user. `table` is
-    the one that LangChain's history is in. A dry run writes nothing and reports the same.
+    user:    owner of everything for which the source names no user
+    agent:   agent of the entries and sessions; by default the source's, else the format's name
+    table:   table of LangChain's history
+    shared:  what names no user belongs to all users
+    dry_run: write nothing, and return the same report
     """
     if format not in _READERS:
         raise Invalid(field="from", problem=f"must be one of {', '.join(FORMATS)}, not {format!r}")
@@ -82,32 +76,19 @@ def bring_in(
     user = None if user is None else canonical.key(user, "user")
     agent = None if agent is None else canonical.key(agent, "agent")
 
-    def records() -> Iterator[Record]:
-        return (
-            langchain.read(str(source), table)
-            if format == "langchain"
-            else _READERS[format](str(source))
-        )
+    def read() -> Iterator[Record]:
+        if format == "langchain":
+            return langchain.read(str(source), table)
+        return _READERS[format](str(source))
 
     total = 0
-    for record in records():
+    for record in read():
         total += 1
-        if (
-            user is None
-            and getattr(record, "user", None) is None
-            and _has_owner(record, format, shared)
-        ):
-            or_shared = (
-                ""
-                if shared or isinstance(record, Conversation | Passage)
-                else ", or that it is shared by all"
-            )
-            whose = f"does not say whose it is, such as {where(record)[:100]}"
-            problem = f"is needed{or_shared}: a source of the format {format} {whose}"
-            raise Invalid(field="user", problem=problem)
+        if user is None and getattr(record, "user", None) is None:
+            _check_owner(record, format, shared)
     writer = Writer(memory, format, tenant, user, agent, dry_run)
-    for number, record in enumerate(records(), 1):
-        writer.put(record)
+    for number, record in enumerate(read(), 1):
+        writer.add(record)
         if progress and number % 20 == 0:
             progress(number, max(total, number))
     writer.flush()
@@ -116,8 +97,16 @@ def bring_in(
     return writer.report
 
 
-def _has_owner(record: Record, format: str, shared: bool) -> bool:
-    """Whether somebody must own it: a conversation and notes always, and what a person's memory has unless it is shared."""
-    if isinstance(record, Thing):
-        return format in _OF_A_PERSON and not shared
-    return isinstance(record, Conversation | Passage) or (isinstance(record, Fact) and not shared)
+def _check_owner(record: Record, format: str, shared: bool) -> None:
+    """Raise Invalid if a record that names no user must have one."""
+    is_always_owned = isinstance(record, Conversation | Note)
+    is_personal = isinstance(record, Entry) or (
+        isinstance(record, Item) and format in _PERSONAL_FORMATS
+    )
+    if is_always_owned or (is_personal and not shared):
+        alternative = "" if is_always_owned else ", or shared"
+        problem = (
+            f"is required{alternative}: "
+            f"the source does not name the owner of {location(record)[:100]}"
+        )
+        raise Invalid(field="user", problem=problem)

@@ -1,9 +1,9 @@
-"""ChatGPT's export: `conversations.json`, or the whole archive in which it comes.
+"""ChatGPT's export: `conversations.json`, or the archive that contains it.
 
-A conversation is a tree: whoever edits a message or asks again opens a branch. The branch that is shown becomes the session;
-each other one becomes a session of its own, with what is only there. A message is its text; all else that ChatGPT says of it
-is under `original`, from which the export can be made again, but for the order of branches. Images and sound are files of
-the archive, and are listed.
+A conversation is a tree: editing a message or asking again opens a branch. The branch that ChatGPT
+shows becomes the session; every other one becomes a session with what only it contains. A message
+has its text, and under `original` everything else, from which the export can be rebuilt except for
+the order of branches. Images and audio are listed only.
 """
 
 from __future__ import annotations
@@ -14,212 +14,225 @@ from pathlib import Path
 from typing import Any
 
 from retain.base.errors import Invalid
-from retain.integrations.importers import files
-from retain.integrations.importers.record import (
+from retain.integrations.importers import reader
+from retain.integrations.importers.records import (
+    NOT_AN_OBJECT,
     Conversation,
+    Item,
     Record,
-    Thing,
     Unplaced,
-    moment,
-    objects,
-    text,
-    without,
+    as_text,
+    drop_fields,
+    only_objects,
+    parse_time,
 )
 from retain.messages.message import NewMessage
 
 CONVERSATIONS = re.compile(r"(.*/)?conversations(-\d+)?\.json")
-_BESIDE = {
+_EXTRA_FILES = {
     "message_feedback": "feedback",
     "shared_conversations": "shared",
     "model_comparisons": "comparisons",
 }
 _ROLES = ("system", "user", "assistant", "tool")
-_SAID = ("text", "result", "content")
-_APART = "is a file, and memory keeps what is said; the message that shows it names it"
+_TEXT_FIELDS = ("text", "result", "content")
+Nodes = Mapping[str, Mapping[str, Any]]
 
 
 def read(source: str) -> Iterator[Record]:
-    """Everything that the export has."""
-    with files.members(Path(source)) as archive:
+    """Yield everything in the export."""
+    with reader.open_archive(Path(source)) as archive:
         names = list(archive)
-        alone = len(names) == 1
         for name in names:
-            plain = name.rsplit("/", 1)[-1].removesuffix(".json")
+            stem = name.rsplit("/", 1)[-1].removesuffix(".json")
             with archive.open(name) as file:
-                if alone or CONVERSATIONS.fullmatch(name):
-                    for where, value in files.elements(file, name):
-                        yield from _conversation(value, where)
-                elif plain in _BESIDE:
-                    yield from _beside(files.whole(file, name), name, _BESIDE[plain])
-                elif plain in ("user", "user_settings") and name.endswith(".json"):
-                    yield Thing(
-                        ("chatgpt", "account"), plain, _object(files.whole(file, name), name)
-                    )
+                if len(names) == 1 or CONVERSATIONS.fullmatch(name):
+                    for where, value in reader.read_elements(file, name):
+                        yield from _read_conversation(value, where)
+                elif stem in _EXTRA_FILES:
+                    value = reader.read_json(file, name)
+                    yield from _read_extra(value, name, _EXTRA_FILES[stem])
+                elif stem in ("user", "user_settings") and name.endswith(".json"):
+                    value = reader.read_json(file, name)
+                    if not isinstance(value, dict):
+                        raise Invalid(field=name, problem="must be a JSON object")
+                    yield Item(("chatgpt", "account"), stem, value)
+                elif stem == "chat.html":
+                    yield Unplaced("file", name, "repeats conversations.json")
                 else:
-                    reason = (
-                        "says again what conversations.json says"
-                        if plain == "chat.html"
-                        else _APART
-                    )
+                    reason = "is an attachment; only the message that shows it is imported"
                     yield Unplaced("file", name, reason)
 
 
-def _beside(value: Any, where: str, what: str) -> Iterator[Record]:
-    for number, one in enumerate(value if isinstance(value, list) else [value]):
-        if isinstance(one, dict) and one:
-            yield Thing(("chatgpt", what), text(one.get("id")) or str(number), one)
-        elif one:
-            yield Unplaced(what, f"{where}[{number}]", "is no object")
+def _read_extra(value: Any, where: str, what: str) -> Iterator[Record]:
+    for number, record in enumerate(value if isinstance(value, list) else [value]):
+        if isinstance(record, dict) and record:
+            yield Item(("chatgpt", what), as_text(record.get("id")) or str(number), record)
+        elif record:
+            yield Unplaced(what, f"{where}[{number}]", NOT_AN_OBJECT)
 
 
-def _object(value: Any, where: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise Invalid(field=where, problem="must be a JSON object")
-    return value
-
-
-def _conversation(value: Any, where: str) -> Iterator[Record]:
+def _read_conversation(value: Any, where: str) -> Iterator[Record]:
     if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
-        raise Invalid(field=where, problem="is no conversation of ChatGPT: it has no `mapping`")
-    id = text(value.get("conversation_id")) or text(value.get("id"))
+        raise Invalid(field=where, problem="is not a ChatGPT conversation: it has no `mapping`")
+    id = as_text(value.get("conversation_id")) or as_text(value.get("id"))
     if not id:
         raise Invalid(field=where, problem="has no id")
-    nodes = {key: node for key, node in value["mapping"].items() if isinstance(node, dict)}
-    for key in value["mapping"].keys() - nodes.keys():
-        yield Unplaced("message", f"{where} node {key}", "is no object")
-    for key, node in nodes.items():
-        if node.get("message") and _said(node) is None:
-            yield Unplaced("message", f"{where} node {key}", "is no object")
-    label = text(value.get("title"))
-    known = (
+    nodes = {}
+    for key, node in value["mapping"].items():
+        is_object = isinstance(node, dict)
+        if is_object:
+            nodes[key] = node
+        if not is_object or (node.get("message") and _message_of(node) is None):
+            yield Unplaced("message", f"{where} node {key}", NOT_AN_OBJECT)
+    label = as_text(value.get("title"))
+    imported = (
         "mapping",
         "title" if label else "",
         "conversation_id" if id == value.get("conversation_id") else "",
     )
-    about = {"import": "chatgpt", **without(value, *known), **_silent(nodes)}
-    shown, others = _branches(nodes, text(value.get("current_node")))
-    for branch in [shown, *others]:
-        mine = (
-            about
-            if branch is shown
-            else {"import": "chatgpt", "branch_of": id, "after": nodes[branch[0]].get("parent")}
-        )
-        yield Conversation(
-            id if branch is shown else f"{id}/{branch[-1]}",
-            list(_messages(nodes, branch)),
-            label if branch is shown else f"{label} (another branch)",
-            mine,
-            created_at=moment(value.get("create_time")),
-            updated_at=moment(value.get("update_time")),
-        )
-
-
-def _silent(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """What is known of nodes that say nothing: of the root only that it is one, as a rule."""
-    found = {
-        key: {"parent": node.get("parent"), **_fields(nodes, key)}
-        for key, node in nodes.items()
-        if _said(node) is None
+    attributes = {
+        "import": "chatgpt",
+        **drop_fields(value, *imported),
+        **_silent_nodes(nodes),
     }
-    return without({"silent_nodes": without({key: without(node) for key, node in found.items()})})
-
-
-def _fields(nodes: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, Any]:
-    """What a node says beside its message, its parent, and what others say of it: its id, and who its children are."""
-    node, children = nodes[key], nodes[key].get("children")
-    plain = isinstance(children, list) and all(
-        isinstance(one, str) and one in nodes for one in children
+    created = parse_time(value.get("create_time"))
+    updated = parse_time(value.get("update_time"))
+    shown, others = _branches(nodes, as_text(value.get("current_node")))
+    yield Conversation(
+        id,
+        list(_messages(nodes, shown)),
+        label,
+        attributes,
+        created_at=created,
+        updated_at=updated,
     )
-    told = ("message", "parent", "id" if node.get("id") == key else "", "children" if plain else "")
-    return without(node, *told)
+    for branch in others:
+        after = nodes[branch[0]].get("parent")
+        yield Conversation(
+            f"{id}/{branch[-1]}",
+            list(_messages(nodes, branch)),
+            f"{label} (another branch)",
+            {"import": "chatgpt", "branch_of": id, "after": after},
+            created_at=created,
+            updated_at=updated,
+        )
 
 
-def _branches(
-    nodes: Mapping[str, Mapping[str, Any]], current: str
-) -> tuple[list[str], list[list[str]]]:
-    """The nodes from the root to the one that is shown; and for each other end, those that lead there and nowhere before."""
+def _silent_nodes(nodes: Nodes) -> dict[str, Any]:
+    """Return the fields of nodes without a message; usually only the root is one."""
+    silent = {
+        key: drop_fields({"parent": node.get("parent"), **_other_fields(nodes, key)})
+        for key, node in nodes.items()
+        if _message_of(node) is None
+    }
+    return drop_fields({"silent_nodes": drop_fields(silent)})
+
+
+def _other_fields(nodes: Nodes, key: str) -> dict[str, Any]:
+    """Return the fields of a node that neither its message nor other nodes contain."""
+    node = nodes[key]
+    children = node.get("children")
+    are_known = isinstance(children, list) and all(
+        isinstance(child, str) and child in nodes for child in children
+    )
+    return drop_fields(
+        node,
+        "message",
+        "parent",
+        "id" if node.get("id") == key else "",
+        "children" if are_known else "",
+    )
+
+
+def _branches(nodes: Nodes, current: str) -> tuple[list[str], list[list[str]]]:
+    """Return the branch from the root to the current node, and what only other leaves have."""
     taken: set[str] = set()
 
-    def up(end: str) -> list[str]:
-        found = []
-        at: Any = end
-        while isinstance(at, str) and at in nodes and at not in taken:
-            taken.add(at)
-            found.append(at)
-            at = nodes[at].get("parent")
-        return found[::-1]
+    def path_to(leaf: str) -> list[str]:
+        path = []
+        key: Any = leaf
+        while isinstance(key, str) and key in nodes and key not in taken:
+            taken.add(key)
+            path.append(key)
+            key = nodes[key].get("parent")
+        return path[::-1]
 
     parents = {node.get("parent") for node in nodes.values() if isinstance(node.get("parent"), str)}
-    ends = [key for key in nodes if key not in parents]
-    shown = up(current if current in nodes else next(reversed(ends), ""))
-    others = [up(end) for end in [*ends, *nodes] if end not in taken]
-    return shown, [
-        branch for branch in others if any(_said(nodes[key]) is not None for key in branch)
-    ]
+    leaves = [key for key in nodes if key not in parents]
+    last_leaf = leaves[-1] if leaves else ""
+    shown = path_to(current if current in nodes else last_leaf)
+    others = []
+    for leaf in (*leaves, *nodes):
+        if leaf not in taken:
+            branch = path_to(leaf)
+            if any(_message_of(nodes[key]) is not None for key in branch):
+                others.append(branch)
+    return shown, others
 
 
-def _dict(value: Any) -> dict[str, Any]:
+def _as_dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _said(node: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _message_of(node: Mapping[str, Any]) -> Mapping[str, Any] | None:
     message = node.get("message")
     return message if isinstance(message, dict) else None
 
 
-def _messages(
-    nodes: Mapping[str, Mapping[str, Any]], branch: Sequence[str]
-) -> Iterator[NewMessage]:
-    call = ""
+def _messages(nodes: Nodes, branch: Sequence[str]) -> Iterator[NewMessage]:
+    call_id = ""
     for key in branch:
-        message = _said(nodes[key])
+        message = _message_of(nodes[key])
         if message is None:
-            continue  # the root, which says nothing
-        author, content = _dict(message.get("author")), _dict(message.get("content"))
-        role, said = _role(author, content, message), _text(content)
-        node = nodes[key]
-        original = {**message, "node": key, "parent": node.get("parent")}
-        original["node_fields"] = _fields(nodes, key)
-        if content.get("parts") == [said]:
+            continue
+        author = _as_dict(message.get("author"))
+        content = _as_dict(message.get("content"))
+        role = _role(author, content, message)
+        text = _text(content)
+        original = {
+            **message,
+            "node": key,
+            "parent": nodes[key].get("parent"),
+            "node_fields": _other_fields(nodes, key),
+        }
+        if content.get("parts") == [text]:
             original["content"] = {name: item for name, item in content.items() if name != "parts"}
-        kept: dict[str, Any] = {"text": said, "original": without(original)}
+        stored: dict[str, Any] = {"text": text, "original": drop_fields(original)}
         if role == "assistant" and message.get("recipient") not in (None, "all"):
-            call = key  # what it says is what a tool is given
-            function = {"name": text(message["recipient"]) or "tool", "arguments": said}
-            kept |= {
-                "text": "",
-                "tool_calls": [{"id": call, "type": "function", "function": function}],
-            }
-            kept["original"]["content"] = message.get("content")
-        elif role == "tool" and call:
-            kept["tool_call_id"] = call
-        yield NewMessage(role, kept, created_at=moment(message.get("create_time")))
+            # The text is the argument of a tool call.
+            call_id = key
+            function = {"name": as_text(message["recipient"]) or "tool", "arguments": text}
+            stored["text"] = ""
+            stored["tool_calls"] = [{"id": call_id, "type": "function", "function": function}]
+            stored["original"]["content"] = message.get("content")
+        elif role == "tool" and call_id:
+            stored["tool_call_id"] = call_id
+        yield NewMessage(role, stored, created_at=parse_time(message.get("create_time")))
 
 
 def _role(author: Mapping[str, Any], content: Mapping[str, Any], message: Mapping[str, Any]) -> str:
-    """Who speaks; what the user never typed is the system's, not the user's."""
-    role = text(author.get("role"))
-    hidden = _dict(message.get("metadata")).get("is_visually_hidden_from_conversation") is True
-    if role not in _ROLES or (
-        role == "user" and (hidden or content.get("content_type") == "user_editable_context")
-    ):
+    """Return the role; what the user never typed is a system message."""
+    role = as_text(author.get("role"))
+    is_hidden = (
+        _as_dict(message.get("metadata")).get("is_visually_hidden_from_conversation") is True
+    )
+    is_typed = not is_hidden and content.get("content_type") != "user_editable_context"
+    if role not in _ROLES or (role == "user" and not is_typed):
         return "system"
     return role
 
 
 def _text(content: Mapping[str, Any]) -> str:
-    """What is said in words."""
+    """Return the text of a message's content."""
     parts = content.get("parts")
     if isinstance(parts, list):
-        told = [
-            part
-            if isinstance(part, str)
-            else text(part.get("text"))
-            if isinstance(part, dict)
-            else ""
-            for part in parts
-        ]
-        return "\n".join(part for part in told if part)
-    if thoughts := objects(content.get("thoughts")):
-        return "\n".join(text(one.get("content")) or text(one.get("summary")) for one in thoughts)
-    return next((content[name] for name in _SAID if isinstance(content.get(name), str)), "")
+        texts = [as_text(_as_dict(part).get("text")) or as_text(part) for part in parts]
+        return "\n".join(text for text in texts if text)
+    thoughts = only_objects(content.get("thoughts"))
+    if thoughts:
+        return "\n".join(
+            as_text(thought.get("content")) or as_text(thought.get("summary"))
+            for thought in thoughts
+        )
+    return next((content[name] for name in _TEXT_FIELDS if isinstance(content.get(name), str)), "")

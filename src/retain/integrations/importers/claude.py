@@ -1,9 +1,9 @@
-"""Claude's export: conversations, projects with their documents, and what Claude remembers of its user.
+"""Claude's export: conversations, projects with their documents, and memories.
 
-A message has its text and, as `parts`, what Claude calls its content: words, thoughts, tool calls and what they answered.
-Conversations that were opened again at an earlier message are in the order in which the export has them; each message says
-under `original` which one it answers. Projects and their documents become items, found by their words; memories go to the
-end of the notes of the user.
+A message has its text and, as `parts`, Claude's content: text, thoughts, tool calls and results.
+A conversation that was continued at an earlier message keeps the order of the export; `original`
+of each message names the message it answers. Projects and documents become searchable items;
+memories are appended to the user's notes.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from retain.base.errors import Invalid
-from retain.integrations.importers import files
-from retain.integrations.importers.record import (
+from retain.integrations.importers import reader
+from retain.integrations.importers.records import (
     Conversation,
-    Passage,
+    Item,
+    Note,
     Record,
-    Thing,
     Unplaced,
-    moment,
-    objects,
-    sifted,
-    text,
-    without,
+    as_text,
+    drop_fields,
+    only_objects,
+    parse_time,
+    split_objects,
 )
 from retain.messages.message import NewMessage
 
@@ -39,148 +39,144 @@ _KINDS = ("conversations", "projects", "memories", "users", "design_chats")
 
 
 def read(source: str) -> Iterator[Record]:
-    """Everything that the export has."""
-    with files.members(Path(source)) as archive:
+    """Yield everything in the export."""
+    with reader.open_archive(Path(source)) as archive:
         names = list(archive)
         for name in names:
-            what = "conversations" if len(names) == 1 and _kind(name) is None else _kind(name)
-            if what is None:
-                yield Unplaced(
-                    "file", name, "is none of the files that an export of Claude is known to have"
-                )
+            kind = _file_kind(name)
+            if kind is None and len(names) == 1:
+                kind = "conversations"
+            if kind is None:
+                yield Unplaced("file", name, "is not a known file of Claude's export")
                 continue
             with archive.open(name) as file:
-                folder = len(names) > 1 and "/" in name and not name.endswith(f"{what}.json")
-                values = [(name, files.whole(file, name))] if folder else files.elements(file, name)
+                # A file in a folder of the archive holds one object, the others hold lists.
+                is_single = len(names) > 1 and "/" in name and not name.endswith(f"{kind}.json")
+                if is_single:
+                    values = iter([(name, reader.read_json(file, name))])
+                else:
+                    values = reader.read_elements(file, name)
                 for where, value in values:
                     if not isinstance(value, dict):
                         raise Invalid(field=where, problem="must be a JSON object")
-                    yield from _READERS[what](value, where)
+                    yield from _READERS[kind](value, where)
 
 
-def _kind(name: str) -> str | None:
-    """What a file of the archive has: named so, or in a folder that is."""
+def _file_kind(name: str) -> str | None:
+    """Return the kind that a file or its folder is named after."""
+    if not name.endswith(".json"):
+        return None
     parts = name.removesuffix(".json").split("/")
-    found = next(
-        (kind for kind in _KINDS if kind in parts or parts[-1].startswith(f"{kind}-")), None
-    )
-    return found if name.endswith(".json") else None
+    for kind in _KINDS:
+        if kind in parts or parts[-1].startswith(f"{kind}-"):
+            return kind
+    return None
 
 
-def _conversation(value: Mapping[str, Any], where: str) -> Iterator[Record]:
-    held = "chat_messages" if "chat_messages" in value else "messages"
-    id, said = text(value.get("uuid")), value.get(held)
-    if not id or not isinstance(said, list):
-        raise Invalid(
-            field=where,
-            problem="is no conversation of Claude: it has no `uuid` or no `chat_messages`",
-        )
-    messages, odd = sifted(said, "message", f"{where} {held}")
-    yield from odd
-    named = "name" if text(value.get("name")) else "title"
+def _read_conversation(value: Mapping[str, Any], where: str) -> Iterator[Record]:
+    field = "chat_messages" if "chat_messages" in value else "messages"
+    id = as_text(value.get("uuid"))
+    if not id or not isinstance(value.get(field), list):
+        problem = "is not a Claude conversation: it has no `uuid` or no `chat_messages`"
+        raise Invalid(field=where, problem=problem)
+    messages, unplaced = split_objects(value[field], "message", f"{where} {field}")
+    yield from unplaced
+    label_field = "name" if as_text(value.get("name")) else "title"
+    label = as_text(value.get(label_field))
+    attributes = drop_fields(value, "uuid", field, label_field if label else "")
     yield Conversation(
         id,
-        [_message(message) for message in messages],
-        text(value.get(named)),
-        {
-            "import": "claude",
-            **without(value, "uuid", held, named if text(value.get(named)) else ""),
-        },
-        created_at=moment(value.get("created_at")),
-        updated_at=moment(value.get("updated_at")),
+        [_read_message(message) for message in messages],
+        label,
+        {"import": "claude", **attributes},
+        created_at=parse_time(value.get("created_at")),
+        updated_at=parse_time(value.get("updated_at")),
     )
 
 
-def _message(message: Mapping[str, Any]) -> NewMessage:
-    role = _SENDERS.get(text(message.get("sender")) or text(message.get("role")), "user")
-    parts, said = message.get("content"), text(message.get("text"))
-    original = without(message)
-    if isinstance(parts, list) and any(
-        not isinstance(part, dict) or part.get("type") != "text" for part in parts
-    ):
-        kept: dict[str, Any] = {"parts": parts}
+def _read_message(message: Mapping[str, Any]) -> NewMessage:
+    role = _SENDERS.get(as_text(message.get("sender")) or as_text(message.get("role")), "user")
+    parts = message.get("content")
+    text = as_text(message.get("text"))
+    original = drop_fields(message)
+    content: dict[str, Any]
+    if isinstance(parts, list) and not all(_is_text(part) for part in parts):
+        content = {"parts": parts}
         original.pop("content")
     else:
-        kept = {
-            "text": said
-            or "\n\n".join(text(part.get("text")) for part in objects(parts))
-            or text(parts)
-        }
+        joined = "\n\n".join(as_text(part.get("text")) for part in only_objects(parts))
+        content = {"text": text or joined or as_text(parts)}
         if parts and isinstance(parts, list):
-            original["content"] = [_unlike(part, kept["text"]) for part in parts]
-        if said:
+            original["content"] = [_without_text(part, content["text"]) for part in parts]
+        if text:
             original.pop("text")
-    attached = objects(message.get("attachments")) + objects(message.get("files"))
-    if attached:
-        kept["attachments"] = [_attachment(one) for one in attached]
+    attachments = only_objects(message.get("attachments")) + only_objects(message.get("files"))
+    if attachments:
+        content["attachments"] = [_attachment(attachment) for attachment in attachments]
     return NewMessage(
-        role, {**kept, "original": original}, created_at=moment(message.get("created_at"))
+        role, {**content, "original": original}, created_at=parse_time(message.get("created_at"))
     )
 
 
-def _unlike(part: Mapping[str, Any], said: str) -> dict[str, Any]:
-    """A part without its text, where the message has the same."""
-    return {name: value for name, value in part.items() if name != "text" or value != said}
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "text"
 
 
-def _attachment(one: Mapping[str, Any]) -> dict[str, Any]:
+def _without_text(part: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """Return a part without its text, if the message has the same text."""
+    return {name: value for name, value in part.items() if name != "text" or value != text}
+
+
+def _attachment(attachment: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "type": text(one.get("file_type")) or "file",
-        "name": text(one.get("file_name")) or "unnamed",
+        "type": as_text(attachment.get("file_type")) or "file",
+        "name": as_text(attachment.get("file_name")) or "unnamed",
     }
 
 
-def _project(value: Mapping[str, Any], where: str) -> Iterator[Record]:
-    id = text(value.get("uuid"))
+def _read_project(value: Mapping[str, Any], where: str) -> Iterator[Record]:
+    id = as_text(value.get("uuid"))
     if not id:
-        raise Invalid(field=where, problem="is no project of Claude: it has no `uuid`")
-    yield Thing(
-        ("claude", "projects"),
-        id,
-        without(value, "docs"),
-        ["name", "description", "prompt_template"],
-    )
-    documents, odd = sifted(value.get("docs"), "document", f"{where} docs")
-    yield from odd
+        raise Invalid(field=where, problem="is not a Claude project: it has no `uuid`")
+    searchable = ["name", "description", "prompt_template"]
+    yield Item(("claude", "projects"), id, drop_fields(value, "docs"), searchable)
+    documents, unplaced = split_objects(value.get("docs"), "document", f"{where} docs")
+    yield from unplaced
     for number, document in enumerate(documents):
-        key = text(document.get("uuid")) or str(number)
-        yield Thing(("claude", "projects", id, "docs"), key, document, ["filename", "content"])
+        key = as_text(document.get("uuid")) or str(number)
+        yield Item(("claude", "projects", id, "docs"), key, document, ["filename", "content"])
 
 
-def _memory(value: Mapping[str, Any], where: str) -> Iterator[Record]:
-    taken = [
-        name
-        for name, kind in (("conversations_memory", str), ("project_memories", dict))
-        if _is(value, name, kind)
-    ]
-    if told := text(value.get("conversations_memory")).strip():
-        yield Passage(where, f"## What Claude remembered\n\n{told}")
-    for id, told in (value["project_memories"] if "project_memories" in taken else {}).items():
-        if isinstance(told, str) and told.strip():
-            yield Passage(
-                f"{where} project {id}",
-                f"## What Claude remembered of project {id}\n\n{told.strip()}",
-            )
-        elif told:
-            yield Unplaced("memory", f"{where} project {id}", "is no text")
-    if rest := without(value, *taken):
-        yield Thing(
-            ("claude", "account"), f"memories {text(value.get('account_uuid')) or '0'}", rest
-        )
+def _read_memory(value: Mapping[str, Any], where: str) -> Iterator[Record]:
+    imported = []
+    if isinstance(value.get("conversations_memory"), str):
+        imported.append("conversations_memory")
+        text = value["conversations_memory"].strip()
+        if text:
+            yield Note(where, f"## What Claude remembered\n\n{text}")
+    if isinstance(value.get("project_memories"), dict):
+        imported.append("project_memories")
+        for id, text in value["project_memories"].items():
+            location = f"{where} project {id}"
+            if isinstance(text, str) and text.strip():
+                heading = f"## What Claude remembered of project {id}"
+                yield Note(location, f"{heading}\n\n{text.strip()}")
+            elif text:
+                yield Unplaced("memory", location, "is not text")
+    rest = drop_fields(value, *imported)
+    if rest:
+        key = f"memories {as_text(value.get('account_uuid')) or '0'}"
+        yield Item(("claude", "account"), key, rest)
 
 
-def _is(value: Mapping[str, Any], name: str, kind: type) -> bool:
-    return isinstance(value.get(name), kind)
-
-
-def _user(value: Mapping[str, Any], where: str) -> Iterator[Record]:
-    yield Thing(("claude", "account"), text(value.get("uuid")) or "user", value)
+def _read_user(value: Mapping[str, Any], where: str) -> Iterator[Record]:
+    yield Item(("claude", "account"), as_text(value.get("uuid")) or "user", value)
 
 
 _READERS = {
-    "conversations": _conversation,
-    "design_chats": _conversation,
-    "projects": _project,
-    "memories": _memory,
-    "users": _user,
+    "conversations": _read_conversation,
+    "design_chats": _read_conversation,
+    "projects": _read_project,
+    "memories": _read_memory,
+    "users": _read_user,
 }

@@ -1,8 +1,8 @@
-"""LangGraph's stores, in its SQLite files or on its PostgreSQL servers: items at the same places under the same keys.
+"""LangGraph's stores, from its SQLite files or PostgreSQL servers: items with the same addresses.
 
-`retain.integrations.langgraph.RetainStore` finds them where they were. What a search finds of an item is all its text.
-Threads of a checkpointer are listed: they are the state of programs, in a form that only LangGraph reads. Who needs them
-copies them with LangGraph's own classes, from its saver to ours.
+`retain.integrations.langgraph.RetainStore` then finds them. All text of an item is searchable. The
+threads of a checkpointer are listed only: copy them with LangGraph's own classes, from its saver to
+`RetainSaver`.
 """
 
 from __future__ import annotations
@@ -13,80 +13,97 @@ from typing import Any
 
 from retain.api import namespaces
 from retain.base.errors import Invalid
-from retain.integrations.importers import files
-from retain.integrations.importers.record import Record, Thing, Unplaced, moment, text
+from retain.integrations.importers import reader
+from retain.integrations.importers.records import (
+    FOREIGN_VECTOR,
+    Item,
+    Record,
+    Unplaced,
+    as_text,
+    parse_time,
+)
 from retain.storage.connect import foreign
 
-_STORE = "select * from store order by prefix, key"
-_THREADS = (
+SELECT_ITEMS = "select * from store order by prefix, key"
+SELECT_THREADS = (
     "select thread_id, count(*) as steps from checkpoints group by thread_id order by thread_id"
 )
-_OURS = {
+_KNOWN_TABLES = {
+    "checkpoint_blobs",
+    "checkpoint_migrations",
+    "checkpoint_writes",
+    "checkpoints",
+    "sqlite_sequence",
     "store",
     "store_migrations",
+    "store_vectors",
     "vector_migrations",
-    "checkpoint_migrations",
-    "sqlite_sequence",
+    "writes",
 }
-_CHECKPOINTS = {"checkpoints", "checkpoint_blobs", "checkpoint_writes", "writes"}
 
 
 def read(source: str) -> Iterator[Record]:
-    """Every item of the store, and the name of every thread."""
+    """Yield every item of the store, and list every thread."""
     database = foreign(source)
     tables = database.tables()
     if not tables & {"store", "checkpoints"}:
-        raise Invalid(field="file", problem="has no table `store`, and no table `checkpoints`")
-    for row in database.rows(_STORE) if "store" in tables else ():
-        yield from _item(row)
-    for row in database.rows(_THREADS) if "checkpoints" in tables else ():
-        reason = f"is the state of a program in {row['steps']} steps; copy it from LangGraph's saver to RetainSaver"
-        yield Unplaced("thread", text(row["thread_id"]), reason)
+        raise Invalid(field="file", problem="has neither a table `store` nor `checkpoints`")
+    if "store" in tables:
+        for row in database.rows(SELECT_ITEMS):
+            yield _read_item(row)
+    if "checkpoints" in tables:
+        for row in database.rows(SELECT_THREADS):
+            reason = (
+                f"is a program's state in {row['steps']} steps; "
+                "copy it from LangGraph's saver to RetainSaver"
+            )
+            yield Unplaced("thread", as_text(row["thread_id"]), reason)
     if "store_vectors" in tables:
-        yield Unplaced(
-            "table", "store_vectors", "belongs to another embedder; this database makes its own"
-        )
+        yield Unplaced("table", "store_vectors", FOREIGN_VECTOR)
     if "://" not in source:
-        for name in sorted(tables - _OURS - _CHECKPOINTS - {"store_vectors"}):
-            yield Unplaced("table", name, "is none of LangGraph's")
+        for name in sorted(tables - _KNOWN_TABLES):
+            yield Unplaced("table", name, "is not a table of LangGraph")
 
 
-def _item(row: dict[str, Any]) -> Iterator[Record]:
+def _read_item(row: dict[str, Any]) -> Record:
     where = f"{row['prefix']} {row['key']}"
+    value = row["value"]
     try:
-        value = (
-            files.parse(row["value"], where)
-            if isinstance(row["value"], str | bytes)
-            else row["value"]
-        )
-        ends = _end(row.get("expires_at"), where)
+        if isinstance(value, str | bytes):
+            value = reader.parse_json(value, where)
+        expires_at = _parse_expiry(row.get("expires_at"), where)
     except Invalid as error:
-        yield Unplaced("item", where, str(error))
-        return
+        return Unplaced("item", where, str(error))
     if not isinstance(value, dict):
-        yield Unplaced("item", where, "has a value that is no object")
-        return
-    times: dict[str, Any] = {name: moment(row.get(name)) for name in ("created_at", "updated_at")}
-    ttl, minutes = None, row.get("ttl_minutes")
-    if ends is not None:
-        left = (ends - datetime.now(UTC)).total_seconds()
-        if left <= 0:
-            yield Unplaced("item", where, f"expired at {row['expires_at']}")
-            return
-        ttl = 60.0 * minutes if isinstance(minutes, int | float) and minutes > 0 else left
-    place, key = (
-        namespaces.place(text(row["prefix"]).split(".")),
-        namespaces.stored(text(row["key"])),
+        return Unplaced("item", where, "has a value that is not an object")
+    ttl = None
+    if expires_at is not None:
+        remaining = (expires_at - datetime.now(UTC)).total_seconds()
+        if remaining <= 0:
+            return Unplaced("item", where, f"expired at {row['expires_at']}")
+        minutes = row.get("ttl_minutes")
+        ttl = remaining
+        if isinstance(minutes, int | float) and minutes > 0:
+            ttl = 60.0 * minutes
+    return Item(
+        namespaces.place(as_text(row["prefix"]).split(".")),
+        namespaces.stored(as_text(row["key"])),
+        value,
+        fields=None,
+        ttl=ttl,
+        created_at=parse_time(row.get("created_at")),
+        updated_at=parse_time(row.get("updated_at")),
+        expires_at=expires_at,
     )
-    yield Thing(place, key, value, None, ttl, **times, expires_at=ends)
 
 
-def _end(value: Any, where: str) -> datetime | None:
-    """When an item goes: text in SQLite, a time on a server."""
+def _parse_expiry(value: Any, where: str) -> datetime | None:
+    """Parse an expiry: text in SQLite, a datetime on a server."""
+    if value is None:
+        return None
     try:
-        until = datetime.fromisoformat(value) if isinstance(value, str) else value
-        return None if until is None else until if until.tzinfo else until.replace(tzinfo=UTC)
+        expires_at = datetime.fromisoformat(value) if isinstance(value, str) else value
+        return expires_at if expires_at.tzinfo else expires_at.replace(tzinfo=UTC)
     except (ValueError, AttributeError):
-        raise Invalid(
-            field=where, problem=f"has an expires_at that is no time: {str(value)[:100]}"
-        ) from None
+        problem = f"has an expires_at that is not a time: {str(value)[:100]}"
+        raise Invalid(field=where, problem=problem) from None

@@ -1,6 +1,6 @@
-"""The file of the Model Context Protocol's own memory server: entities, observations and relations, into the graph.
+"""The file of MCP's reference memory server: entities, observations and relations of the graph.
 
-That server passes over lines that it cannot read; here they are listed.
+That server ignores lines that it cannot read; here they are listed.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from pathlib import Path
 from typing import Any
 
 from retain.base.errors import Invalid
-from retain.integrations.importers import files
-from retain.integrations.importers.record import Record, Unplaced
+from retain.integrations.importers import reader
+from retain.integrations.importers.records import Record, Unplaced
 from retain.kinds.graph import Entity, Relation
 
-_KNOWN = {
+_FIELDS = {
     "entity": {"type", "name", "entityType", "observations"},
     "relation": {"type", "from", "to", "relationType"},
 }
 
 
 def read(source: str) -> Iterator[Record]:
-    """Every line of the file, the entities before what relates them."""
+    """Yield every line of the file, the relations last."""
     path = Path(source)
     relations: list[Record] = []
-    with files.opened(path) as file:
-        while line := file.readline(files.MOST + 1):
+    with reader.open_file(path) as file:
+        while line := file.readline(reader.MAX_JSON_BYTES + 1):
             where = f"{path.name} byte {file.tell() - len(line)}"
             if not line.strip():
                 continue
             try:
-                value = files.parse(line, where)
+                value = reader.parse_json(line, where)
             except Invalid as error:
                 yield Unplaced("line", where, str(error))
                 continue
-            for record in _record(value, where):
+            for record in _parse_line(value, where):
                 if isinstance(record, Relation):
                     relations.append(record)
                 else:
@@ -42,26 +42,28 @@ def read(source: str) -> Iterator[Record]:
     yield from relations
 
 
-def _record(value: Any, where: str) -> Iterator[Record]:
+def _parse_line(value: Any, where: str) -> Iterator[Record]:
     kind = value.get("type") if isinstance(value, dict) else None
-    if (
-        kind == "entity"
-        and _texts(value, "name", "entityType")
-        and _all_text(value.get("observations"))
-    ):
+    if kind == "entity" and _is_entity(value):
         yield Entity(value["name"], value["entityType"], value["observations"])
-    elif kind == "relation" and _texts(value, "from", "to", "relationType"):
+    elif kind == "relation" and _are_texts(value, "from", "to", "relationType"):
         yield Relation(value["from"], value["to"], value["relationType"])
     else:
         yield Unplaced("line", where, "is neither an entity nor a relation")
         return
-    if unknown := sorted(value.keys() - _KNOWN[kind]):
-        yield Unplaced("field", where, f"{', '.join(unknown)[:200]}: the graph has no place for it")
+    unknown = sorted(value.keys() - _FIELDS[kind])
+    if unknown:
+        yield Unplaced("field", where, f"{', '.join(unknown)[:200]}: the graph has no such field")
 
 
-def _texts(value: dict[str, Any], *names: str) -> bool:
+def _is_entity(value: dict[str, Any]) -> bool:
+    observations = value.get("observations")
+    return (
+        _are_texts(value, "name", "entityType")
+        and isinstance(observations, list)
+        and all(isinstance(observation, str) for observation in observations)
+    )
+
+
+def _are_texts(value: dict[str, Any], *names: str) -> bool:
     return all(isinstance(value.get(name), str) for name in names)
-
-
-def _all_text(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)

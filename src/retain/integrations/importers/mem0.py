@@ -1,8 +1,8 @@
-"""Mem0: what `get_all` or an export wrote, the points of its vector store, or its `history.db`.
+"""Mem0: an export or the result of `get_all`, the points of its vector store, or its `history.db`.
 
-A memory becomes a journal entry with its words and times: old ones are in no prompt by themselves, and are found when they
-are asked for, as with Mem0. All else that Mem0 says of it is an item at `mem0/memories` under the same id. A `history.db`
-has what became of each memory: what it says last is an entry, each event an item at `mem0/history`.
+A memory becomes a journal entry with its text and times. Everything else that Mem0 stores of it is
+an item at `mem0/memories` with the same id. Of a `history.db`, the last state of each memory is an
+entry, and each event an item at `mem0/history`.
 """
 
 from __future__ import annotations
@@ -12,147 +12,159 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from retain.integrations.importers import files
-from retain.integrations.importers.record import (
+from retain.integrations.importers import reader
+from retain.integrations.importers.records import (
+    FOREIGN_VECTOR,
+    NOT_AN_OBJECT,
     Conversation,
-    Fact,
+    Entry,
+    Item,
     Record,
-    Thing,
     Unplaced,
-    moment,
-    sifted,
-    text,
-    without,
+    as_text,
+    drop_fields,
+    parse_time,
+    split_objects,
 )
 from retain.messages.message import ROLES, NewMessage
 from retain.storage.connect import foreign
 
-_LISTS = ("results", "memories", "points", "result")
-_WORDS = ("memory", "data", "text", "content")
-_LONGEST = 200
-_HISTORY = "select * from history order by created_at, updated_at, rowid"
-_MESSAGES = "select * from messages order by session_scope, created_at, rowid"
+SELECT_HISTORY = "select * from history order by created_at, updated_at, rowid"
+SELECT_MESSAGES = "select * from messages order by session_scope, created_at, rowid"
+MAX_KEY_CHARACTERS = 200
+_LIST_FIELDS = ("results", "memories", "points", "result")
+_TEXT_FIELDS = ("memory", "data", "text", "content")
 
 
 def read(source: str) -> Iterator[Record]:
-    """Everything that the file has."""
+    """Yield everything in the file."""
     path = Path(source)
-    with files.opened(path) as file:
+    with reader.open_file(path) as file:
         start = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
         file.seek(0)
         if start.startswith(b"SQLite"):
-            yield from _database(source)
+            yield from _read_database(source)
         elif start.startswith(b"["):
-            for where, value in files.elements(file, path.name):
-                yield from _memory(value, where)
-        elif _is_lines(start):
-            for where, value in files.lines(file, path.name):
-                yield from _memory(value, where)
+            for where, value in reader.read_elements(file, path.name):
+                yield from _read_memory(value, where)
+        elif _is_json_lines(start):
+            for where, value in reader.read_lines(file, path.name):
+                yield from _read_memory(value, where)
         else:
-            yield from _export(files.whole(file, path.name), path.name)
+            yield from _read_export(reader.read_json(file, path.name), path.name)
 
 
-def _is_lines(start: bytes) -> bool:
-    """Whether the first line is an object that is closed, and another follows."""
+def _is_json_lines(start: bytes) -> bool:
+    """Return True if the first line is a complete object and another one follows."""
     first, _, rest = start.partition(b"\n")
     return first.rstrip().endswith(b"}") and rest.lstrip().startswith(b"{")
 
 
-def _export(value: Any, where: str) -> Iterator[Record]:
-    """An object that has lists of memories, or objects that do; or a memory that is alone in its file."""
-    lists = (
-        [name for name in _LISTS if isinstance(value.get(name), list | dict)]
-        if isinstance(value, dict)
-        else []
-    )
+def _read_export(value: Any, where: str) -> Iterator[Record]:
+    """Read a single memory, a list, or an object with (objects with) lists of memories."""
+    if isinstance(value, list):
+        for number, memory in enumerate(value):
+            yield from _read_memory(memory, f"{where}[{number}]")
+        return
+    lists: list[str] = []
+    if isinstance(value, dict):
+        lists = [name for name in _LIST_FIELDS if isinstance(value.get(name), list | dict)]
     if not lists:
-        for number, one in enumerate(value if isinstance(value, list) else [value]):
-            yield from _memory(one, f"{where}[{number}]" if isinstance(value, list) else where)
+        yield from _read_memory(value, where)
         return
-    found = [record for name in lists for record in _export(value[name], f"{where} {name}")]
-    yield from found
-    users = {record.user for record in found if isinstance(record, Fact)}
-    user = (
-        users.pop() if len(users) == 1 else None
-    )  # what stands beside one person's memories is that person's
-    relations, odd = sifted(value.get("relations"), "relation", f"{where} relations")
-    yield from odd
-    for number, one in enumerate(relations):
-        key = "\n".join(
-            text(one.get(part)) for part in ("source", "relationship", "target", "destination")
-        ).strip()
-        yield Thing(
-            ("mem0", "relations"),
-            key.replace("\n", " → ")[:100] or str(number),
-            one,
-            None,
-            user=user,
-        )
-    if rest := without(value, "relations", *lists):
-        yield Thing(("mem0", "files"), where, rest, user=user)
+    records = [record for name in lists for record in _read_export(value[name], f"{where} {name}")]
+    yield from records
+    # What stands beside one person's memories is that person's.
+    users = {record.user for record in records if isinstance(record, Entry)}
+    user = users.pop() if len(users) == 1 else None
+    relations, unplaced = split_objects(value.get("relations"), "relation", f"{where} relations")
+    yield from unplaced
+    for number, relation in enumerate(relations):
+        parts = [
+            as_text(relation.get(part))
+            for part in ("source", "relationship", "target", "destination")
+        ]
+        key = "\n".join(parts).strip().replace("\n", " → ")[:100] or str(number)
+        yield Item(("mem0", "relations"), key, relation, fields=None, user=user)
+    rest = drop_fields(value, "relations", *lists)
+    if rest:
+        yield Item(("mem0", "files"), where, rest, user=user)
 
 
-def _memory(value: Any, where: str) -> Iterator[Record]:
-    """A memory, or a point of a vector store that has one as its payload."""
+def _read_memory(value: Any, where: str) -> Iterator[Record]:
+    """Read a memory, or a point of a vector store whose payload is one."""
     if not isinstance(value, dict):
-        yield Unplaced("memory", where, "is no object")
+        yield Unplaced("memory", where, NOT_AN_OBJECT)
         return
-    point = isinstance(value.get("payload"), dict)
-    about = value["payload"] if point else value
-    words = next((name for name in _WORDS if text(about.get(name)).strip()), None)
-    if words is None:
-        yield Unplaced("memory", where, f"has no text under {', '.join(_WORDS)}")
+    is_point = isinstance(value.get("payload"), dict)
+    memory = value["payload"] if is_point else value
+    text_field = next((name for name in _TEXT_FIELDS if as_text(memory.get(name)).strip()), None)
+    if text_field is None:
+        yield Unplaced("memory", where, f"has no text under {', '.join(_TEXT_FIELDS)}")
         return
     if "vector" in value:
-        yield Unplaced("vector", where, "belongs to another embedder; this database makes its own")
-    named = about.get("id") if value.get("id") is None else value["id"]
-    known = isinstance(named, str | int) and not isinstance(named, bool) and str(named).strip()
-    id = str(named) if known else about[words]
-    whose: dict[str, Any] = {"user": text(about.get("user_id")) or None}
-    times: dict[str, Any] = {name: moment(about.get(name)) for name in ("created_at", "updated_at")}
-    yield Fact(id, about[words], agent=text(about.get("agent_id")) or None, **whose, **times)
-    key = "id" if known and len(id) <= _LONGEST else ""  # or it is kept as a field
-    rest = without(about, words, key if about.get("id") == named else "", "" if point else "vector")
-    if point and (beside := without(value, "payload", "vector", key)):
-        rest["point"] = beside
+        yield Unplaced("vector", where, FOREIGN_VECTOR)
+    raw_id = memory.get("id") if value.get("id") is None else value["id"]
+    has_id = isinstance(raw_id, str | int) and not isinstance(raw_id, bool) and str(raw_id).strip()
+    id = str(raw_id) if has_id else memory[text_field]
+    user = as_text(memory.get("user_id")) or None
+    yield Entry(
+        id,
+        memory[text_field],
+        user=user,
+        agent=as_text(memory.get("agent_id")) or None,
+        created_at=parse_time(memory.get("created_at")),
+        updated_at=parse_time(memory.get("updated_at")),
+    )
+    # An id that is not the item's whole key stays a field.
+    id_field = "id" if has_id and len(id) <= MAX_KEY_CHARACTERS else ""
+    rest = drop_fields(
+        memory,
+        text_field,
+        id_field if memory.get("id") == raw_id else "",
+        "" if is_point else "vector",
+    )
+    point = drop_fields(value, "payload", "vector", id_field) if is_point else {}
+    if point:
+        rest["point"] = point
     if rest:
-        yield Thing(("mem0", "memories"), id[:_LONGEST], rest, **whose)
+        yield Item(("mem0", "memories"), id[:MAX_KEY_CHARACTERS], rest, user=user)
 
 
-def _database(source: str) -> Iterator[Record]:
+def _read_database(source: str) -> Iterator[Record]:
     database = foreign(source)
     tables = database.tables()
-    latest: dict[str, tuple[Any, dict[str, Any]]] = {}
-    for row in database.rows(_HISTORY) if "history" in tables else ():
-        id = text(row.get("memory_id"))
-        yield Thing(("mem0", "history"), text(row.get("id")) or f"{id} {len(latest)}", without(row))
-        latest[id] = (latest[id][0] if id in latest else row.get("created_at"), row)
-    for id, (began, row) in latest.items():
-        told = text(row.get("new_memory")).strip()
-        if row.get("event") != "DELETE" and not row.get("is_deleted") and told and id:
-            changed = moment(row.get("updated_at")) or moment(row.get("created_at"))
-            yield Fact(id, told, created_at=moment(began), updated_at=changed)
+    latest: dict[str, tuple[Any, dict[str, Any]]] = {}  # creation time and newest row of each
+    for row in database.rows(SELECT_HISTORY) if "history" in tables else ():
+        id = as_text(row.get("memory_id"))
+        key = as_text(row.get("id")) or f"{id} {len(latest)}"
+        yield Item(("mem0", "history"), key, drop_fields(row))
+        created = latest[id][0] if id in latest else row.get("created_at")
+        latest[id] = (created, row)
+    for id, (created, row) in latest.items():
+        memory = as_text(row.get("new_memory")).strip()
+        if row.get("event") != "DELETE" and not row.get("is_deleted") and memory and id:
+            updated = parse_time(row.get("updated_at")) or parse_time(row.get("created_at"))
+            yield Entry(id, memory, created_at=parse_time(created), updated_at=updated)
     if "messages" in tables:
-        yield from _messages(database.rows(_MESSAGES))
+        yield from _read_messages(database.rows(SELECT_MESSAGES))
     for name in sorted(tables - {"history", "messages"}):
-        yield Unplaced("table", name, "is none of Mem0's")
+        yield Unplaced("table", name, "is not a table of Mem0")
 
 
-def _messages(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
-    for scope, some in groupby(rows, key=lambda row: text(row.get("session_scope"))):
-        said = [
-            NewMessage(
-                role if (role := text(row.get("role"))) in ROLES else "user",
-                {
-                    "text": text(row.get("content")),
-                    "original": without(row, "session_scope", _words(row)),
-                },
-                created_at=moment(row.get("created_at")),
-            )
-            for row in some
-        ]
-        yield Conversation(f"mem0 {scope}".strip(), said, scope, {"import": "mem0"})
+def _read_messages(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
+    for scope, scope_rows in groupby(rows, key=lambda row: as_text(row.get("session_scope"))):
+        messages = [_read_message(row) for row in scope_rows]
+        yield Conversation(f"mem0 {scope}".strip(), messages, scope, {"import": "mem0"})
 
 
-def _words(row: Mapping[str, Any]) -> str:
-    return "content" if isinstance(row.get("content"), str) else ""
+def _read_message(row: Mapping[str, Any]) -> NewMessage:
+    role = as_text(row.get("role"))
+    text_field = "content" if isinstance(row.get("content"), str) else ""
+    content = {
+        "text": as_text(row.get("content")),
+        "original": drop_fields(row, "session_scope", text_field),
+    }
+    return NewMessage(
+        role if role in ROLES else "user", content, created_at=parse_time(row.get("created_at"))
+    )

@@ -1,65 +1,65 @@
-"""What an import says in the end: every thing that was read is written, was there before, or is listed with a reason."""
+"""The result of an import: everything read is written, was there already, or is listed."""
 
 from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
 
-from retain.integrations.importers.record import (
+from retain.integrations.importers.records import (
     Conversation,
-    Fact,
-    Passage,
+    Entry,
+    Item,
+    Note,
     Record,
-    Thing,
     Unplaced,
 )
 from retain.kinds.graph import Entity, Relation
 
-NAMES: dict[type, tuple[str, str]] = {
+RECORD_NAMES: dict[type, tuple[str, str]] = {
     Conversation: ("conversations", "conversation"),
-    Fact: ("entries", "entry"),
-    Thing: ("items", "item"),
-    Passage: ("notes", "note"),
+    Entry: ("entries", "entry"),
+    Item: ("items", "item"),
+    Note: ("notes", "note"),
     Entity: ("entities", "entity"),
     Relation: ("relations", "relation"),
 }
-"""What a report calls many of a record, and one."""
+"""The plural and the singular name of each record in a report."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """How much of each kind was read, written and found there already, and what has no place here."""
+    """Numbers of records by name, and what was not imported."""
 
     format: str
     dry_run: bool
     read: Counter[str] = field(default_factory=Counter)
     written: Counter[str] = field(default_factory=Counter)
-    there: Counter[str] = field(default_factory=Counter)
+    there: Counter[str] = field(default_factory=Counter)  # unchanged, since they were there already
     unplaced: list[Unplaced] = field(default_factory=list)
 
-    def count(self, what: str, *, new: bool, number: int = 1) -> None:
-        """Note that so many were written, or were there."""
+    def count(self, name: str, *, is_new: bool, number: int = 1) -> None:
+        """Count records that were written, or were there already."""
         if number:
-            (self.written if new else self.there)[what] += number
+            counter = self.written if is_new else self.there
+            counter[name] += number
 
-    def leave(self, record: Record, reason: str) -> None:
-        """Note that a record has no place here."""
+    def reject(self, record: Record, reason: str) -> None:
+        """List a record that was not imported."""
         if isinstance(record, Unplaced):
             self.unplaced.append(record)
         else:
-            self.unplaced.append(Unplaced(NAMES[type(record)][1], where(record), reason))
+            singular = RECORD_NAMES[type(record)][1]
+            self.unplaced.append(Unplaced(singular, location(record), reason))
 
 
-def where(record: Record) -> str:
-    """What a record is called in its source."""
-    if isinstance(record, Thing):
+def location(record: Record) -> str:
+    """Return the name of a record in its source."""
+    if isinstance(record, Item):
         return " / ".join([*record.place, record.key])
     if isinstance(record, Relation):
         return f"{record.start} → {record.target}"
-    return (
-        record.id
-        if isinstance(record, Conversation | Fact)
-        else record.name
-        if isinstance(record, Entity)
-        else record.where
-    )
+    if isinstance(record, Conversation | Entry):
+        return record.id
+    if isinstance(record, Entity):
+        return record.name
+    return record.where

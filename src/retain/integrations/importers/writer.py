@@ -1,8 +1,8 @@
-"""Putting what a reader found into our kinds: in batches, so that it can be repeated, stopped, and tried without writing.
+"""Writes imported records: in batches, repeatable, interruptible, and as a dry run.
 
-Everything has an id that comes from its source. What is there already stays as it is: the same is counted, and what differs
-is listed. A conversation that is there in part is gone on with, as long as what is there is how it began. A dry run does
-all that a run does, and undoes each batch instead of keeping it.
+Every record has an id that comes from its source. What exists already stays: equal records are
+counted, different ones are listed. A conversation that exists in part is continued if its beginning
+is the same. A dry run does the same writes and rolls each batch back.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from typing import Any, TypeVar
 
 from retain.base import canonical, limits
 from retain.base.errors import Conflict, Invalid, NotFound
-from retain.integrations.importers.record import (
+from retain.integrations.importers.records import (
     Conversation,
-    Fact,
-    Passage,
+    Entry,
+    Item,
+    Note,
     Record,
-    Thing,
     Unplaced,
 )
-from retain.integrations.importers.report import NAMES, Report, where
+from retain.integrations.importers.report import RECORD_NAMES, Report, location
 from retain.kinds import moved
-from retain.kinds.entries.entry import content as words
+from retain.kinds.entries.entry import content as clean_content
 from retain.kinds.graph import Entity, Observations, Relation
 from retain.kinds.items.items import Put
 from retain.kinds.messages.new_message import new_rows
@@ -35,20 +35,22 @@ from retain.memory import Memory, Scope
 from retain.messages.message import NewMessage
 
 T = TypeVar("T")
-_IN_ONE_WRITE = 100
-_LABEL = 250
-Batched = Fact | Thing | Entity | Relation
+BATCH_SIZE = 100
+MAX_LABEL_CHARACTERS = 250
+Batched = Entry | Item | Entity | Relation
+Outcome = bool | str
+"""True: written. False: was there already. Text: why it was not written."""
 
 
-class _Undone(Exception):
-    """The end of a batch that is not to be kept."""
+class _Rollback(Exception):
+    """Ends the transaction of a dry run and carries its result."""
 
-    def __init__(self, done: Any) -> None:
-        self.done = done
+    def __init__(self, result: Any) -> None:
+        self.result = result
 
 
 class Writer:
-    """One import into a tenant. `user` and `agent` are whose it is where the source does not say."""
+    """One import into a tenant; `user` and `agent` own what the source gives no owner."""
 
     def __init__(
         self,
@@ -59,325 +61,346 @@ class Writer:
         agent: str | None,
         dry_run: bool,
     ) -> None:
-        self._memory, self._tenant, self._user, self._agent = memory, tenant, user, agent
-        self._secrets = memory.settings.secrets
-        self._most = min(_IN_ONE_WRITE, limits.MAX_BATCH, limits.MAX_PAGE)
         self.report = Report(format, dry_run)
-        self._waiting: dict[tuple[type, str | None, str | None], list[Any]] = {}
-        self._seen: dict[tuple[str, ...], bytes] = {}
-        self._types: dict[tuple[str | None, str], str] = {}
+        self._memory = memory
+        self._tenant = tenant
+        self._user = user
+        self._agent = agent
+        self._secrets = memory.settings.secrets
+        self._batch_size = min(BATCH_SIZE, memory.settings.max_batch, memory.settings.max_page)
+        self._batches: dict[tuple[type, str | None, str | None], list[Any]] = {}
+        self._digests: dict[tuple[str, ...], bytes] = {}  # of the records seen so far
+        self._entity_types: dict[tuple[str | None, str], str] = {}
 
-    def put(self, record: Record) -> None:
-        """Keep a record, or put it into the batch that will be."""
+    def add(self, record: Record) -> None:
+        """Write a record, or add it to the next batch."""
         if isinstance(record, Unplaced):
-            self.report.leave(record, record.reason)
+            self.report.reject(record, record.reason)
             return
-        self.report.read[NAMES[type(record)][0]] += 1
-        user, agent = getattr(record, "user", None), getattr(record, "agent", None)
-        if user is not None and self._user not in (None, user):
-            self._count_messages(record)
-            self.report.leave(record, f"is {user}'s: import without --user, or with --user {user}")
+        self.report.read[RECORD_NAMES[type(record)][0]] += 1
+        record_user = getattr(record, "user", None)
+        if record_user is not None and self._user not in (None, record_user):
+            if isinstance(record, Conversation):
+                self.report.read["messages"] += len(record.messages)
+            reason = (
+                f"belongs to {record_user}: import without --user, or with --user {record_user}"
+            )
+            self.report.reject(record, reason)
             return
-        whose = (user or self._user, self._agent or agent or self.report.format)
+        user = record_user or self._user
+        agent = self._agent or getattr(record, "agent", None) or self.report.format
         try:
-            self._scope(*whose)
-            if isinstance(record, Conversation | Passage):
-                self._converse(record, *whose) if isinstance(record, Conversation) else self._note(
-                    record, whose[1]
-                )
+            self._scope(user, agent)
+            if isinstance(record, Conversation):
+                self._write_conversation(record, user, agent)
+            elif isinstance(record, Note):
+                self._write_note(record, agent)
             else:
-                self._wait(record, whose[0], whose[1] if isinstance(record, Fact) else None)
+                self._enqueue(record, user, agent if isinstance(record, Entry) else None)
         except (Invalid, Conflict, NotFound) as error:
-            self.report.leave(record, str(error))
+            self.report.reject(record, str(error))
 
     def flush(self) -> None:
-        """Write what waits."""
-        for kind, user, agent in list(self._waiting):
-            self._write(self._waiting.pop((kind, user, agent)), self._scope(user, agent))
+        """Write all batches."""
+        for kind, user, agent in list(self._batches):
+            self._write_batch(self._batches.pop((kind, user, agent)), self._scope(user, agent))
 
-    # -- records that are written in batches ----------------------------------------------------------------------
+    # -- records that are written in batches ------------------------------------------------------
 
-    def _wait(self, record: Batched, user: str | None, agent: str | None) -> None:
-        """Put a record into its batch, unless the source has it twice."""
-        name = (type(record).__name__, user or "", agent or "", *_name(record))
-        print_ = hashlib.sha256(repr(record).encode("utf-8", "surrogatepass")).digest()[:12]
-        if name in self._seen and not isinstance(record, Entity):
-            if self._seen[name] == print_:
-                self.report.count(NAMES[type(record)][0], new=False)
+    def _enqueue(self, record: Batched, user: str | None, agent: str | None) -> None:
+        """Add a record to its batch, unless the source contains it twice."""
+        identity = (type(record).__name__, user or "", agent or "", *_identity(record))
+        digest = _digest(repr(record))
+        if identity in self._digests and not isinstance(record, Entity):
+            if self._digests[identity] == digest:
+                self.report.count(RECORD_NAMES[type(record)][0], is_new=False)
             else:
-                self.report.leave(record, "is in the source twice, and not the same")
+                self.report.reject(record, "is in the source twice, with different content")
             return
-        self._seen[name] = print_
-        batch = self._waiting.setdefault((type(record), user, agent), [])
+        self._digests[identity] = digest
+        batch = self._batches.setdefault((type(record), user, agent), [])
         batch.append(record)
-        if len(batch) >= self._most:
+        if len(batch) >= self._batch_size:
             self.flush()
 
-    def _write(self, batch: Sequence[Any], scope: Scope) -> None:
-        """Write a batch; where something in it cannot be kept, each by itself."""
-        what = NAMES[type(batch[0])][0]
-        writers: dict[type, Callable[[Scope, Sequence[Any]], list[bool | str]]] = {
-            Fact: self._facts, Thing: self._things, Entity: self._entities, Relation: self._relations,
-        }  # fmt: skip
-        write = writers[type(batch[0])]
+    def _write_batch(self, batch: Sequence[Any], scope: Scope) -> None:
+        """Write a batch; if a record in it cannot be written, write each one alone."""
+        writers: dict[type, Callable[[Scope, Sequence[Any]], list[Outcome]]] = {
+            Entry: self._write_entries,
+            Item: self._write_items,
+            Entity: self._write_entities,
+            Relation: self._write_relations,
+        }
+        kind = type(batch[0])
         try:
-            done = self._do(scope, lambda inner: write(inner, batch))
+            outcomes = self._transaction(scope, lambda inner: writers[kind](inner, batch))
         except (Invalid, Conflict) as error:
             if len(batch) == 1:
-                self.report.leave(batch[0], str(error))
+                self.report.reject(batch[0], str(error))
             else:
-                for one in batch:
-                    self._write([one], scope)
+                for record in batch:
+                    self._write_batch([record], scope)
             return
-        for one, new in zip(batch, done, strict=True):
-            if isinstance(one, Entity):
-                self._types.setdefault((scope.owner.user, one.name), one.type)
-            if isinstance(new, str):
-                self.report.leave(one, new)
+        for record, outcome in zip(batch, outcomes, strict=True):
+            if isinstance(record, Entity):
+                self._entity_types.setdefault((scope.owner.user, record.name), record.type)
+            if isinstance(outcome, str):
+                self.report.reject(record, outcome)
             else:
-                self.report.count(what, new=new)
+                self.report.count(RECORD_NAMES[kind][0], is_new=outcome)
 
-    def _facts(self, scope: Scope, batch: Sequence[Fact]) -> list[bool | str]:
-        done: list[bool | str] = []
-        for one in batch:
-            whose = (self.report.format, str(scope.owner.user), str(scope.owner.agent), one.id)
-            print_ = hashlib.sha256("\n".join(whose).encode("utf-8", "surrogatepass")).digest()
-            id, said = (
-                str(uuid.UUID(bytes=print_[:16], version=5)),
-                words(one.text, secrets=self._secrets),
-            )
-            try:
-                done.append(
-                    "is here with other words" if scope.entries.get(id).content != said else False
-                )
-            except NotFound:
-                times = {"created_at": one.created_at, "updated_at": one.updated_at}
-                made = scope.entries.add_many(
-                    [{"id": id, "content": said, "kind": _kind(one), **times}]
-                )
-                done.append(
-                    made[0].id == id
-                )  # or the same words wait for a review, or were refused
-        return done
+    def _write_entries(self, scope: Scope, batch: Sequence[Entry]) -> list[Outcome]:
+        return [self._write_entry(scope, entry) for entry in batch]
 
-    def _things(self, scope: Scope, batch: Sequence[Thing]) -> list[bool | str]:
-        there = scope.items.read([(one.place, one.key) for one in batch])
-        new = [one for one, found in zip(batch, there, strict=True) if found is None]
+    def _write_entry(self, scope: Scope, entry: Entry) -> Outcome:
+        source = (self.report.format, str(scope.owner.user), str(scope.owner.agent), entry.id)
+        digest = hashlib.sha256("\n".join(source).encode("utf-8", "surrogatepass")).digest()
+        id = str(uuid.UUID(bytes=digest[:16], version=5))
+        content = clean_content(entry.text, secrets=self._secrets)
+        try:
+            if scope.entries.get(id).content != content:
+                return "exists with different content"
+            return False
+        except NotFound:
+            values = {
+                "id": id,
+                "content": content,
+                "kind": "core" if entry.core else "journal",
+                "created_at": entry.created_at,
+                "updated_at": entry.updated_at,
+            }
+            added = scope.entries.add_many([values])
+            # Another id: the same content is queued for review, or was rejected there.
+            return added[0].id == id
+
+    def _write_items(self, scope: Scope, batch: Sequence[Item]) -> list[Outcome]:
+        existing = scope.items.read([(item.place, item.key) for item in batch])
+        new = [item for item, stored in zip(batch, existing, strict=True) if stored is None]
         scope.items.write(
-            [Put(one.place, one.key, one.value, one.ttl, one.fields, 0) for one in new]
+            [Put(item.place, item.key, item.value, item.ttl, item.fields, 0) for item in new]
         )
-        for one in new:
-            if one.created_at is not None or one.expires_at is not None:
-                began = one.created_at or datetime.now(UTC)
+        for item in new:
+            if item.created_at is not None or item.expires_at is not None:
+                created = item.created_at or datetime.now(UTC)
+                updated = item.updated_at or created
                 moved.item(
-                    scope.items,
-                    one.place,
-                    one.key,
-                    began,
-                    one.updated_at or began,
-                    expires=one.expires_at,
+                    scope.items, item.place, item.key, created, updated, expires=item.expires_at
                 )
-        limit = limits.MAX_ITEM_BYTES
-        kept = [
-            json.loads(canonical.dump(one.value, "value", limit, self._secrets)) for one in batch
-        ]
-        return [
-            True
-            if found is None
-            else False
-            if found.value == value
-            else "is here with another value"
-            for found, value in zip(there, kept, strict=True)
-        ]
+        limit = self._memory.settings.max_item_bytes
+        outcomes: list[Outcome] = []
+        for item, stored in zip(batch, existing, strict=True):
+            value = json.loads(canonical.dump(item.value, "value", limit, self._secrets))
+            if stored is None:
+                outcomes.append(True)
+            else:
+                outcomes.append(False if stored.value == value else "exists with another value")
+        return outcomes
 
-    def _entities(self, scope: Scope, batch: Sequence[Entity]) -> list[bool | str]:
-        """Entities that are there get the observations that they lack; so do those that the source has twice."""
+    def _write_entities(self, scope: Scope, batch: Sequence[Entity]) -> list[Outcome]:
+        """Add entities; existing and repeated ones get the observations that they lack."""
         first: dict[str, Entity] = {}
-        for one in batch:
-            first.setdefault(one.name, one)
-        known = {
-            one.name: self._types.get((scope.owner.user, one.name)) for one in batch
-        }  # in a dry run, it is not there
-        added = {
-            one.name for one in scope.graph.add(list(first.values())) if known[one.name] is None
-        }
+        for entity in batch:
+            first.setdefault(entity.name, entity)
+        # Types of earlier batches, which a dry run has rolled back.
+        known = {name: self._entity_types.get((scope.owner.user, name)) for name in first}
+        created = scope.graph.add(list(first.values()))
+        added = {entity.name for entity in created if known[entity.name] is None}
         scope.graph.observe(
-            [Observations(one.name, one.observations) for one in batch if one.observations]
+            [
+                Observations(entity.name, entity.observations)
+                for entity in batch
+                if entity.observations
+            ]
         )
-        types = {
-            one.name: one.type for one in scope.graph.open([one.name for one in batch]).entities
-        }
-        done: list[bool | str] = []
-        for one in batch:
-            kind = known[one.name] or types.get(one.name, one.type)
-            other = f"is here as {kind}, not as {one.type}; what was observed is added to it"
-            done.append(one.name in added if kind == one.type else other)
-            added.discard(one.name)
-        return done
+        stored = scope.graph.open([entity.name for entity in batch]).entities
+        types = {entity.name: entity.type for entity in stored}
+        outcomes: list[Outcome] = []
+        for entity in batch:
+            type_ = known[entity.name] or types.get(entity.name, entity.type)
+            if type_ == entity.type:
+                outcomes.append(entity.name in added)
+            else:
+                outcomes.append(
+                    f"exists with type {type_}, not {entity.type}; its observations were added"
+                )
+            added.discard(entity.name)
+        return outcomes
 
-    def _relations(self, scope: Scope, batch: Sequence[Relation]) -> list[bool | str]:
-        return [bool(scope.graph.relate([one])) for one in batch]
+    def _write_relations(self, scope: Scope, batch: Sequence[Relation]) -> list[Outcome]:
+        return [bool(scope.graph.relate([relation])) for relation in batch]
 
-    # -- conversations and notes ----------------------------------------------------------------------------------
+    # -- conversations and notes ------------------------------------------------------------------
 
-    def _converse(self, one: Conversation, user: str | None, agent: str) -> None:
+    def _write_conversation(self, conversation: Conversation, user: str | None, agent: str) -> None:
+        id = conversation.id
         scope = self._scope(user, agent)
-        messages, raws = self._valid(scope, one)
-        there, last = self._there(scope, one.id)
-        known = self._seen.get(("conversation", one.id))
-        self._seen["conversation", one.id] = print_ = hashlib.sha256(repr(raws).encode()).digest()[
-            :12
-        ]
-        if known not in (None, print_) or (there and there[: len(raws)] != raws[: len(there)]):
-            self.report.read["messages"] += len(raws)
-            self.report.leave(
-                one, "is here with other messages: it went on differently in one of both places"
-            )
+        messages, contents = self._valid_messages(scope, conversation)
+        existing, last_seq = self._existing_messages(scope, id)
+        seen = self._digests.get(("conversation", id))
+        digest = _digest(repr(contents))
+        self._digests["conversation", id] = digest
+        has_diverged = existing and existing[: len(contents)] != contents[: len(existing)]
+        if seen not in (None, digest) or has_diverged:
+            self.report.read["messages"] += len(contents)
+            reason = "exists with other messages: the two continued differently"
+            self.report.reject(conversation, reason)
             return
-        done = len(raws) if known else min(len(there or ()), len(raws))
-        attributes = self._attributes(one, user)
-        self.report.read["messages"] += len(raws)
-        self.report.count("messages", new=False, number=done)
-        if there is None and not known:
-            last = min(len(messages), self._most)
-            self._begin(scope, one, attributes, messages[:last])
-            self.report.count("messages", new=True, number=last)
-            done = last
-        self.report.count("conversations", new=there is None and not known)
+        written = len(contents) if seen else min(len(existing or ()), len(contents))
+        attributes = self._attributes(conversation, user)
+        self.report.read["messages"] += len(contents)
+        self.report.count("messages", is_new=False, number=written)
+        is_new = existing is None and not seen
+        if is_new:
+            written = last_seq = min(len(messages), self._batch_size)
+            self._create_session(scope, conversation, attributes, messages[:written])
+            self.report.count("messages", is_new=True, number=written)
+        self.report.count("conversations", is_new=is_new)
         if self.report.dry_run:
-            self.report.count("messages", new=True, number=len(raws) - done)
+            self.report.count("messages", is_new=True, number=len(contents) - written)
             return
-        for start in range(done, len(messages), self._most):
-            some = messages[start : start + self._most]
-            last = scope.messages.extend(one.id, some, expected_last_seq=last)[
-                -1
-            ].seq  # or another import is at it, too
-            self.report.count("messages", new=True, number=len(some))
-        if there is None or len(there) <= len(messages):
-            self._date(scope, one, messages, wrote=there is None or len(there) < len(messages))
+        for start in range(written, len(messages), self._batch_size):
+            batch = messages[start : start + self._batch_size]
+            # The expected number fails if another import writes to the session, too.
+            added = scope.messages.extend(id, batch, expected_last_seq=last_seq)
+            last_seq = added[-1].seq
+            self.report.count("messages", is_new=True, number=len(batch))
+        if existing is None or len(existing) <= len(messages):
+            has_written = existing is None or len(existing) < len(messages)
+            self._restore_times(scope, conversation, messages, has_written=has_written)
 
-    def _there(self, scope: Scope, session: str) -> tuple[list[tuple[str, str]] | None, int]:
-        """What a session has to read, and its last number; None where there is no such session."""
-        found: list[tuple[str, str]] = []
+    def _existing_messages(
+        self, scope: Scope, session: str
+    ) -> tuple[list[tuple[str, str]] | None, int]:
+        """Return role and content of a session's messages, and its last number; None if missing."""
+        messages: list[tuple[str, str]] = []
         after: str | None = None
         try:
-            last = scope.sessions.get(
-                session
-            ).last_seq  # first: what is said meanwhile makes the number wrong
+            # First: a message that arrives meanwhile then makes the number wrong.
+            last_seq = scope.sessions.get(session).last_seq
             while True:
-                page = scope.messages.list(session, after=after, limit=self._most)
-                found += [(message.role, message.raw) for message in page]
+                page = scope.messages.list(session, after=after, limit=self._batch_size)
+                messages += [(message.role, message.raw) for message in page]
                 after = page.next
                 if after is None:
-                    return found, last
+                    return messages, last_seq
         except NotFound:
             return None, 0
 
-    def _valid(
-        self, scope: Scope, one: Conversation
+    def _valid_messages(
+        self, scope: Scope, conversation: Conversation
     ) -> tuple[list[NewMessage], list[tuple[str, str]]]:
-        """The messages that can be kept, and each as it is kept."""
-        messages, raws = [], []
-        for number, message in enumerate(one.messages):
+        """Return the valid messages, and the role and content of each as it will be stored."""
+        messages = []
+        contents = []
+        for number, message in enumerate(conversation.messages):
             try:
                 (row,) = new_rows(scope.owner, self._memory.settings, [message])
             except Invalid as error:
                 self.report.read["messages"] += 1
-                self.report.unplaced.append(
-                    Unplaced("message", f"{one.id} message {number}", str(error))
-                )
+                where = f"{conversation.id} message {number}"
+                self.report.unplaced.append(Unplaced("message", where, str(error)))
                 continue
             messages.append(message)
-            raws.append((row["role"], row["content"]))
-        return messages, raws
+            contents.append((row["role"], row["content"]))
+        return messages, contents
 
-    def _attributes(self, one: Conversation, user: str | None) -> Any:
-        """What is said of a session, its name too where that is cut; where a session has no room for it, an item has."""
-        about = (
-            {**one.attributes, "label": one.label} if len(one.label) > _LABEL else one.attributes
-        )
+    def _attributes(self, conversation: Conversation, user: str | None) -> Any:
+        """Return the session's attributes; attributes above the limit become an item."""
+        attributes = conversation.attributes
+        if len(conversation.label) > MAX_LABEL_CHARACTERS:
+            attributes = {**attributes, "label": conversation.label}
+        limit = self._memory.settings.max_attributes_bytes
         try:
-            canonical.dump(about, "attributes", limits.MAX_ATTRIBUTES_BYTES, self._secrets)
-            return about
+            canonical.dump(attributes, "attributes", limit, self._secrets)
+            return attributes
         except Invalid:
-            self.put(Thing((self.report.format, "conversations"), one.id, about, user=user))
+            place = (self.report.format, "conversations")
+            self.add(Item(place, conversation.id, attributes, user=user))
             return {"import": self.report.format}
 
-    def _begin(
-        self, scope: Scope, one: Conversation, attributes: Any, messages: Sequence[NewMessage]
+    def _create_session(
+        self,
+        scope: Scope,
+        conversation: Conversation,
+        attributes: Any,
+        messages: Sequence[NewMessage],
     ) -> None:
-        """Make the session with its first messages, and leave active what was."""
+        """Create the session with its first messages; the active session stays active."""
         active = None
         with suppress(NotFound):
             active = scope.sessions.active().id
 
         def work(inner: Scope) -> None:
-            inner.sessions.add(one.id, label=one.label[:_LABEL], attributes=attributes)
+            label = conversation.label[:MAX_LABEL_CHARACTERS]
+            inner.sessions.add(conversation.id, label=label, attributes=attributes)
             if messages:
-                inner.messages.extend(one.id, messages)
+                inner.messages.extend(conversation.id, messages)
             if active is None:
-                moved.rest(inner.sessions, one.id)
+                moved.rest(inner.sessions, conversation.id)
             else:
                 inner.sessions.activate(active)
 
-        self._do(scope, work)
+        self._transaction(scope, work)
 
-    def _date(
-        self, scope: Scope, one: Conversation, messages: Sequence[NewMessage], *, wrote: bool
+    def _restore_times(
+        self,
+        scope: Scope,
+        conversation: Conversation,
+        messages: Sequence[NewMessage],
+        *,
+        has_written: bool,
     ) -> None:
-        """Give the session the times that it had."""
-        said = [message.created_at for message in messages if message.created_at is not None]
-        began = min([at for at in (one.created_at, *said[:1]) if at is not None], default=None)
-        if began is None or not (wrote or scope.sessions.get(one.id).created_at > began):
+        """Give the session the times of the source."""
+        times = [message.created_at for message in messages if message.created_at is not None]
+        starts = [time for time in (conversation.created_at, *times[:1]) if time is not None]
+        if not starts:
             return
-        used = max([began, *said]) if said else one.updated_at or began
-        moved.session(scope.sessions, one.id, began, used)
+        created = min(starts)
+        if not has_written and scope.sessions.get(conversation.id).created_at <= created:
+            return
+        updated = max([created, *times]) if times else conversation.updated_at or created
+        moved.session(scope.sessions, conversation.id, created, updated)
 
-    def _note(self, one: Passage, agent: str) -> None:
+    def _write_note(self, note: Note, agent: str) -> None:
         scope = self._scope(self._user, agent)
-        note = scope.notes.read()
-        kept = canonical.text(one.text, "text", limits.MAX_NOTES_BYTES, self._secrets)
-        new = kept.strip() not in note.text
-        if new:
-            before = "\n\n" if note.text.strip() else ""
-            self._do(
-                scope,
-                lambda inner: inner.notes.append(f"{before}{one.text}\n", if_version=note.version),
+        notes = scope.notes.read()
+        limit = self._memory.settings.max_notes_bytes
+        text = canonical.text(note.text, "text", limit, self._secrets)
+        is_new = text.strip() not in notes.text
+        if is_new:
+            separator = "\n\n" if notes.text.strip() else ""
+            appended = f"{separator}{note.text}\n"
+            self._transaction(
+                scope, lambda inner: inner.notes.append(appended, if_version=notes.version)
             )
-        self.report.count("notes", new=new)
+        self.report.count("notes", is_new=is_new)
 
-    # -- what they share ------------------------------------------------------------------------------------------
+    # -- shared -----------------------------------------------------------------------------------
 
-    def _do(self, scope: Scope, work: Callable[[Scope], T]) -> T:
-        """Do it at once and keep it; in a dry run, do it and undo it."""
+    def _transaction(self, scope: Scope, work: Callable[[Scope], T]) -> T:
+        """Run work in one transaction; in a dry run, roll it back."""
         if not self.report.dry_run:
             return scope.transaction(work)
 
-        def undone(inner: Scope) -> None:
-            raise _Undone(work(inner))
+        def work_and_roll_back(inner: Scope) -> None:
+            raise _Rollback(work(inner))
 
         try:
-            scope.transaction(undone)
-        except _Undone as end:
-            done: T = end.done
-            return done
-        raise AssertionError("what was undone says so")
+            scope.transaction(work_and_roll_back)
+        except _Rollback as rollback:
+            result: T = rollback.result
+            return result
+        raise AssertionError("the transaction did not roll back")
 
     def _scope(self, user: str | None, agent: str | None) -> Scope:
         return self._memory.scope(tenant=self._tenant, user=user, agent=agent, source="import")
 
-    def _count_messages(self, record: Record) -> None:
-        if isinstance(record, Conversation):
-            self.report.read["messages"] += len(record.messages)
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:12]
 
 
-def _kind(one: Fact) -> str:
-    return "core" if one.core else "journal"
-
-
-def _name(record: Batched) -> tuple[str, ...]:
-    return (
-        (record.start, record.target, record.type)
-        if isinstance(record, Relation)
-        else (where(record),)
-    )
+def _identity(record: Batched) -> tuple[str, ...]:
+    if isinstance(record, Relation):
+        return (record.start, record.target, record.type)
+    return (location(record),)

@@ -1,4 +1,4 @@
-"""LangChain's chat history: a session of ours as a list of LangChain's messages, lossless in both directions."""
+"""LangChain's chat message history: a session as a list of LangChain messages, without loss."""
 
 from __future__ import annotations
 
@@ -7,37 +7,37 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from retain.base.errors import NotFound
-from retain.integrations._require import extra, local
-from retain.integrations._sessions import extend, there
+from retain.integrations._require import require_extra, require_local_scope
+from retain.integrations._sessions import create_if_missing, extend
 from retain.memory import Scope
 from retain.messages.formats import langchain
 from retain.messages.message import Message, NewMessage
 
-with extra("langchain"):
+with require_extra("langchain"):
     from langchain_core.chat_history import BaseChatMessageHistory
     from langchain_core.messages import BaseMessage, message_to_dict, messages_from_dict
 
 
 class RetainChatMessageHistory(BaseChatMessageHistory):
-    """The messages of one session, which is made when the first of them is added; one that is not there is empty."""
+    """The messages of one session. The first message creates the session; a missing one is empty."""
 
     def __init__(self, scope: Scope, session_id: str) -> None:
-        self.scope = local(scope)
+        self.scope = require_local_scope(scope)
         self.session_id = session_id
 
     @property
     def messages(self) -> list[BaseMessage]:
-        """Every message, the oldest first."""
+        """Every message, oldest first."""
         try:
-            found = self.scope.messages.window(self.session_id)
+            stored = self.scope.messages.window(self.session_id)
         except NotFound:
             return []
-        return [_message(message) for message in found]
+        return [_to_langchain(message) for message in stored]
 
     @messages.setter
     def messages(self, value: Sequence[BaseMessage]) -> None:
-        """Put these messages in the place of all that are there, at once."""
-        new = _packed(value)
+        """Replace all messages in one transaction."""
+        new = _from_langchain(value)
 
         def work(scope: Scope) -> None:
             scope.messages.clear(self.session_id)
@@ -49,44 +49,46 @@ class RetainChatMessageHistory(BaseChatMessageHistory):
             self._add(new)
 
     def get_messages(self) -> list[BaseMessage]:
-        """Every message, the oldest first."""
+        """Return every message, oldest first."""
         return self.messages
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages at the end, all or none."""
-        self._add(_packed(messages))
+        """Append messages, all or none."""
+        self._add(_from_langchain(messages))
 
     def clear(self) -> None:
-        """Remove every message; the session stays."""
+        """Remove every message; the session remains."""
         with suppress(NotFound):
             self.scope.messages.clear(self.session_id)
 
     async def aget_messages(self) -> list[BaseMessage]:
-        """Every message, the oldest first."""
+        """Return every message, oldest first."""
         return await asyncio.to_thread(self.get_messages)
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages at the end, all or none."""
+        """Append messages, all or none."""
         await asyncio.to_thread(self.add_messages, messages)
 
     async def aclear(self) -> None:
-        """Remove every message; the session stays."""
+        """Remove every message; the session remains."""
         await asyncio.to_thread(self.clear)
 
     def _add(self, new: Sequence[NewMessage]) -> None:
         if new:
-            there(self.scope, self.session_id, lambda: extend(self.scope, self.session_id, new))
+            create_if_missing(
+                self.scope, self.session_id, lambda: extend(self.scope, self.session_id, new)
+            )
 
 
-def _packed(messages: Sequence[BaseMessage]) -> list[NewMessage]:
+def _from_langchain(messages: Sequence[BaseMessage]) -> list[NewMessage]:
     return [
         langchain.to_message(message_to_dict(message), f"messages[{n}]")
         for n, message in enumerate(messages)
     ]
 
 
-def _message(message: Message) -> BaseMessage:
+def _to_langchain(message: Message) -> BaseMessage:
     try:
-        return messages_from_dict([langchain.from_message(message)])[0]
-    except (TypeError, ValueError):  # not as LangChain wrote it: somebody else did
-        return messages_from_dict([langchain.convert_foreign(message)])[0]
+        return messages_from_dict([langchain.unpacked(message)])[0]
+    except (TypeError, ValueError):  # not in LangChain's form: another client wrote it
+        return messages_from_dict([langchain.foreign(message)])[0]

@@ -1,4 +1,4 @@
-"""LangChain's agents with a memory: told before each model call, kept small by references, and kept after each run."""
+"""LangChain's agent middleware: adds memory to model calls, offloads outputs, saves each turn."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from typing import Any
 from retain.base.errors import Invalid, KeyReused
 from retain.context.assemble import Context
 from retain.context.render import openai
-from retain.integrations import _sessions as sessions
-from retain.integrations._require import extra, local
+from retain.integrations._require import require_extra, require_local_scope
+from retain.integrations._sessions import (
+    create_if_missing,
+    recall,
+    save_within_limits,
+    without_recent_turns,
+)
 from retain.kinds.interactions import Usage
 from retain.kinds.tool import Tool
 from retain.memory import Scope
-from retain.messages.formats import langchain as talk
+from retain.messages import langchain as message_format
 
-with extra("langchain"):
+with require_extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
     from langchain.agents.middleware.types import ToolCallRequest
     from langchain_core.messages import (
@@ -41,18 +46,21 @@ with extra("langchain"):
     from langgraph.runtime import Runtime
     from langgraph.types import Command
 
-OPENING = ("retrieve_memory", "search_memory")
-"""The tools that open what the prompt only names."""
-_RUNS = 256
+READ_TOOLS = ("retrieve_memory", "search_memory")
+"""Tools that open the references and memories that a prompt only names."""
+MAX_OPEN_RUNS = 256
 
 
 class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
-    """Memory for `create_agent(middleware=[RetainMiddleware(memory.scope(tenant="acme", user="ada", agent="scout"))])`.
+    """Memory for `create_agent(middleware=[RetainMiddleware(memory.scope(user="ada"))])`.
 
-    The session is the run's `thread_id`, or `session` of the runtime's context. What is remembered is told in requests
-    alone, not in the agent's state, so that memory is not remembered. An agent that has its history from a checkpointer is
-    told everything but the recent turns. `budget` is how many tokens the context may have; without `offload`, a tool's
-    large outputs stay in the agent's messages.
+    The session is the run's `thread_id`, or `session` of the runtime's context. Memory is added to
+    model requests only, not to the agent's state, so that it is not stored again. An agent with a
+    checkpointer has its own history: its requests get everything but the recent turns.
+
+    budget:  maximum number of tokens of the added context
+    offload: store large tool outputs as references, and show the model their placeholders
+    tools:   names of the memory tools that the agent gets
     """
 
     def __init__(
@@ -61,91 +69,92 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         *,
         budget: int | None = None,
         offload: bool = True,
-        tools: Sequence[str] | None = OPENING,
+        tools: Sequence[str] | None = READ_TOOLS,
     ) -> None:
         super().__init__()
-        self.scope, self.budget, self.offload = local(scope), budget, offload
-        self.tools: Sequence[BaseTool] = [_tool(tool) for tool in scope.tools(tools)]
+        self.scope = require_local_scope(scope)
+        self.budget = budget
+        self.offload = offload
+        self.tools: Sequence[BaseTool] = [_to_langchain_tool(tool) for tool in scope.tools(tools)]
+        # The context of each open run and when it started, by session and question.
         self._runs: OrderedDict[tuple[str, str | None], tuple[Context, float]] = OrderedDict()
         self._lock = threading.Lock()
 
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Tell the model what is remembered."""
-        return handler(self._remembering(request))
+        """Add what is remembered to the request."""
+        return handler(self._add_memory(request))
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        """Tell the model what is remembered."""
-        return await handler(await asyncio.to_thread(self._remembering, request))
+        """Add what is remembered to the request."""
+        return await handler(await asyncio.to_thread(self._add_memory, request))
 
     def wrap_tool_call(
         self,
         request: ToolCallRequest,
         handler: Callable[[ToolCallRequest], ToolMessage | Command[Any]],
     ) -> ToolMessage | Command[Any]:
-        """Keep a large output as a reference, so that the model sees its placeholder."""
-        return self._offloaded(request, handler(request))
+        """Replace a large output by the placeholder of its reference."""
+        return self._offload_output(request, handler(request))
 
     async def awrap_tool_call(
         self,
         request: ToolCallRequest,
         handler: Callable[[ToolCallRequest], Awaitable[ToolMessage | Command[Any]]],
     ) -> ToolMessage | Command[Any]:
-        """Keep a large output as a reference, so that the model sees its placeholder."""
-        return await asyncio.to_thread(self._offloaded, request, await handler(request))
+        """Replace a large output by the placeholder of its reference."""
+        return await asyncio.to_thread(self._offload_output, request, await handler(request))
 
     def after_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
-        """Keep the turn, once for each run."""
+        """Save the turn, once per run."""
         self._save(state["messages"], runtime)
 
     async def aafter_agent(self, state: AgentState[Any], runtime: Runtime[Any]) -> None:
-        """Keep the turn, once for each run."""
+        """Save the turn, once per run."""
         await asyncio.to_thread(self._save, state["messages"], runtime)
 
-    def _remembering(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
-        """A request with what is remembered: own words as system text, what others may have said in a fence."""
+    def _add_memory(self, request: ModelRequest[Any]) -> ModelRequest[Any]:
+        """Return the request with its context: our text as system text, recalled text fenced."""
         messages = request.messages
-        at = max(
-            (place for place, one in enumerate(messages) if isinstance(one, HumanMessage)),
-            default=0,
-        )
-        has_history = any(isinstance(one, AIMessage) for one in messages[:at])
-        context = self._context(_session(request.runtime), messages[at] if messages else None)
-        system = "\n\n".join(one.text for one in context.said if one.role == "system")
-        told = sessions.remembered(context) if has_history else context.said
-        told = [one for one in told if one.role != "system"]
-        if (
-            request.system_message is not None
-        ):  # who the agent is says the framework's own prompt, where there is one
-            prompt = next(
+        position = _last_question(messages)
+        has_history = any(isinstance(message, AIMessage) for message in messages[:position])
+        question = messages[position] if messages else None
+        context = self._context(_session(request.runtime), question)
+        system = "\n\n".join(message.text for message in context.said if message.role == "system")
+        if request.system_message is not None:
+            # The framework's own prompt says who the agent is: leave out ours.
+            own_prompt = next(
                 (text for source, text in context.texts.items() if source.startswith("agents ")), ""
             )
-            system = system.removeprefix(prompt).strip()
+            system = system.removeprefix(own_prompt).strip()
+        recalled = without_recent_turns(context) if has_history else context.said
+        recalled = [message for message in recalled if message.role != "system"]
+        added = convert_to_messages(openai(recalled))
         return request.override(
-            system_message=_joined(request.system_message, system),
-            messages=[*messages[:at], *convert_to_messages(openai(told)), *messages[at:]],  # type: ignore[list-item]
+            system_message=_append_text(request.system_message, system),
+            messages=[*messages[:position], *added, *messages[position:]],  # type: ignore[list-item]
         )
 
-    def _context(self, session: str, asked: BaseMessage | None) -> Context:
-        """What is remembered for a message, the same for every model call of a run."""
-        words = str(asked.text) if isinstance(asked, HumanMessage) else ""
-        run = session, asked.id if asked is not None else None
+    def _context(self, session: str, question: BaseMessage | None) -> Context:
+        """Return the context for a question, the same for every model call of a run."""
+        text = str(question.text) if isinstance(question, HumanMessage) else ""
+        run = (session, question.id if question is not None else None)
         with self._lock:
             known = self._runs.get(run)
         if known is None:
-            known = sessions.context(self.scope, session, words, self.budget), time.monotonic()
+            known = (recall(self.scope, session, text, self.budget), time.monotonic())
             with self._lock:
                 self._runs[run] = known
-                while len(self._runs) > _RUNS:  # runs that never came to their end
+                while len(self._runs) > MAX_OPEN_RUNS:  # runs that never finished
                     self._runs.popitem(last=False)
         return known[0]
 
-    def _offloaded(
+    def _offload_output(
         self, request: ToolCallRequest, result: ToolMessage | Command[Any]
     ) -> ToolMessage | Command[Any]:
         call = request.tool_call
@@ -153,108 +162,139 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
             return result
         source = " ".join([call["name"], *map(str, call["args"].values())])[:120]
         if isinstance(result, ToolMessage):
-            return self._shrunk(result, source, request)
+            return self._shrink(result, source, request)
         if isinstance(result.update, Mapping) and isinstance(result.update.get("messages"), list):
-            given = result.update["messages"]
-            kept = [
-                self._shrunk(one, source, request) if isinstance(one, ToolMessage) else one
-                for one in given
+            messages = [
+                self._shrink(message, source, request)
+                if isinstance(message, ToolMessage)
+                else message
+                for message in result.update["messages"]
             ]
-            return replace(result, update={**result.update, "messages": kept})
+            return replace(result, update={**result.update, "messages": messages})
         return result
 
-    def _shrunk(self, message: ToolMessage, source: str, request: ToolCallRequest) -> ToolMessage:
-        """The message with a line in place of an output that is too large for a prompt; one with images stays."""
+    def _shrink(self, message: ToolMessage, source: str, request: ToolCallRequest) -> ToolMessage:
+        """Replace a large text output by its placeholder; keep a message with images."""
         output = message.content
         if isinstance(output, list):
-            texts = [one if isinstance(one, str) else one.get("text") for one in output]
+            texts = [part if isinstance(part, str) else part.get("text") for part in output]
             if not all(isinstance(text, str) for text in texts):
                 return message
             output = "\n".join(map(str, texts))
-        session, status = _session(request.runtime), message.status.capitalize()
-        about: dict[str, Any] = {"source": source, "status": status, "session": session}
-        line = sessions.there(self.scope, session, lambda: self.scope.refs.capture(output, **about))
-        return message if line == output else message.model_copy(update={"content": line})
+        session = _session(request.runtime)
+        status = message.status.capitalize()
+        captured = create_if_missing(
+            self.scope,
+            session,
+            lambda: self.scope.refs.capture(output, source=source, status=status, session=session),
+        )
+        if captured == output:
+            return message
+        return message.model_copy(update={"content": captured})
 
     def _save(self, messages: Sequence[AnyMessage], runtime: Runtime[Any]) -> None:
-        session, turn = _session(runtime), messages[_start(messages) :]
-        question = next((one for one in turn[::-1] if isinstance(one, HumanMessage)), None)
-        asked = None if question is None else question.id
-        run = runtime.execution_info.run_id if runtime.execution_info is not None else None
-        with self._lock:
-            context, began = self._runs.pop((session, asked), (None, time.monotonic()))
-        new = [
-            talk.to_message(message_to_dict(one), f"messages[{place}]")
-            for place, one in enumerate(turn)
-        ]
-        usage = _usage(
-            [one for one in turn if isinstance(one, AIMessage)], (time.monotonic() - began) * 1000
+        session = _session(runtime)
+        turn = messages[_turn_start(messages) :]
+        question = next(
+            (message for message in reversed(turn) if isinstance(message, HumanMessage)), None
         )
-        about: dict[str, Any] = {
-            "usage": usage,
-            "key": _key(run, question) if run else asked,
-            "context": context,
-        }
-        with suppress(KeyReused):  # a run that was repeated: it is kept as it was the first time
-            sessions.keep(
-                self.scope, session, new, lambda said: self.scope.save_turn(session, said, **about)
+        question_id = None if question is None else question.id
+        now = time.monotonic()
+        with self._lock:
+            context, started = self._runs.pop((session, question_id), (None, now))
+        run_id = None if runtime.execution_info is None else runtime.execution_info.run_id
+        key = _key(run_id, question) if run_id else question_id
+        answers = [message for message in turn if isinstance(message, AIMessage)]
+        usage = _usage(answers, (now - started) * 1000)
+        packed = [
+            message_format.packed(message_to_dict(message), f"messages[{n}]")
+            for n, message in enumerate(turn)
+        ]
+        with suppress(KeyReused):  # a repeated run: what it saved the first time stays
+            save_within_limits(
+                self.scope,
+                session,
+                packed,
+                lambda new: self.scope.save_turn(
+                    session, new, usage=usage, key=key, context=context
+                ),
             )
 
 
-def _key(run: str, question: HumanMessage | None) -> str:
-    """A run that is repeated is kept once; another question under its id is another turn."""
-    said = json.dumps(None if question is None else question.content, sort_keys=True, default=str)
-    return f"{run} {hashlib.sha256(said.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+def _key(run_id: str, question: HumanMessage | None) -> str:
+    """Return the idempotency key of a turn: the run, and a hash of the question."""
+    content = json.dumps(
+        None if question is None else question.content, sort_keys=True, default=str
+    )
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{run_id} {digest[:16]}"
 
 
 def _session(runtime: Any) -> str:
-    given = getattr(runtime, "context", None)
-    named = given.get("session") if isinstance(given, Mapping) else getattr(given, "session", None)
-    named = get_config().get("configurable", {}).get("thread_id") if named is None else named
-    if named is None:
+    context = getattr(runtime, "context", None)
+    if isinstance(context, Mapping):
+        session = context.get("session")
+    else:
+        session = getattr(context, "session", None)
+    if session is None:
+        session = get_config().get("configurable", {}).get("thread_id")
+    if session is None:
         problem = (
-            'is needed to know the session: agent.invoke(…, {"configurable": {"thread_id": "…"}})'
+            "is required to identify the session: "
+            'agent.invoke(…, {"configurable": {"thread_id": "…"}})'
         )
         raise Invalid(field="thread_id", problem=problem)
-    return str(named)
+    return str(session)
 
 
-def _start(messages: Sequence[AnyMessage]) -> int:
-    """Where the last turn begins: with everything that was said to the agent since it last said something."""
-    last = max(
-        (place for place, one in enumerate(messages) if isinstance(one, HumanMessage)), default=0
-    )
-    while last and not isinstance(messages[last - 1], AIMessage | ToolMessage):
-        last -= 1
-    return last
+def _last_question(messages: Sequence[AnyMessage]) -> int:
+    """Return the position of the last human message, 0 if there is none."""
+    positions = [n for n, message in enumerate(messages) if isinstance(message, HumanMessage)]
+    return positions[-1] if positions else 0
 
 
-def _joined(before: SystemMessage | None, text: str) -> SystemMessage | None:
+def _turn_start(messages: Sequence[AnyMessage]) -> int:
+    """Return where the last turn starts: after the last answer that precedes the question."""
+    start = _last_question(messages)
+    while start and not isinstance(messages[start - 1], AIMessage | ToolMessage):
+        start -= 1
+    return start
+
+
+def _append_text(message: SystemMessage | None, text: str) -> SystemMessage | None:
     if not text:
-        return before
-    if before is None:
+        return message
+    if message is None:
         return SystemMessage(content=text)
-    if isinstance(before.content, str):
-        return before.model_copy(update={"content": f"{before.content}\n\n{text}"})
-    return before.model_copy(update={"content": [*before.content, {"type": "text", "text": text}]})
+    content: Any
+    if isinstance(message.content, str):
+        content = f"{message.content}\n\n{text}"
+    else:
+        content = [*message.content, {"type": "text", "text": text}]
+    return message.model_copy(update={"content": content})
 
 
-def _usage(answers: Sequence[AIMessage], took: float) -> Usage | None:
-    """What the model calls of a turn took, None where no model was called."""
+def _usage(answers: Sequence[AIMessage], latency_ms: float) -> Usage | None:
+    """Return the usage of the model calls of a turn, None if no model was called."""
     if not answers:
         return None
-    said = [one.response_metadata for one in answers[::-1]]
-    names = (metadata.get("model_name") or metadata.get("model") for metadata in said)
-    spent = [one.usage_metadata for one in answers if one.usage_metadata]
-    model = next((name for name in names if isinstance(name, str) and name), "unknown")
-    tokens_in, tokens_out = (
-        sum(one["input_tokens"] for one in spent),
-        sum(one["output_tokens"] for one in spent),
+    model = "unknown"
+    for answer in reversed(answers):
+        metadata = answer.response_metadata
+        name = metadata.get("model_name") or metadata.get("model")
+        if isinstance(name, str) and name:
+            model = name
+            break
+    usages = [answer.usage_metadata for answer in answers if answer.usage_metadata]
+    return Usage(
+        model,
+        latency_ms=latency_ms,
+        tokens_in=sum(usage["input_tokens"] for usage in usages),
+        tokens_out=sum(usage["output_tokens"] for usage in usages),
     )
-    return Usage(model, latency_ms=took, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
-def _tool(tool: Tool) -> BaseTool:
+def _to_langchain_tool(tool: Tool) -> BaseTool:
     def call(**arguments: Any) -> dict[str, Any]:
         return tool.call(arguments)
 

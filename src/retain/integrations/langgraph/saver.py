@@ -1,9 +1,9 @@
-"""LangGraph's checkpointer: threads of graphs are kept with everything else that is remembered.
+"""LangGraph's checkpointer: the threads of graphs are stored with everything else.
 
-What a graph stores is serialized by LangGraph's own serializer, in the mode that opens nothing but plain data and the
-framework's own messages: a stored byte can name no other class to be imported, and pickle is refused in either direction.
-A class that is not allowed is an error, when it is written and when it is read: LangGraph would go on with plain data in its
-place, and the next step would store that for good.
+LangGraph's own serializer writes the values, restricted to plain data and the framework's own
+messages. Stored bytes cannot name another class to import, and pickle is rejected in both
+directions. A class that is not allowed raises an error on write and on read; LangGraph itself would
+continue with plain data in its place, and the next step would store that.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from contextvars import ContextVar
 from typing import Any, cast
 
 from retain.base.errors import Invalid, NotFound
-from retain.integrations._require import extra, local
-from retain.kinds.checkpoints.checkpoint import Checkpoint as Step
+from retain.integrations._require import require_extra, require_local_scope
+from retain.kinds.checkpoints.checkpoint import Checkpoint as StoredCheckpoint
 from retain.kinds.checkpoints.checkpoint import Typed, Write
 from retain.memory import Scope
 
-with extra("langgraph"):
+with require_extra("langgraph"):
     import ormsgpack
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
@@ -39,34 +39,32 @@ with extra("langgraph"):
     from langgraph.checkpoint.serde.event_hooks import SerdeEvent, register_serde_event_listener
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 
-_AT_ONCE = 50
-_refused: ContextVar[list[SerdeEvent] | None] = ContextVar("refused", default=None)
+PAGE_SIZE = 50
+_blocked: ContextVar[list[SerdeEvent] | None] = ContextVar("blocked", default=None)
 
 
 @register_serde_event_listener
-def _heard(event: SerdeEvent) -> None:
-    """LangGraph's serializer says which class it did not make, and nothing but that."""
-    refused = _refused.get()
-    if refused is not None and "blocked" in event["kind"]:
-        refused.append(event)
+def _on_serde_event(event: SerdeEvent) -> None:
+    """Collect the classes that LangGraph's serializer did not load; it reports them only here."""
+    blocked = _blocked.get()
+    if blocked is not None and "blocked" in event["kind"]:
+        blocked.append(event)
 
 
 class RetainSaver(BaseCheckpointSaver[str]):
-    """A checkpointer over the memory of a scope: `graph.compile(checkpointer=RetainSaver(memory.scope(user="ada")))`."""
+    """A checkpointer: `graph.compile(checkpointer=RetainSaver(memory.scope(user="ada")))`."""
 
     def __init__(self, scope: Scope, *, serde: SerializerProtocol | None = None) -> None:
         super().__init__(serde=serde or JsonPlusSerializer(allowed_msgpack_modules=None))
-        self._steps = local(scope).checkpoints
-        self._opened: frozenset[tuple[str, str]] = frozenset()  # classes that could be read
+        self._checkpoints = require_local_scope(scope).checkpoints
+        self._loadable: frozenset[tuple[str, str]] = frozenset()  # classes that were read once
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """One step of a thread, the newest where the config names none; None where there is none."""
+        """Return a checkpoint of a thread, the newest if the config names none, or None."""
+        thread = _thread(config)
+        id = get_checkpoint_id(config) or None
         try:
-            return self._told(
-                self._steps.get(
-                    _thread(config), ns=_ns(config) or "", id=get_checkpoint_id(config) or None
-                )
-            )
+            return self._to_tuple(self._checkpoints.get(thread, ns=_ns(config) or "", id=id))
         except NotFound:
             return None
 
@@ -78,12 +76,12 @@ class RetainSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """The steps of a thread, or of every thread of the scope, newest first."""
+        """Yield the checkpoints of a thread, or of every thread of the scope, newest first."""
         start: str | None = ""
         while start is not None and (limit is None or limit > 0):
-            found, start = self._page(config, filter, before, limit, start)
-            limit = None if limit is None else limit - len(found)
-            yield from found
+            page, start = self._page(config, filter, before, limit, start)
+            limit = None if limit is None else limit - len(page)
+            yield from page
 
     def put(
         self,
@@ -92,26 +90,26 @@ class RetainSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Keep a step; of its channels, those whose version is new."""
-        thread, ns = _thread(config), _ns(config) or ""
-        values = checkpoint["channel_values"]
-        self._steps.add(
+        """Store a checkpoint and the channels whose version is new."""
+        thread = _thread(config)
+        ns = _ns(config) or ""
+        channels = checkpoint["channel_values"]
+        state = {name: value for name, value in checkpoint.items() if name != "channel_values"}
+        versions = checkpoint["channel_versions"].items()
+        values = {
+            (channel, str(version)): self._dump(channels[channel])
+            for channel, version in new_versions.items()
+            if channel in channels
+        }
+        self._checkpoints.add(
             thread,
             checkpoint["id"],
-            self._dump(
-                {name: value for name, value in checkpoint.items() if name != "channel_values"}
-            ),
+            self._dump(state),
             ns=ns,
             parent=get_checkpoint_id(config) or None,
             metadata=get_serializable_checkpoint_metadata(config, metadata),
-            versions={
-                channel: str(version) for channel, version in checkpoint["channel_versions"].items()
-            },
-            values={
-                (channel, str(version)): self._dump(values[channel])
-                for channel, version in new_versions.items()
-                if channel in values
-            },
+            versions={channel: str(version) for channel, version in versions},
+            values=values,
         )
         return _config(thread, ns, checkpoint["id"])
 
@@ -122,33 +120,29 @@ class RetainSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Keep what a task wrote after a step; a task that is run again does not write twice."""
-        made = [
+        """Store the writes of a task; a task that runs again does not write twice."""
+        records = [
             Write(task_id, WRITES_IDX_MAP.get(channel, idx), channel, self._dump(value), task_path)
             for idx, (channel, value) in enumerate(writes)
         ]
-        self._steps.write(
-            _thread(config),
-            str(config["configurable"]["checkpoint_id"]),
-            made,
-            ns=_ns(config) or "",
-        )
+        id = str(config["configurable"]["checkpoint_id"])
+        self._checkpoints.write(_thread(config), id, records, ns=_ns(config) or "")
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread and everything in it."""
         with suppress(NotFound):
-            self._steps.remove(str(thread_id))
+            self._checkpoints.remove(str(thread_id))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the steps that these runs made, in every thread of the scope."""
-        self._steps.remove_runs([str(run) for run in run_ids])
+        """Remove the checkpoints of these runs in every thread of the scope."""
+        self._checkpoints.remove_runs([str(run) for run in run_ids])
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread with its whole history."""
-        self._steps.duplicate(str(source_thread_id), str(target_thread_id))
+        self._checkpoints.duplicate(str(source_thread_id), str(target_thread_id))
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the newest step of each namespace, and what it is made from; or, with `delete`, nothing."""
+        """Keep only the newest checkpoint of each namespace; with `delete`, remove the threads."""
         if strategy not in ("keep_latest", "delete"):
             raise Invalid(
                 field="strategy", problem=f"must be keep_latest or delete, not {strategy!r}"
@@ -157,38 +151,38 @@ class RetainSaver(BaseCheckpointSaver[str]):
             if strategy == "delete":
                 self.delete_thread(thread)
             else:
-                self._steps.prune(str(thread))
+                self._checkpoints.prune(str(thread))
 
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """How channels that are stored as changes came to their values at a step."""
-        thread, ns, id = _thread(config), _ns(config) or "", get_checkpoint_id(config)
+        """Return the changes that led to the values of delta channels at a checkpoint."""
+        thread = _thread(config)
+        ns = _ns(config) or ""
+        id = get_checkpoint_id(config)
+        traces: Mapping[str, Any] = {}
         with suppress(NotFound):
-            traced = (
-                self._steps.trace(thread, id or self._steps.get(thread, ns=ns).id, channels, ns=ns)
-                if channels
-                else {}
-            )
-            found: dict[str, DeltaChannelHistory] = {}
-            for channel, one in traced.items():
-                found[channel] = {
-                    "writes": [
-                        (write.task, channel, self._load(write.value)) for write in one.writes
-                    ]
-                }
-                if one.seed is not None:
-                    found[channel]["seed"] = self._load(one.seed)
-            return found
-        return {channel: {"writes": []} for channel in channels}
+            if channels:
+                id = id or self._checkpoints.get(thread, ns=ns).id
+                traces = self._checkpoints.trace(thread, id, channels, ns=ns)
+        histories: dict[str, DeltaChannelHistory] = {}
+        for channel in channels:
+            trace = traces.get(channel)
+            writes = [] if trace is None else trace.writes
+            histories[channel] = {
+                "writes": [(write.task, channel, self._load(write.value)) for write in writes]
+            }
+            if trace is not None and trace.seed is not None:
+                histories[channel]["seed"] = self._load(trace.seed)
+        return histories
 
     def get_next_version(self, current: str | None, channel: None) -> str:
-        """The version after another; a random part keeps two branches of a thread from making the same one."""
+        """Return the next version; a random part keeps two branches of a thread apart."""
         number = int(str(current).partition(".")[0]) + 1 if current is not None else 1
         return f"{number:032}.{random.random():016}"
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """One step of a thread, the newest where the config names none; None where there is none."""
+        """Return a checkpoint of a thread, the newest if the config names none, or None."""
         return await asyncio.to_thread(self.get_tuple, config)
 
     async def alist(
@@ -199,13 +193,13 @@ class RetainSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """The steps of a thread, or of every thread of the scope, newest first."""
+        """Yield the checkpoints of a thread, or of every thread of the scope, newest first."""
         start: str | None = ""
         while start is not None and (limit is None or limit > 0):
-            found, start = await asyncio.to_thread(self._page, config, filter, before, limit, start)
-            limit = None if limit is None else limit - len(found)
-            for step in found:
-                yield step
+            page, start = await asyncio.to_thread(self._page, config, filter, before, limit, start)
+            limit = None if limit is None else limit - len(page)
+            for checkpoint in page:
+                yield checkpoint
 
     async def aput(
         self,
@@ -214,7 +208,7 @@ class RetainSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Keep a step; of its channels, those whose version is new."""
+        """Store a checkpoint and the channels whose version is new."""
         return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
@@ -224,7 +218,7 @@ class RetainSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Keep what a task wrote after a step; a task that is run again does not write twice."""
+        """Store the writes of a task; a task that runs again does not write twice."""
         await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
@@ -232,7 +226,7 @@ class RetainSaver(BaseCheckpointSaver[str]):
         await asyncio.to_thread(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the steps that these runs made, in every thread of the scope."""
+        """Remove the checkpoints of these runs in every thread of the scope."""
         await asyncio.to_thread(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
@@ -240,13 +234,13 @@ class RetainSaver(BaseCheckpointSaver[str]):
         await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the newest step of each namespace, and what it is made from; or, with `delete`, nothing."""
+        """Keep only the newest checkpoint of each namespace; with `delete`, remove the threads."""
         await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """How channels that are stored as changes came to their values at a step."""
+        """Return the changes that led to the values of delta channels at a checkpoint."""
         return await asyncio.to_thread(
             self.get_delta_channel_history, config=config, channels=channels
         )
@@ -259,69 +253,76 @@ class RetainSaver(BaseCheckpointSaver[str]):
         limit: int | None,
         after: str,
     ) -> tuple[Sequence[CheckpointTuple], str | None]:
-        """Some steps, and where the next ones start, None at the end."""
-        page = self._steps.list(
+        """Return some checkpoints and the cursor of the next page, None at the end."""
+        page = self._checkpoints.list(
             None if config is None else _thread(config),
             ns=None if config is None else _ns(config),
             id=None if config is None else get_checkpoint_id(config) or None,
             before=None if before is None else get_checkpoint_id(before) or None,
             where=filter,
-            limit=_AT_ONCE if limit is None else min(limit, _AT_ONCE),
+            limit=PAGE_SIZE if limit is None else min(limit, PAGE_SIZE),
             after=after or None,
         )
-        return [self._told(step) for step in page], page.next
+        return [self._to_tuple(stored) for stored in page], page.next
 
-    def _told(self, step: Step) -> CheckpointTuple:
-        """A step in the framework's words."""
-        values = {channel: self._load(value) for channel, value in step.values.items()}
+    def _to_tuple(self, stored: StoredCheckpoint) -> CheckpointTuple:
+        """Convert a stored checkpoint into LangGraph's form."""
+        values = {channel: self._load(value) for channel, value in stored.values.items()}
+        parent = stored.parent
         return CheckpointTuple(
-            _config(step.thread, step.ns, step.id),
-            cast(Checkpoint, {**self._load(step.state), "channel_values": values}),
-            cast(CheckpointMetadata, step.metadata),
-            None if step.parent is None else _config(step.thread, step.ns, step.parent),
-            [(write.task, write.channel, self._load(write.value)) for write in step.writes],
+            _config(stored.thread, stored.ns, stored.id),
+            cast(Checkpoint, {**self._load(stored.state), "channel_values": values}),
+            cast(CheckpointMetadata, stored.metadata),
+            None if parent is None else _config(stored.thread, stored.ns, parent),
+            [(write.task, write.channel, self._load(write.value)) for write in stored.writes],
         )
 
     def _dump(self, value: Any) -> Typed:
-        """A value as it is stored; what has a class that was not seen yet is read once, to know that it can be."""
-        dumped = _safe(self.serde.dumps_typed(value))
-        if dumped[0] == "msgpack" and not (named := _named(dumped[1])) <= self._opened:
-            self._load(dumped)
-            self._opened |= named  # a new set: a copy with another allowlist has its own
+        """Serialize a value; load it once if it has a class that was not loaded before."""
+        dumped = _reject_pickle(self.serde.dumps_typed(value))
+        if dumped[0] == "msgpack":
+            classes = _class_names(dumped[1])
+            if not classes <= self._loadable:
+                self._load(dumped)
+                # A new set: a copy of the saver with another allowlist has its own.
+                self._loadable |= classes
         return dumped
 
     def _load(self, value: Typed) -> Any:
-        refused: list[SerdeEvent] = []
-        before = _refused.set(refused)
+        blocked: list[SerdeEvent] = []
+        token = _blocked.set(blocked)
         try:
-            loaded = self.serde.loads_typed(_safe(value))
+            loaded = self.serde.loads_typed(_reject_pickle(value))
         finally:
-            _refused.reset(before)
-        if refused:
-            one = (refused[0]["module"], refused[0]["name"])
-            problem = f"does not make the class {'.'.join(one)}: allow it with RetainSaver(…).with_allowlist([{one!r}])"
+            _blocked.reset(token)
+        if blocked:
+            name = (blocked[0]["module"], blocked[0]["name"])
+            problem = (
+                f"does not load the class {'.'.join(name)}: "
+                f"allow it with RetainSaver(…).with_allowlist([{name!r}])"
+            )
             raise Invalid(field="serde", problem=problem)
         return loaded
 
 
-def _named(data: bytes) -> frozenset[tuple[str, str]]:
-    """The classes that stored bytes name, without making anything of them."""
-    found: set[tuple[str, str]] = set()
+def _class_names(data: bytes) -> frozenset[tuple[str, str]]:
+    """Return the classes that serialized bytes name, without importing or creating any."""
+    names: set[tuple[str, str]] = set()
 
-    def look(_: int, inner: bytes) -> None:
-        match ormsgpack.unpackb(inner, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS):
+    def visit(_: int, inner: bytes) -> None:
+        match ormsgpack.unpackb(inner, ext_hook=visit, option=ormsgpack.OPT_NON_STR_KEYS):
             case [str(module), str(name), *_]:
-                found.add((module, name))
+                names.add((module, name))
 
-    ormsgpack.unpackb(data, ext_hook=look, option=ormsgpack.OPT_NON_STR_KEYS)
-    return frozenset(found)
+    ormsgpack.unpackb(data, ext_hook=visit, option=ormsgpack.OPT_NON_STR_KEYS)
+    return frozenset(names)
 
 
-def _safe(value: Typed) -> Typed:
+def _reject_pickle(value: Typed) -> Typed:
     if value[0].partition("+")[0] == "pickle":
         raise Invalid(
             field="serde",
-            problem="must not pickle: who can write to the database could run code on reading it",
+            problem="must not pickle: anyone who can write to the database could run code here",
         )
     return value
 
@@ -331,8 +332,8 @@ def _thread(config: RunnableConfig) -> str:
 
 
 def _ns(config: RunnableConfig) -> str | None:
-    found = config["configurable"].get("checkpoint_ns")
-    return None if found is None else str(found)
+    ns = config["configurable"].get("checkpoint_ns")
+    return None if ns is None else str(ns)
 
 
 def _config(thread: str, ns: str, id: str) -> RunnableConfig:

@@ -1,4 +1,4 @@
-"""Pydantic AI: a store that keeps its conversations as our sessions, and a capability that gives an agent its memory."""
+"""Pydantic AI's capability: adds memory to model requests, offloads outputs, saves each turn."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from typing import Any
 from retain.base.errors import Invalid
 from retain.context.assemble import Context
 from retain.context.render import openai
-from retain.integrations import _sessions as sessions
-from retain.integrations._require import extra, local
-from retain.integrations.pydantic_ai.store import written
+from retain.integrations._require import require_extra, require_local_scope
+from retain.integrations._sessions import recall, save_within_limits, without_recent_turns
+from retain.integrations.pydantic_ai.store import dump_messages
 from retain.kinds.interactions import Usage
-from retain.kinds.tool import Tool as OurTool
+from retain.kinds.tool import Tool as RetainTool
 from retain.memory import Scope
-from retain.messages.formats import pydantic_ai as talk
-from retain.models.chat import to_pydantic_ai
+from retain.messages import pydantic_ai as message_format
+from retain.models.conversation import history
 from retain.models.provider import price
 
-with extra("pydantic-ai"):
+with require_extra("pydantic-ai"):
     from pydantic_ai import FunctionToolset, RunContext, Tool
     from pydantic_ai.capabilities import AbstractCapability
     from pydantic_ai.messages import (
@@ -39,11 +39,16 @@ with extra("pydantic-ai"):
 
 
 class RetainMemory(AbstractCapability[Any]):
-    """An agent's memory: what it is told before each run, tools to use it, and each turn kept after it.
+    """Memory for `Agent(capabilities=[RetainMemory(scope)])`.
 
-    What is remembered is added to the requests alone, not to the messages of the run, so that memory is not remembered. The
-    session is the run's conversation where none is given. An agent that is given its history by others (a conversation
-    store, `message_history`) is told everything but the recent turns; `save=False` leaves the keeping to them, too.
+    Memory is added to model requests only, not to the messages of the run, so that it is not stored
+    again. An agent with a history (a conversation store, `message_history`) gets everything but the
+    recent turns.
+
+    session: where turns are saved; without it, the run's conversation
+    budget:  maximum number of tokens of the added context
+    tools:   names of the memory tools that the agent gets; without it, all
+    save:    save each turn; use False if a conversation store does
     """
 
     def __init__(
@@ -55,35 +60,37 @@ class RetainMemory(AbstractCapability[Any]):
         tools: Sequence[str] | None = None,
         save: bool = True,
     ) -> None:
-        self.scope, self.session, self.budget, self.save = local(scope), session, budget, save
+        self.scope = require_local_scope(scope)
+        self.session = session
+        self.budget = budget
+        self.save = save
         self._tools = {tool.name: tool for tool in scope.tools(tools)}
         self._context: Context | None = None
-        self._told: list[ModelMessage] = []
-        self._began = 0.0
+        self._recalled: list[ModelMessage] = []
+        self._started = 0.0
 
     def get_toolset(self) -> FunctionToolset[Any]:
-        """Our tools, as Pydantic AI offers them to a model."""
-        return FunctionToolset([_tool(tool) for tool in self._tools.values()])
+        """Return the memory tools as a toolset."""
+        return FunctionToolset([_to_pydantic_tool(tool) for tool in self._tools.values()])
 
     async def for_run(self, ctx: RunContext[Any]) -> RetainMemory:
-        """The capability of one run, with what is remembered for its prompt."""
+        """Return the capability of one run, with what is remembered for its prompt."""
         run = copy(self)
-        run.session, run._began = self.session or ctx.conversation_id, time.monotonic()
-        asked = _words(ctx.prompt)
-        found = await asyncio.to_thread(
-            sessions.context, self.scope, run.session or "", asked, self.budget
+        run.session = self.session or ctx.conversation_id
+        run._started = time.monotonic()
+        context = await asyncio.to_thread(
+            recall, self.scope, run.session or "", _prompt_text(ctx.prompt), self.budget
         )
-        run._context = found
-        run._told = to_pydantic_ai(
-            openai(sessions.remembered(found) if ctx.messages else found.said)
-        )
+        messages = without_recent_turns(context) if ctx.messages else context.said
+        run._context = context
+        run._recalled = history(openai(messages))
         return run
 
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Tell the model what is remembered, before everything else."""
-        return replace(request_context, messages=[*self._told, *request_context.messages])
+        """Put what is remembered before the messages of the request."""
+        return replace(request_context, messages=[*self._recalled, *request_context.messages])
 
     async def after_tool_execute(
         self,
@@ -94,10 +101,10 @@ class RetainMemory(AbstractCapability[Any]):
         args: dict[str, Any],
         result: Any,
     ) -> Any:
-        """Keep a large output as a reference, and tell the model its placeholder."""
+        """Replace a large output by the placeholder of its reference."""
         if call.tool_name in self._tools or not isinstance(result, str | dict | list):
             return result
-        with suppress(Invalid):  # it has something in it that is no JSON
+        with suppress(Invalid):  # the result holds something that is not JSON
             source = f"{call.tool_name} {call.args_as_json_str()}"[:120]
             return await asyncio.to_thread(
                 self.scope.refs.capture, result, source=source, session=self.session
@@ -107,45 +114,57 @@ class RetainMemory(AbstractCapability[Any]):
     async def after_run(
         self, ctx: RunContext[Any], *, result: AgentRunResult[Any]
     ) -> AgentRunResult[Any]:
-        """Keep the turn, with what it took."""
+        """Save the turn with its usage."""
         if self.save:
-            await asyncio.to_thread(self._save, result, (time.monotonic() - self._began) * 1000)
+            latency_ms = (time.monotonic() - self._started) * 1000
+            await asyncio.to_thread(self._save, result, latency_ms)
         return result
 
-    def _save(self, result: AgentRunResult[Any], took: float) -> None:
-        new = result.new_messages()
-        answers = [message for message in new if isinstance(message, ModelResponse)]
-        model = next(
-            (answer.model_name for answer in answers[::-1] if answer.model_name), "unknown"
-        )
-        costs = [
-            answer.usage.cost or price(answer.model_name or "", answer.usage) for answer in answers
-        ]
-        usage = Usage(
-            model,
-            latency_ms=took,
-            tokens_in=sum(answer.usage.input_tokens for answer in answers),
-            tokens_out=sum(answer.usage.output_tokens for answer in answers),
-            cost=None if None in costs else float(sum(cost for cost in costs if cost)),
-        )
-        said = [talk.to_message({**message, "instructions": None}) for message in written(new)]
-        about: dict[str, Any] = {"usage": usage, "key": result.run_id, "context": self._context}
+    def _save(self, result: AgentRunResult[Any], latency_ms: float) -> None:
         session = self.session or ""
-        sessions.keep(
-            self.scope, session, said, lambda new: self.scope.save_turn(session, new, **about)
+        messages = result.new_messages()
+        usage = _usage(messages, latency_ms)
+        packed = [
+            message_format.packed({**message, "instructions": None})
+            for message in dump_messages(messages)
+        ]
+        save_within_limits(
+            self.scope,
+            session,
+            packed,
+            lambda new: self.scope.save_turn(
+                session, new, usage=usage, key=result.run_id, context=self._context
+            ),
         )
 
 
-def _tool(tool: OurTool) -> Tool[Any]:
+def _usage(messages: Sequence[ModelMessage], latency_ms: float) -> Usage:
+    answers = [message for message in messages if isinstance(message, ModelResponse)]
+    names = [answer.model_name for answer in answers if answer.model_name]
+    costs = [
+        answer.usage.cost or price(answer.model_name or "", answer.usage) for answer in answers
+    ]
+    return Usage(
+        names[-1] if names else "unknown",
+        latency_ms=latency_ms,
+        tokens_in=sum(answer.usage.input_tokens for answer in answers),
+        tokens_out=sum(answer.usage.output_tokens for answer in answers),
+        cost=None if None in costs else float(sum(cost for cost in costs if cost)),
+    )
+
+
+def _to_pydantic_tool(tool: RetainTool) -> Tool[Any]:
     def call(**arguments: Any) -> dict[str, Any]:
         return tool.call(arguments)
 
     return Tool.from_schema(call, tool.name, tool.description, dict(tool.parameters))
 
 
-def _words(prompt: str | Sequence[UserContent] | None) -> str:
-    if prompt is None or isinstance(prompt, str):
-        return prompt or ""
+def _prompt_text(prompt: str | Sequence[UserContent] | None) -> str:
+    if prompt is None:
+        return ""
+    if isinstance(prompt, str):
+        return prompt
     return "\n".join(
         part if isinstance(part, str) else part.content
         for part in prompt

@@ -1,8 +1,8 @@
-"""Pydantic AI's conversations, kept as our sessions.
+"""Pydantic AI's conversation store: conversations are sessions.
 
-A conversation is a session, and the live messages of that session are the history of the conversation, from its first
-entry to its head. What a branch leaves behind moves to a session of its own, and comes back from there; a fork is a session
-that begins with a copy. The record of a conversation is an item, at a place where nobody else writes.
+The live messages of the session are the history of the conversation, from its first entry to its
+head. Entries that a branch leaves behind move to a second session, and come back from there. A fork
+is a session that starts with a copy. The conversation's record is an item in a place of its own.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from typing import Any, NamedTuple, Self
 
 from retain.base import limits
 from retain.base.errors import AlreadyExists, NotFound, WrongVersion
-from retain.integrations._require import extra, local
+from retain.integrations._require import require_extra, require_local_scope
 from retain.integrations._sessions import extend
 from retain.kinds.items.items import Item
 from retain.kinds.sessions import Session
 from retain.memory import Scope
-from retain.messages.formats import pydantic_ai as talk
-from retain.messages.formats.exact import exact_copy
+from retain.messages import pydantic_ai as message_format
+from retain.messages.exact import exact
 from retain.messages.message import Message, NewMessage
 
-with extra("pydantic-ai"):
+with require_extra("pydantic-ai"):
     from pydantic import TypeAdapter, ValidationError
     from pydantic_ai.conversation_store import (
         ConversationConflict,
@@ -37,69 +37,75 @@ with extra("pydantic-ai"):
     from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
     from pydantic_core import from_json, to_json
 
+RECORDS = ("pydantic_ai",)
+"""The place of the items that hold conversation records."""
+PAGE_SIZE = 100
 _RECORD = TypeAdapter(ConversationRecord)
-_PLACE = ("pydantic_ai",)
-_IN_ONE_READ = 100
 
 
-class Place(str):
-    """An entry's id that says where the entry was read: a store is asked for entries by their ids alone."""
+class EntryId(str):
+    """An entry's id that remembers its conversation: Pydantic AI reads entries by id alone."""
 
     conversation: str = ""
     revision: str = ""
 
     @classmethod
-    def of(cls, id: str, conversation: str, revision: str) -> Self:
-        """An id, read in a conversation while it had this revision."""
-        made = cls(id)
-        made.conversation, made.revision = conversation, revision
-        return made
+    def create(cls, id: str, conversation: str, revision: str) -> Self:
+        """Return an id that was read in a conversation at this revision."""
+        entry_id = cls(id)
+        entry_id.conversation = conversation
+        entry_id.revision = revision
+        return entry_id
 
 
-class _Kept(NamedTuple):
-    """What is kept of a conversation beside its messages: the record, where its branches are, and which version it is."""
+class _StoredRecord(NamedTuple):
+    """What is stored of a conversation beside its messages."""
 
     record: ConversationRecord
-    branches: str | None
+    branches: str | None  # the session with the entries that branches left behind
     version: int
 
 
-class _Step(NamedTuple):
-    """A stored entry: our message, and what it is for Pydantic AI."""
+class _Entry(NamedTuple):
+    """A stored entry: our message, and its form in Pydantic AI."""
 
     id: str
     parent: str | None
     message: Message
-    said: Mapping[str, Any]
+    value: Mapping[str, Any]
 
 
 class RetainConversationStore(ConversationStore):
-    """Conversations in the scope's sessions, with a history that only grows where nobody branches it.
+    """Conversations in the scope's sessions.
 
-    Deleting a conversation deletes its messages, and those of the branches that it left.
+    Deleting a conversation deletes its messages and its branches.
     """
 
     def __init__(self, scope: Scope) -> None:
-        self.scope = local(scope)
+        self.scope = require_local_scope(scope)
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
-        """The record of a conversation, None where there is no such conversation of this scope."""
+        """Return the record of a conversation, or None if the scope has no such conversation."""
         return await asyncio.to_thread(self._record, conversation_id)
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
     ) -> Sequence[ConversationRecord]:
-        """The records of all conversations, or of those with a scope, the one that was saved last first."""
+        """Return the records of all conversations, or of one scope, last saved first."""
         return await asyncio.to_thread(self._records, scope, limit)
 
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
     ) -> list[ConversationEntry]:
-        """The entries up to `head_id`, in order, or the last `limit` of them, in one read."""
+        """Return the entries up to `head_id` in order, or the last `limit` of them."""
         return await asyncio.to_thread(self._history, head_id, limit)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
-        """One entry. An id that was not read here is looked for in every conversation: prefer `load_entries`."""
+        """Return one entry.
+
+        An id that this store has not returned is looked up in every conversation: prefer
+        `load_entries`.
+        """
         return (await asyncio.to_thread(self._history, entry_id, 1))[-1]
 
     async def write_record(
@@ -109,26 +115,30 @@ class RetainConversationStore(ConversationStore):
         new_entries: Sequence[ConversationEntry] = (),
         expected_revision: str | None,
     ) -> None:
-        """Keep a record and its new entries, both or neither, if the conversation has the expected revision."""
+        """Store a record and its new entries, both or neither, at the expected revision."""
         await asyncio.to_thread(self._write, record, new_entries, expected_revision)
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
-        """Delete a conversation with its messages and branches; what was forked from it has its own."""
+        """Delete a conversation with its messages and branches; forks of it remain."""
         await asyncio.to_thread(self._delete, conversation_id, expected_revision)
 
     def _record(self, conversation: str) -> ConversationRecord | None:
-        kept = _kept(self.scope, conversation)
-        return kept and kept.record
+        stored = _read_record(self.scope, conversation)
+        return stored and stored.record
 
     def _records(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
-        found = (kept.record for kept in self._all() if scope is None or kept.record.scope == scope)
-        return list(islice(found, limit))
+        records = (stored.record for stored in self._all())
+        return list(islice((record for record in records if scope in (None, record.scope)), limit))
 
-    def _all(self) -> Iterator[_Kept]:
-        after, size = None, min(_IN_ONE_READ, limits.MAX_PAGE)
+    def _all(self) -> Iterator[_StoredRecord]:
+        size = min(PAGE_SIZE, self.scope._services.settings.max_page)
+        after = None
         while True:
-            page = self.scope.items.list(_PLACE, exact=True, newest=True, limit=size, after=after)
-            yield from (kept for item in page if (kept := _of(self.scope, item)))
+            page = self.scope.items.list(RECORDS, exact=True, newest=True, limit=size, after=after)
+            for item in page:
+                stored = _parse_record(self.scope, item)
+                if stored:
+                    yield stored
             after = page.next
             if after is None:
                 return
@@ -136,45 +146,49 @@ class RetainConversationStore(ConversationStore):
     def _history(self, head: str | None, limit: int | None) -> list[ConversationEntry]:
         if head is None or limit == 0:
             return []
-        place = head if isinstance(head, Place) and head.conversation else self._find(head)
+        head_id = head if isinstance(head, EntryId) and head.conversation else self._find(head)
         try:
-            steps = self._line(place, limit)
+            entries = self._line(head_id, limit)
         except NotFound:
             raise KeyError(head) from None
         return [
             ConversationEntry(
-                id=Place.of(step.id, place.conversation, place.revision),
-                parent_id=step.parent,
+                id=EntryId.create(entry.id, head_id.conversation, head_id.revision),
+                parent_id=entry.parent,
                 message=message,
             )
-            for step, message in _read(steps)
+            for entry, message in _parse_messages(entries)
         ]
 
-    def _find(self, entry: str) -> Place:
-        for kept in self._all():
-            line, left = _lines(self.scope, kept.record.conversation_id, kept.branches)
-            if entry in left or any(step.id == entry for step in line):
-                return Place.of(entry, kept.record.conversation_id, kept.record.revision)
-        raise KeyError(entry)
+    def _find(self, entry_id: str) -> EntryId:
+        for stored in self._all():
+            conversation = stored.record.conversation_id
+            line, left = _read_entries(self.scope, conversation, stored.branches)
+            if entry_id in left or any(entry.id == entry_id for entry in line):
+                return EntryId.create(entry_id, conversation, stored.record.revision)
+        raise KeyError(entry_id)
 
-    def _line(self, head: Place, limit: int | None) -> list[_Step]:
-        """The history up to an entry. The live messages of the session are it, unless something changed meanwhile."""
+    def _line(self, head: EntryId, limit: int | None) -> list[_Entry]:
+        """Return the history up to an entry.
+
+        Usually the live messages of the session are that history. Otherwise the conversation has
+        changed or branched since the id was read.
+        """
         recent = self.scope.messages.window(head.conversation, last=limit)
-        line = _entries(recent)
-        enough = limit is None or len(line) == limit or len(recent) < limit
-        if enough and line and line[-1].id == head:
+        line = _parse_entries(recent)
+        is_complete = limit is None or len(line) == limit or len(recent) < limit
+        if is_complete and line and line[-1].id == head:
             return line
-        kept, line, left = _settled(self.scope, head.conversation)
-        changed = kept is None or kept.record.revision != head.revision
-        if head in left or any(step.id == head for step in line):
-            line = _way(line, left, head)
-            if line[0].parent is not None and changed:  # it moved while it was read
+        stored, line, left = _read_consistently(self.scope, head.conversation)
+        has_changed = stored is None or stored.record.revision != head.revision
+        if head in left or any(entry.id == head for entry in line):
+            line = _path_to(line, left, head)
+            if line[0].parent is not None and has_changed:  # entries moved between the reads
                 raise KeyError(head)
-        elif changed or kept is None or kept.record.head_id != head:
+        elif has_changed or stored is None or stored.record.head_id != head:
             raise KeyError(head)
-        return (
-            line if limit is None else line[-limit:]
-        )  # whatever is missing was removed by somebody
+        # What is missing now was removed by another client.
+        return line if limit is None else line[-limit:]
 
     def _write(
         self,
@@ -182,222 +196,243 @@ class RetainConversationStore(ConversationStore):
         new_entries: Sequence[ConversationEntry],
         expected_revision: str | None,
     ) -> None:
-        id, said = record.conversation_id, written([entry.message for entry in new_entries])
-        marks = [{"id": entry.id, "parent": entry.parent_id} for entry in new_entries]
-        new = [talk.to_message(message, mark) for message, mark in zip(said, marks, strict=True)]
+        id = record.conversation_id
+        messages = dump_messages([entry.message for entry in new_entries])
+        new = [
+            message_format.packed(message, {"id": entry.id, "parent": entry.parent_id})
+            for message, entry in zip(messages, new_entries, strict=True)
+        ]
         after = new_entries[0].parent_id if new_entries else record.head_id
 
-        def begin(inner: Scope) -> None:
+        def create(inner: Scope) -> None:
             session = inner.sessions.add(id)
-            extend(inner, id, [*(_again(step) for step in _source(inner, record, after)), *new])
-            _keep(inner, session, record, None, None)
+            source = [_copy(entry) for entry in _source_entries(inner, record, after)]
+            extend(inner, id, [*source, *new])
+            _write_record(inner, session, record, None, None)
 
-        def go_on(inner: Scope) -> None:
+        def update(inner: Scope) -> None:
             session = inner.sessions.get(id)
-            kept = _kept(inner, id, session)
-            if (kept.record.revision if kept else None) != expected_revision:
+            stored = _read_record(inner, id, session)
+            revision = stored.record.revision if stored else None
+            if revision != expected_revision:
                 raise ConversationConflict(id)
-            branches = kept.branches if kept else None
-            if kept is None:
-                source = [_again(step) for step in _source(inner, record, after)]
-                branches = _turn(
-                    inner, id, None, None
-                )  # what is left of another conversation is none of this one
+            branches = stored.branches if stored else None
+            if stored is None:
+                # The session exists without a record: its messages are not this conversation's.
+                source = [_copy(entry) for entry in _source_entries(inner, record, after)]
+                branches = _move_head(inner, id, None, None)
                 extend(inner, id, source)
-            elif after != kept.record.head_id:
-                branches = _turn(inner, id, branches, after)
+            elif after != stored.record.head_id:
+                branches = _move_head(inner, id, branches, after)
             extend(inner, id, new)
-            _keep(inner, session, record, branches, kept.version if kept else None)
+            _write_record(inner, session, record, branches, stored.version if stored else None)
 
         try:
             if expected_revision is None:
                 with suppress(AlreadyExists):
-                    return self.scope.transaction(begin, lock=_name(id))
-            self.scope.transaction(go_on, lock=_name(id))
+                    return self.scope.transaction(create, lock=_lock_name(id))
+            self.scope.transaction(update, lock=_lock_name(id))
         except (NotFound, LookupError, WrongVersion) as error:
             raise ConversationConflict(id) from error
 
     def _delete(self, conversation: str, expected_revision: str) -> None:
         def work(inner: Scope) -> None:
-            kept = _kept(inner, conversation)
-            if kept is None or kept.record.revision != expected_revision:
+            stored = _read_record(inner, conversation)
+            if stored is None or stored.record.revision != expected_revision:
                 raise ConversationConflict(conversation)
-            inner.items.remove(_PLACE, conversation, if_version=kept.version)
-            for session in (kept.branches, conversation):
-                if session and _is_there(inner, session):
+            inner.items.remove(RECORDS, conversation, if_version=stored.version)
+            for session in (stored.branches, conversation):
+                if session and _session_exists(inner, session):
                     inner.sessions.remove(session)
 
         try:
-            self.scope.transaction(work, lock=_name(conversation))
+            self.scope.transaction(work, lock=_lock_name(conversation))
         except (NotFound, WrongVersion) as error:
             raise ConversationConflict(conversation) from error
 
 
-def _name(conversation: str) -> str:
+def dump_messages(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
+    """Return messages as Pydantic AI serializes them."""
+    dumped: list[dict[str, Any]] = json.loads(ModelMessagesTypeAdapter.dump_json(list(messages)))
+    return dumped
+
+
+def _lock_name(conversation: str) -> str:
     return f"conversation {conversation}"
 
 
-def _is_there(scope: Scope, session: str) -> bool:
+def _session_exists(scope: Scope, session: str) -> bool:
     with suppress(NotFound):
         return bool(scope.sessions.get(session))
     return False
 
 
-def _kept(scope: Scope, conversation: str, session: Session | None = None) -> _Kept | None:
+def _read_record(
+    scope: Scope, conversation: str, session: Session | None = None
+) -> _StoredRecord | None:
     with suppress(NotFound):
-        return _of(scope, scope.items.get(_PLACE, conversation), session)
+        return _parse_record(scope, scope.items.get(RECORDS, conversation), session)
     return None
 
 
-def _of(scope: Scope, item: Item, session: Session | None = None) -> _Kept | None:
-    """What an item says of a conversation; None if somebody else wrote it, or if its session was removed since.
+def _parse_record(scope: Scope, item: Item, session: Session | None = None) -> _StoredRecord | None:
+    """Return the record that an item holds; None if it is not ours or its session was replaced.
 
-    `session` is that session, if it was read already.
+    `session` is the conversation's session, if the caller has read it.
     """
     try:
-        found = item.value
-        record = _RECORD.validate_json(found["record"].get("exact") or json.dumps(found["record"]))
-        branches, since = found.get("branches"), found["since"]
+        value = item.value
+        record_json = value["record"].get("exact") or json.dumps(value["record"])
+        record = _RECORD.validate_json(record_json)
+        branches = value.get("branches")
         session = session or scope.sessions.get(item.key)
-        if record.conversation_id != item.key or session.created_at.isoformat() != since:
+        if record.conversation_id != item.key or session.created_at.isoformat() != value["since"]:
             return None
     except (AttributeError, KeyError, NotFound, TypeError, ValueError):
         return None
-    places = [
-        Place.of(id, item.key, record.revision) for id in (record.head_id or "", *record.branches)
-    ]
-    record = replace(record, head_id=record.head_id and places[0], branches=[*places[1:]])
-    return _Kept(record, branches if isinstance(branches, str) else None, item.version)
+
+    def entry_id(id: str) -> EntryId:
+        return EntryId.create(id, item.key, record.revision)
+
+    located = replace(
+        record,
+        head_id=record.head_id and entry_id(record.head_id),
+        branches=[entry_id(id) for id in record.branches],
+    )
+    return _StoredRecord(located, branches if isinstance(branches, str) else None, item.version)
 
 
-def _keep(
+def _write_record(
     inner: Scope,
     session: Session,
     record: ConversationRecord,
     branches: str | None,
     version: int | None,
 ) -> None:
-    """Keep a record, over the version that was read, or over whatever is there that is none; no search finds it."""
-    value = _RECORD.dump_python(record, mode="json")
-    kept = {
-        "record": exact_copy(value) or value,
+    """Store a record, over `version` if there was one. Search does not find it."""
+    record_json = _RECORD.dump_python(record, mode="json")
+    value = {
+        "record": exact(record_json) or record_json,
         "branches": branches,
         "since": session.created_at.isoformat(),
     }
-    inner.items.put(_PLACE, record.conversation_id, kept, fields=[], if_version=version)
+    inner.items.put(RECORDS, record.conversation_id, value, fields=[], if_version=version)
 
 
-def _entries(messages: Sequence[Message]) -> list[_Step]:
-    """The entries among messages; others may have said something in the session, too."""
-    found = []
+def _parse_entries(messages: Sequence[Message]) -> list[_Entry]:
+    """Return the entries among messages; other clients may have written to the session, too."""
+    entries = []
     for message in messages:
         content = from_json(message.raw)
-        mark = talk.entry(content)
-        said = (
-            talk.from_message(message, content)
-            if mark is not None and isinstance(mark.get("id"), str)
-            else None
-        )
-        if mark is not None and said is not None:
-            found.append(_Step(mark["id"], mark.get("parent"), message, said))
-    return found
+        mark = message_format.entry(content)
+        if mark is None or not isinstance(mark.get("id"), str):
+            continue
+        value = message_format.unpacked(message, content)
+        if value is not None:
+            entries.append(_Entry(mark["id"], mark.get("parent"), message, value))
+    return entries
 
 
-def _lines(
+def _read_entries(
     scope: Scope, conversation: str, branches: str | None
-) -> tuple[list[_Step], dict[str, _Step]]:
-    """The live entries of a conversation in order, and those that it left; these first: what moves while it is read is
-    then missing, and not there twice.
+) -> tuple[list[_Entry], dict[str, _Entry]]:
+    """Return the live entries of a conversation in order, and those that it left, by id.
+
+    The latter are read first: an entry that moves meanwhile is then missing, not there twice.
     """
     left: list[Message] = []
     if branches:
         with suppress(NotFound):
             left = scope.messages.window(branches)
-    steps = {step.id: step for step in _entries(left)}
-    return _entries(scope.messages.window(conversation)), steps
+    left_entries = {entry.id: entry for entry in _parse_entries(left)}
+    return _parse_entries(scope.messages.window(conversation)), left_entries
 
 
-def _settled(scope: Scope, conversation: str) -> tuple[_Kept | None, list[_Step], dict[str, _Step]]:
-    """What is kept of a conversation, and its entries, of one moment: whatever moves them makes a new version."""
+def _read_consistently(
+    scope: Scope, conversation: str
+) -> tuple[_StoredRecord | None, list[_Entry], dict[str, _Entry]]:
+    """Return the record and the entries of one moment: whatever moves entries changes the version."""
     while True:
-        kept = _kept(scope, conversation)
-        line, left = _lines(scope, conversation, kept.branches if kept else None)
-        after = _kept(scope, conversation)
-        if (kept and kept.version) == (after and after.version):
-            return kept, line, left
+        stored = _read_record(scope, conversation)
+        line, left = _read_entries(scope, conversation, stored.branches if stored else None)
+        after = _read_record(scope, conversation)
+        if (stored and stored.version) == (after and after.version):
+            return stored, line, left
 
 
-def _way(line: Sequence[_Step], left: Mapping[str, _Step], head: str) -> list[_Step]:
-    """The entries up to one of them, in order: from where it parted from the line, what was left. Entries that somebody
-    removed are not on it.
+def _path_to(line: Sequence[_Entry], left: Mapping[str, _Entry], head: str) -> list[_Entry]:
+    """Return the entries up to one of them: the shared part of the line, then what it left.
+
+    Entries that another client removed are not on the path.
     """
-    places = {step.id: place for place, step in enumerate(line)}
-    back, id = [], head if head in places else left[head].id
-    while id not in places and id in left:
-        back.append(left[id])
+    positions = {entry.id: position for position, entry in enumerate(line)}
+    backwards = []
+    id = head if head in positions else left[head].id
+    while id not in positions and id in left:
+        backwards.append(left[id])
         id = left[id].parent or ""
-    return [*line[: places.get(id, -1) + 1], *back[::-1]]
+    return [*line[: positions.get(id, -1) + 1], *reversed(backwards)]
 
 
-def _source(inner: Scope, record: ConversationRecord, after: str | None) -> list[_Step]:
-    """What a new conversation begins with: nothing, or the history that a fork keeps."""
+def _source_entries(inner: Scope, record: ConversationRecord, after: str | None) -> list[_Entry]:
+    """Return the entries that a new conversation starts with: none, or the history of a fork."""
     if after is None:
         return []
-    _, line, left = _settled(inner, record.forked_from or record.conversation_id)
-    return _way(line, left, after)
+    _, line, left = _read_consistently(inner, record.forked_from or record.conversation_id)
+    return _path_to(line, left, after)
 
 
-def _turn(inner: Scope, conversation: str, branches: str | None, after: str | None) -> str | None:
-    """Let the session's live messages end with `after`: what is not on the way there leaves, what is comes back."""
-    line, left = _lines(inner, conversation, branches)
-    endpoint = [] if after is None else _way(line, left, after)
+def _move_head(
+    inner: Scope, conversation: str, branches: str | None, after: str | None
+) -> str | None:
+    """Make `after` the last live entry; return the session of the entries that were left.
+
+    Entries that are not on the path to it move to that session, those on it come back.
+    """
+    line, left = _read_entries(inner, conversation, branches)
+    path = [] if after is None else _path_to(line, left, after)
     shared = 0
-    while shared < min(len(line), len(endpoint)) and line[shared].id == endpoint[shared].id:
+    while shared < min(len(line), len(path)) and line[shared].id == path[shared].id:
         shared += 1
-    leaving, coming = line[shared:], endpoint[shared:]
-    if leaving and (branches is None or not _is_there(inner, branches)):
-        active = _active(inner, conversation)
-        branches = inner.sessions.add(label=f"Branches that {conversation} left"[:1000]).id
+    leaving = line[shared:]
+    returning = path[shared:]
+    if leaving and (branches is None or not _session_exists(inner, branches)):
+        active = _active_session(inner, conversation)
+        label = f"Branches that {conversation} left"[:1000]
+        branches = inner.sessions.add(label=label).id
         inner.sessions.activate(active)
     if leaving:
-        extend(inner, branches or "", [_again(step) for step in leaving])
-    extend(inner, conversation, [_again(step) for step in coming])
-    for step in (*leaving, *coming):
-        inner.messages.remove(step.message.session, step.message.seq)
+        extend(inner, branches or "", [_copy(entry) for entry in leaving])
+    extend(inner, conversation, [_copy(entry) for entry in returning])
+    for entry in (*leaving, *returning):
+        inner.messages.remove(entry.message.session, entry.message.seq)
     return branches
 
 
-def _again(step: _Step) -> NewMessage:
-    old = step.message
+def _copy(entry: _Entry) -> NewMessage:
+    old = entry.message
     return NewMessage(
         old.role, old.content, old.author, old.tokens_in, old.tokens_out, old.cost, old.created_at
     )
 
 
-def _active(inner: Scope, otherwise: str) -> str:
+def _active_session(inner: Scope, default: str) -> str:
     with suppress(NotFound):
         return inner.sessions.active().id
-    return otherwise
+    return default
 
 
-def _read(steps: Sequence[_Step]) -> list[tuple[_Step, ModelMessage]]:
-    """Entries with their messages; together, which is faster, unless somebody else wrote one that cannot be read."""
+def _parse_messages(entries: Sequence[_Entry]) -> list[tuple[_Entry, ModelMessage]]:
+    """Return entries with their messages, without those that Pydantic AI cannot read."""
     try:
-        whole = to_json(
-            [step.said for step in steps], inf_nan_mode="constants"
-        )  # in a third of the time of json.dumps
-        return [*zip(steps, ModelMessagesTypeAdapter.validate_json(whole), strict=True)]
+        # All at once, and pydantic_core's to_json: a third of the time of json.dumps.
+        values = to_json([entry.value for entry in entries], inf_nan_mode="constants")
+        messages = ModelMessagesTypeAdapter.validate_json(values)
+        return list(zip(entries, messages, strict=True))
     except ValueError:
-        found = []
-        for step in steps:
+        readable = []
+        for entry in entries:
             with suppress(ValidationError):
-                found.append(
-                    (step, ModelMessagesTypeAdapter.validate_json(json.dumps([step.said]))[0])
-                )
-        return found
-
-
-def written(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
-    """Messages as Pydantic AI writes them."""
-    found: list[dict[str, Any]] = json.loads(ModelMessagesTypeAdapter.dump_json(list(messages)))
-    return found
+                message = ModelMessagesTypeAdapter.validate_json(json.dumps([entry.value]))[0]
+                readable.append((entry, message))
+        return readable

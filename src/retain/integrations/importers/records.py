@@ -1,0 +1,129 @@
+"""What a reader yields: one class for each place that imported data can have here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from retain.kinds.graph import Entity, Relation
+from retain.messages.message import NewMessage
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """A session with its messages."""
+
+    id: str
+    messages: Sequence[NewMessage]
+    label: str = ""
+    attributes: Mapping[str, Any] = field(default_factory=dict)  # everything else in the source
+    user: str | None = None
+    agent: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A journal or core entry of an agent."""
+
+    id: str  # the source's own
+    text: str
+    core: bool = False
+    user: str | None = None
+    agent: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item at a place."""
+
+    place: Sequence[str]
+    key: str
+    value: Mapping[str, Any]
+    fields: Sequence[str] | None = ()  # the searchable fields; None for all
+    ttl: float | None = None  # seconds that each read adds
+    user: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Note:
+    """Text to append to the agent's notes about the user."""
+
+    where: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Unplaced:
+    """Something that was not imported: what it is, where it stands in the source, and why."""
+
+    what: str
+    where: str
+    reason: str
+
+
+Record = Conversation | Entry | Item | Note | Entity | Relation | Unplaced
+
+CLOCK_TOLERANCE = timedelta(hours=12)
+FOREIGN_VECTOR = "comes from another embedder; this database computes its own vectors"
+NOT_AN_OBJECT = "is not an object"
+
+
+def parse_time(value: Any) -> datetime | None:
+    """Parse Unix seconds or ISO 8601, UTC by default; None for other values and future times."""
+    try:
+        if isinstance(value, str):
+            parsed = datetime.fromisoformat(value.strip())
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            parsed = datetime.fromtimestamp(value, UTC)
+        elif isinstance(value, datetime):
+            parsed = value
+        else:
+            return None
+        if parsed.tzinfo is None:
+            parsed = parsed.replace(tzinfo=UTC)
+        parsed = parsed.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    earliest = datetime(1970, 1, 1, tzinfo=UTC)
+    latest = datetime.now(UTC) + CLOCK_TOLERANCE
+    return parsed if earliest <= parsed <= latest else None
+
+
+def as_text(value: Any) -> str:
+    """Return a string as it is, and '' for any other value."""
+    return value if isinstance(value, str) else ""
+
+
+def only_objects(value: Any) -> list[dict[str, Any]]:
+    """Return the objects of a list; none if the value is not a list."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def split_objects(value: Any, what: str, where: str) -> tuple[list[dict[str, Any]], list[Unplaced]]:
+    """Return the objects of a list, and everything else in it as unplaced."""
+    if not isinstance(value, list):
+        return [], [Unplaced(what, where, "is not a list")] if value else []
+    unplaced = [
+        Unplaced(what, f"{where}[{number}]", NOT_AN_OBJECT)
+        for number, item in enumerate(value)
+        if not isinstance(item, dict)
+    ]
+    return only_objects(value), unplaced
+
+
+def drop_fields(value: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return an object without the named fields and without empty ones."""
+    return {
+        name: item
+        for name, item in value.items()
+        if name not in names and item not in (None, "", [], {})
+    }
