@@ -122,7 +122,7 @@ def _fits(content: Any, limit: int) -> bool:
 
 def _shorten(content: Any, placeholder: str) -> dict[str, Any]:
     """Replace large values by the placeholder and drop the framework's own copy of the message."""
-    short = {name: value for name, value in content.items() if name not in APART}
+    short = {name: value for name, value in content.items() if name not in VENDOR_FIELDS}
     for name, value in short.items():
         if isinstance(value, list):
             short[name] = [_shorten_part(part, placeholder) for part in value]

@@ -22,7 +22,7 @@ from retain.integrations._sessions import (
 )
 from retain.kinds.tool import Tool
 from retain.memory import Scope
-from retain.messages import agent_framework as message_format
+from retain.messages.formats import agent_framework as message_format
 from retain.messages.message import Message as StoredMessage
 from retain.messages.message import NewMessage
 
@@ -113,7 +113,7 @@ class RetainHistoryProvider(HistoryProvider):
 
             self.scope.transaction(work, lock=f"history {session}")
 
-        packed = [message_format.packed(message.to_dict()) for message in messages]
+        packed = [message_format.to_message(message.to_dict()) for message in messages]
         save_within_limits(self.scope, session, packed, save)
 
 
@@ -223,9 +223,9 @@ def _require_id(session_id: str | None) -> str:
 
 def _to_framework(stored: StoredMessage) -> Message:
     try:
-        return Message.from_dict(message_format.unpacked(stored))
+        return Message.from_dict(message_format.from_message(stored))
     except (TypeError, ValueError):  # not in the framework's form: another client wrote it
-        return Message.from_dict(message_format.foreign(stored))
+        return Message.from_dict(message_format.convert_foreign(stored))
 
 
 def _model_name(agent: SupportsAgentRun, raw: Any) -> str:

@@ -46,7 +46,7 @@ class RetainSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Append items next to each other, all or none."""
         if items:
-            new = [openai.packed(item, f"items[{n}]") for n, item in enumerate(items)]
+            new = [openai.to_message(item, f"items[{n}]") for n, item in enumerate(items)]
             await _run_to_completion(lambda: self._add(new))
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -65,7 +65,7 @@ class RetainSession:
             messages = self.scope.messages.window(self.session_id, last=last)
         except NotFound:
             return []
-        items = [item for message in messages for item in openai.unpacked(message)]
+        items = [item for message in messages for item in openai.from_message(message)]
         return items if last is None else items[-last:]
 
     def _add(self, new: Sequence[NewMessage]) -> None:
@@ -76,8 +76,8 @@ class RetainSession:
     def _pop(self) -> Any:
         def work(scope: Scope) -> Any:
             # One message may hold several items: put the others back.
-            *others, newest = openai.unpacked(scope.messages.pop(self.session_id))
-            extend(scope, self.session_id, [openai.packed(item) for item in others])
+            *others, newest = openai.from_message(scope.messages.pop(self.session_id))
+            extend(scope, self.session_id, [openai.to_message(item) for item in others])
             return newest
 
         try:

@@ -14,7 +14,7 @@ from retain.base.errors import Forbidden
 from retain.integrations._require import require_extra
 from retain.kinds.sessions import Session
 from retain.memory import Scope
-from retain.messages import adk as message_format
+from retain.messages.formats import adk as message_format
 from retain.messages.message import Message
 
 with require_extra("adk"):
@@ -65,9 +65,9 @@ def dump_event(event: Event) -> dict[str, Any]:
 def load_event(message: Message) -> Event:
     """Return a stored message as an event."""
     try:
-        return Event.model_validate(message_format.unpacked(message, from_json(message.raw)))
+        return Event.model_validate(message_format.from_message(message, from_json(message.raw)))
     except ValidationError:  # another client wrote something that looks like an event
-        return Event.model_validate(message_format.foreign(message))
+        return Event.model_validate(message_format.convert_foreign(message))
 
 
 def event_key(id: str, dumped: Mapping[str, Any]) -> str:

@@ -22,8 +22,8 @@ from retain.integrations.adk.events import (
 )
 from retain.kinds.finding import LIKELY, MOST_HITS
 from retain.memory import Scope
-from retain.messages import adk as message_format
-from retain.search.find import Hit
+from retain.messages.formats import adk as message_format
+from retain.search.query import Hit
 
 with require_extra("adk"):
     from google.adk.events.event import Event
@@ -126,7 +126,7 @@ class RetainMemoryService(BaseMemoryService):
             if metadata:
                 dumped["customMetadata"] = to_json({**dumped.get("customMetadata", {}), **metadata})
             with suppress(KeyReused):  # stored already, with other metadata
-                scope.messages.extend(stored_id, [message_format.packed(dumped)], key=key)
+                scope.messages.extend(stored_id, [message_format.to_message(dumped)], key=key)
 
     def _search(self, app: str, user: str, query: str) -> list[MemoryEntry]:
         if not query.strip():

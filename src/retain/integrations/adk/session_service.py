@@ -31,7 +31,7 @@ from retain.integrations.adk.events import (
 )
 from retain.kinds.sessions import Session as StoredSession
 from retain.memory import Scope
-from retain.messages import adk as message_format
+from retain.messages.formats import adk as message_format
 
 with require_extra("adk"):
     from google.adk.errors import StaleSessionError
@@ -194,7 +194,7 @@ class RetainSessionService(BaseSessionService):
     def _updated(self, scope: Scope, session: StoredSession) -> float:
         messages = scope.messages.window(session.id, last=1) if session.count else []
         if messages:
-            return float(message_format.unpacked(messages[0])["timestamp"])
+            return float(message_format.from_message(messages[0])["timestamp"])
         attributes = session.attributes.get(ADK)  # any client may have changed them
         created = attributes.get("created") if isinstance(attributes, dict) else None
         if isinstance(created, int | float):
@@ -206,7 +206,7 @@ class RetainSessionService(BaseSessionService):
         scope = scope_for(self.scope, session.app_name, session.user_id)
         stored_id = retain_id(session.app_name, session.user_id, session.id)
         dumped = dump_event(event)
-        message = message_format.packed(dumped)
+        message = message_format.to_message(dumped)
         key = event_key(event.id, dumped)
         deltas = _split_state(event.actions.state_delta)
 
@@ -236,7 +236,7 @@ class RetainSessionService(BaseSessionService):
         stored = scope.sessions.get(stored_id)
         if self._updated(scope, stored) > session.last_update_time:
             messages = scope.messages.window(stored_id, last=1)
-            stored_event = message_format.unpacked(messages[0])["id"] if messages else None
+            stored_event = message_format.from_message(messages[0])["id"] if messages else None
             loaded_event = session.events[-1].id if session.events else None
             if loaded_event != stored_event:
                 raise StaleSessionError(STALE_SESSION)

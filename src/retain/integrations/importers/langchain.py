@@ -13,7 +13,7 @@ from typing import Any
 from retain.base.errors import Invalid
 from retain.integrations.importers import reader
 from retain.integrations.importers.records import Conversation, Record, Unplaced, parse_time
-from retain.messages import langchain
+from retain.messages.formats import langchain
 from retain.messages.message import NewMessage
 from retain.storage.connect import foreign
 
@@ -28,7 +28,7 @@ def read(source: str, table: str | None = None) -> Iterator[Record]:
         for row in session_rows:
             where = f"row {row['id']}"
             try:
-                message = langchain.packed(_parse_message(row["message"], where), where)
+                message = langchain.to_message(_parse_message(row["message"], where), where)
             except Invalid as error:
                 yield Unplaced("message", where, str(error))
                 continue

@@ -21,7 +21,7 @@ from retain.integrations.importers.records import (
     as_text,
     parse_time,
 )
-from retain.messages import openai
+from retain.messages.formats import openai
 from retain.messages.message import NewMessage
 from retain.storage.connect import foreign
 
@@ -64,7 +64,7 @@ def _parse_message(row: Mapping[str, Any], where: str) -> NewMessage:
     item = reader.parse_json(as_text(row["message_data"]), where)
     if not isinstance(item, dict):
         raise Invalid(field=where, problem=NOT_AN_OBJECT)
-    return replace(openai.packed(item, where), created_at=parse_time(row["created_at"]))
+    return replace(openai.to_message(item, where), created_at=parse_time(row["created_at"]))
 
 
 def _conversation(id: str, messages: list[NewMessage], row: Mapping[str, Any]) -> Conversation:

@@ -89,6 +89,6 @@ def _from_langchain(messages: Sequence[BaseMessage]) -> list[NewMessage]:
 
 def _to_langchain(message: Message) -> BaseMessage:
     try:
-        return messages_from_dict([langchain.unpacked(message)])[0]
+        return messages_from_dict([langchain.from_message(message)])[0]
     except (TypeError, ValueError):  # not in LangChain's form: another client wrote it
-        return messages_from_dict([langchain.foreign(message)])[0]
+        return messages_from_dict([langchain.convert_foreign(message)])[0]

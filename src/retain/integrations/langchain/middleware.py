@@ -26,7 +26,7 @@ from retain.integrations._sessions import (
 from retain.kinds.interactions import Usage
 from retain.kinds.tool import Tool
 from retain.memory import Scope
-from retain.messages import langchain as message_format
+from retain.messages.formats import langchain as message_format
 
 with require_extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
@@ -207,7 +207,7 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         answers = [message for message in turn if isinstance(message, AIMessage)]
         usage = _usage(answers, (now - started) * 1000)
         packed = [
-            message_format.packed(message_to_dict(message), f"messages[{n}]")
+            message_format.to_message(message_to_dict(message), f"messages[{n}]")
             for n, message in enumerate(turn)
         ]
         with suppress(KeyReused):  # a repeated run: what it saved the first time stays

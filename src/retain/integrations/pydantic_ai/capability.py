@@ -19,8 +19,8 @@ from retain.integrations.pydantic_ai.store import dump_messages
 from retain.kinds.interactions import Usage
 from retain.kinds.tool import Tool as RetainTool
 from retain.memory import Scope
-from retain.messages import pydantic_ai as message_format
-from retain.models.conversation import history
+from retain.messages.formats import pydantic_ai as message_format
+from retain.models.chat import to_pydantic_ai
 from retain.models.provider import price
 
 with require_extra("pydantic-ai"):
@@ -83,7 +83,7 @@ class RetainMemory(AbstractCapability[Any]):
         )
         messages = without_recent_turns(context) if ctx.messages else context.said
         run._context = context
-        run._recalled = history(openai(messages))
+        run._recalled = to_pydantic_ai(openai(messages))
         return run
 
     async def before_model_request(
@@ -125,7 +125,7 @@ class RetainMemory(AbstractCapability[Any]):
         messages = result.new_messages()
         usage = _usage(messages, latency_ms)
         packed = [
-            message_format.packed({**message, "instructions": None})
+            message_format.to_message({**message, "instructions": None})
             for message in dump_messages(messages)
         ]
         save_within_limits(

@@ -22,8 +22,8 @@ from retain.integrations._sessions import extend
 from retain.kinds.items.items import Item
 from retain.kinds.sessions import Session
 from retain.memory import Scope
-from retain.messages import pydantic_ai as message_format
-from retain.messages.exact import exact
+from retain.messages.formats import pydantic_ai as message_format
+from retain.messages.formats.exact import exact_copy
 from retain.messages.message import Message, NewMessage
 
 with require_extra("pydantic-ai"):
@@ -199,7 +199,7 @@ class RetainConversationStore(ConversationStore):
         id = record.conversation_id
         messages = dump_messages([entry.message for entry in new_entries])
         new = [
-            message_format.packed(message, {"id": entry.id, "parent": entry.parent_id})
+            message_format.to_message(message, {"id": entry.id, "parent": entry.parent_id})
             for message, entry in zip(messages, new_entries, strict=True)
         ]
         after = new_entries[0].parent_id if new_entries else record.head_id
@@ -312,7 +312,7 @@ def _write_record(
     """Store a record, over `version` if there was one. Search does not find it."""
     record_json = _RECORD.dump_python(record, mode="json")
     value = {
-        "record": exact(record_json) or record_json,
+        "record": exact_copy(record_json) or record_json,
         "branches": branches,
         "since": session.created_at.isoformat(),
     }
@@ -327,7 +327,7 @@ def _parse_entries(messages: Sequence[Message]) -> list[_Entry]:
         mark = message_format.entry(content)
         if mark is None or not isinstance(mark.get("id"), str):
             continue
-        value = message_format.unpacked(message, content)
+        value = message_format.from_message(message, content)
         if value is not None:
             entries.append(_Entry(mark["id"], mark.get("parent"), message, value))
     return entries
