@@ -921,7 +921,7 @@ def test_on_the_command_line(
         ((source, "--dry-run"), "--dry-run: goes with --from"),
         (("postgresql://x/y",), "--from: is needed for a server"),
         ((str(tmp_path),), "file: cannot be read: is a folder"),
-        ((source, "--from", "claude"), "user: is needed"),
+        ((source, "--from", "claude"), "user: is required"),
         ((source, "--from", "letta", "--user", "ada"), "cannot be read as JSON"),
     ):
         status, _, error = run(*words)
