@@ -7,7 +7,7 @@ from retain.base.settings import Settings
 from retain.capture import captured
 from retain.client import AsyncClient, Client
 from retain.context.assemble import Context
-from retain.context.explain import Report
+from retain.context.report import Report
 from retain.kinds.agents import Agent
 from retain.kinds.consolidations.consolidations import Consolidation
 from retain.kinds.entries.entry import Entry

@@ -411,7 +411,7 @@ class _RemoteScope(Scope):
             "whole": True,
         }
         body = {name: value for name, value in given.items() if value not in (None, [], "")}
-        return Context.of_json(
+        return Context.from_json(
             self._client.send("POST", _OWN["context"].route, self.owner, {}, body).json()["whole"]
         )
 

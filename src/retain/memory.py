@@ -14,7 +14,7 @@ from retain.base.clock import Clock
 from retain.base.errors import Invalid, NotFound
 from retain.base.settings import Settings
 from retain.context.assemble import Context, assemble
-from retain.context.turn import save
+from retain.context.save_turn import save_turn
 from retain.jobs.model_calls import record
 from retain.jobs.reindex import Reindexed, catch_up, reindex
 from retain.jobs.retention import Purged, purge
@@ -130,7 +130,7 @@ class Scope:
         """Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once."""
         if context is not None and not isinstance(context, Context):
             raise Invalid(field="context", problem="must be what context() gave, whole, or None")
-        return save(
+        return save_turn(
             self.services,
             self.owner,
             session,

@@ -14,8 +14,8 @@ from retain import Memory, Scope
 from retain.base import tokens
 from retain.base.errors import Invalid, NotFound
 from retain.context.assemble import Context
-from retain.context.explain import Report
 from retain.context.render import PREAMBLE
+from retain.context.report import Report
 from retain.kinds.refs.refs import FRAGMENT
 from tests.context.pairs import paired
 
@@ -421,7 +421,7 @@ def test_the_report_comes_back_as_it_was(me: Scope, session: str) -> None:
     me.messages.append(session, "user", "canary")
     report = me.context(session, "canary").report
     stored = json.dumps(report.as_json())
-    assert Report.of_json(json.loads(stored)) == report
+    assert Report.from_json(json.loads(stored)) == report
     assert "canary" not in stored
 
 

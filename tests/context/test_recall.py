@@ -15,9 +15,9 @@ from retain import Memory, Scope
 from retain.base import tokens
 from retain.context import recall
 from retain.context.assemble import Context
-from retain.context.explain import Item
 from retain.context.recall import HEAD
 from retain.context.render import PREAMBLE
+from retain.context.report import Item
 from retain.search import words
 from retain.search.candidates import Corpus
 from retain.search.engine import SearchFilter
@@ -279,7 +279,7 @@ def test_the_budget_is_kept(me: Scope, trip: str, session: str) -> None:
     for budget in (150, 400, 1000, 3000, 8000, 30000):
         context = me.context(session, question, budget=budget)
         assert measured(context) <= context.report.tokens <= budget
-        assert len(recalled(context)) <= recall.MOST
+        assert len(recalled(context)) <= recall.MAX_RECALLED
         assert sum(item.tokens for item in recalled(context)) <= recall.reserve(budget)
         assert all(item.tokens <= 220 for item in recalled(context))
         for item in recalled(context):

@@ -10,7 +10,7 @@ from retain.api.rendering import as_json, plain, table
 from retain.base.errors import Invalid, NotFound
 from retain.cli.command import Arguments, open_memory, scope_of
 from retain.context.assemble import Context
-from retain.context.explain import Report
+from retain.context.report import Report
 from retain.memory import Scope
 
 ABOUT = "What a model would be given for a message, or was given for a turn, and why."
@@ -74,7 +74,7 @@ def explain(scope: Scope, id: str, arguments: Arguments) -> None:
     turn = scope.turns.get(id)
     if turn.report is None:
         raise NotFound(what="report of turn", id=id)
-    report = Report.of_json(turn.report)
+    report = Report.from_json(turn.report)
     _show(report, {} if arguments.json else _found_again(scope, turn.session, report), arguments)
 
 

@@ -1,1 +1,1 @@
-"""What goes out: the context that a model is given, shared inside a token budget, and the report that explains it."""
+"""The context of a model call: sections, token budget, prompt, and the report about them."""

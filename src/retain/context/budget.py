@@ -1,8 +1,7 @@
-"""Sharing a token budget between the layers of a context: floors first, the rest by weight, and what one layer does not
-need goes to the others.
+"""Share a token budget between the layers of a context.
 
-Pure arithmetic. It never gives out more than there is, keeps every floor that can be kept, and a larger budget gives no
-layer less than a smaller one did.
+Floors come first, the rest is shared by weight, and what one layer does not need goes to the
+others. The shares never add up to more than the budget, and a larger budget gives no layer less.
 """
 
 from __future__ import annotations
@@ -10,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-_STEP = 1000
+LEVEL_STEPS = 1000
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A part of the context: the share of the budget that is its own, and its weight in sharing the rest."""
+    """A part of the context that competes for the budget."""
 
     name: str
-    floor: float
-    weight: int
+    floor: float  # guaranteed fraction of the budget
+    weight: int  # weight in sharing what the floors leave
 
 
 LAYERS = (
@@ -36,18 +35,28 @@ LAYERS = (
 
 
 def share(budget: int, wants: Sequence[int], layers: Sequence[Layer] = LAYERS) -> list[int]:
-    """How many tokens each layer gets, of what it wants."""
-    floors, left = [], max(budget, 0)
+    """Return the tokens that each layer gets, at most what it wants."""
+    budget = max(budget, 0)
+    left = budget
+    floors = []
     for layer, want in zip(layers, wants, strict=True):
-        floors.append(min(want, int(layer.floor * max(budget, 0)), left))
-        left -= floors[-1]
+        floor = min(want, int(layer.floor * budget), left)
+        floors.append(floor)
+        left -= floor
 
-    def given(level: int) -> list[int]:
-        raised = zip(layers, wants, floors, strict=True)
-        return [min(want, floor + layer.weight * level // _STEP) for layer, want, floor in raised]
+    def shares_at(level: int) -> list[int]:
+        return [
+            min(want, floor + layer.weight * level // LEVEL_STEPS)
+            for layer, want, floor in zip(layers, wants, floors, strict=True)
+        ]
 
-    low, high = 0, max([0, *wants]) * _STEP + 1
-    while high - low > 1:  # the highest level to which all can be raised together
+    # Find the highest level to which all layers can rise together, like water.
+    low = 0
+    high = max([0, *wants]) * LEVEL_STEPS + 1
+    while high - low > 1:
         level = (low + high) // 2
-        low, high = (level, high) if sum(given(level)) <= budget else (low, level)
-    return given(low)
+        if sum(shares_at(level)) <= budget:
+            low = level
+        else:
+            high = level
+    return shares_at(low)

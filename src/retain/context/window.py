@@ -1,19 +1,14 @@
-"""The recent turns of a context: which messages fit, where they begin, and each as it is said to a model.
-
-Where they begin matters for a provider's prompt cache: a window that slides by one message each turn is a new prompt each
-turn. So it begins where the numbers of the messages pass a multiple of a power of two, the largest of which there is one
-in the half of the window that can be given up; and stays there until that no longer fits.
-"""
+"""The recent messages of a context: which of them fit, and how each is shown to a model."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from retain.base import tokens
-from retain.context.render import Said
+from retain.context.render import PromptMessage
 from retain.messages import placeholder
 from retain.messages.content import TOKENS_PER_IMAGE, TOKENS_PER_MESSAGE, images, spoken_text
 from retain.messages.message import Message
@@ -28,209 +23,260 @@ from retain.messages.pairing import (
 )
 
 NO_RESULT = "(No result was stored for this call.)"
-_SMALLEST = 24
+MIN_CALL_TOKENS = 24
+TOKENS_PER_CALL = 12
+MAX_ATTEMPTS = 4
 
 
 class Line(NamedTuple):
-    """What is said for one stored message, and its cost."""
+    """One stored message, or one tool result, as it is shown to a model, and its tokens."""
 
     seq: int
-    said: list[Said]
+    message: PromptMessage
     tokens: int
 
 
 @dataclass(frozen=True)
-class Voices:
-    """Who speaks in a conversation: this agent and its user; in a group every other voice is named."""
+class Speakers:
+    """The agent and the user of a conversation; in a group every other speaker is named."""
 
-    me: str
+    agent: str
     user: str
     group: bool = False
 
 
-def begin(messages: Sequence[Message], room: int) -> int:
-    """The place of the message with which a window of so many tokens begins; their number, if none fits."""
-    costs = [0] * (len(messages) + 1)
-    for place in range(len(messages) - 1, -1, -1):
-        costs[place] = costs[place + 1] + messages[place].tokens
-    free = safe_cuts(messages)
-    fitting = [place for place in range(len(messages)) if free[place] and costs[place] <= room]
-    if not fitting or fitting[0] == 0:
-        return fitting[0] if fitting else len(messages)
-    spoken = [place for place in fitting if messages[place].role == "user"] or fitting
-    least = (
-        costs[spoken[0]] // 2
-    )  # at most half of what fits is given up, for a beginning that lasts
-    lasting = [place for place in spoken if costs[place] >= least]
-    seqs = [messages[place].seq for place in lasting]
-    passed = [
-        (one ^ two).bit_length()
-        for one, two in zip([messages[lasting[0] - 1].seq, *seqs], seqs, strict=False)
+def window_start(messages: Sequence[Message], budget: int) -> int:
+    """Return the index at which a window of at most `budget` tokens starts.
+
+    A window that slides by one message per turn changes the whole prompt and defeats the provider's
+    prompt cache. So the start moves in large steps: it may give up half of the budget to land on a
+    message whose number is a multiple of a large power of two, and then stays there for many turns.
+
+    Returns `len(messages)` if not even the last message fits.
+    """
+    token_sums = suffix_sums(message.tokens for message in messages)
+    candidates = [
+        index
+        for index, can_start in enumerate(safe_cuts(messages)[: len(messages)])
+        if can_start and token_sums[index] <= budget
     ]
-    step = (seqs[-1] - seqs[0] + 1).bit_length()
-    return next(
-        (place for place, bits in zip(lasting, passed, strict=True) if bits >= step), lasting[0]
-    )
+    if not candidates:
+        return len(messages)
+    if candidates[0] == 0:
+        return 0  # everything fits
+
+    # Prefer to start with a user message.
+    user_starts = [index for index in candidates if messages[index].role == "user"]
+    candidates = user_starts or candidates
+
+    # Keep at least half of what would fit.
+    minimum = token_sums[candidates[0]] // 2
+    candidates = [index for index in candidates if token_sums[index] >= minimum]
+    return most_aligned(candidates, [message.seq for message in messages])
+
+
+def suffix_sums(values: Iterable[int]) -> list[int]:
+    """Return for each position the sum of the values from there to the end."""
+    sums = []
+    total = 0
+    for value in reversed(list(values)):
+        total += value
+        sums.append(total)
+    return sums[::-1]
+
+
+def most_aligned(candidates: Sequence[int], seqs: Sequence[int]) -> int:
+    """Return the first candidate whose number passes a multiple of a power of two.
+
+    The power of two is the largest that is not larger than the span of the candidates' numbers.
+    `candidates` are indexes into `seqs`, and none of them is 0.
+    """
+    span = seqs[candidates[-1]] - seqs[candidates[0]] + 1
+    previous = seqs[candidates[0] - 1]
+    for index in candidates:
+        # The highest bit in which two numbers differ tells which power of two lies between them.
+        if (previous ^ seqs[index]).bit_length() >= span.bit_length():
+            return index
+        previous = seqs[index]
+    return candidates[0]
 
 
 def window(
-    messages: Sequence[Message], room: int, known: Mapping[str, str], voices: Voices
+    messages: Sequence[Message], budget: int, known: Mapping[str, str], speakers: Speakers
 ) -> list[Line]:
-    """The recent turns within so many tokens; of a turn that is too long, what was asked and how it ends."""
-    least = room
-    for _ in range(4):
-        found = _window(messages, least, known, voices)
-        cost = sum(line.tokens for line in found)
-        if cost <= room:
-            return found
-        least -= (
-            cost - room
-        )  # a call without its result was given one, or is longer in this shape than as it is stored
+    """Return the recent messages within a budget.
+
+    Of a last turn that is too long on its own, the question and the end are kept, shortened.
+    `known` has the references that exist: key → placeholder.
+    """
+    room = budget
+    for _ in range(MAX_ATTEMPTS):
+        shown = _window(messages, room, known, speakers)
+        excess = sum(line.tokens for line in shown) - budget
+        if excess <= 0:
+            return shown
+        # A call without a result was given one, or is longer when shown than it is stored.
+        room -= excess
     return []
 
 
 def _window(
-    messages: Sequence[Message], room: int, known: Mapping[str, str], voices: Voices
+    messages: Sequence[Message], room: int, known: Mapping[str, str], speakers: Speakers
 ) -> list[Line]:
-    start = begin(messages, room)
+    start = window_start(messages, room)
     if start == 0 or (start < len(messages) and messages[start].role == "user"):
-        return lines(messages[start:], known, voices)
-    asked = max(
-        (place for place in range(min(start, len(messages))) if messages[place].role == "user"),
-        default=None,
+        return lines(messages[start:], known, speakers)
+
+    # The turn that is cut: its question first, then as much of its end as fits.
+    question_index = max(
+        (index for index in range(min(start, len(messages))) if messages[index].role == "user"),
+        default=-1,
     )
-    question = [] if asked is None else lines([messages[asked]], known, voices)
-    question = [shorten(line, room // 3) for line in question]
-    rest = room - sum(line.tokens for line in question)
-    later = list(messages[0 if asked is None else asked + 1 :])
-    start = begin(later, rest)
-    if start < len(later) or not later:
-        return question + lines(later[start:], known, voices)
-    free = safe_cuts(later)
-    end = lines(later[max(place for place in range(len(later)) if free[place]) :], known, voices)
-    most = rest
-    for place, line in enumerate(
-        sorted(end, key=lambda line: line.tokens)
-    ):  # the short ones whole, the long ones alike
-        share = most // (len(end) - place)
+    question: list[Line] = []
+    if question_index >= 0:
+        question = lines([messages[question_index]], known, speakers)
+        question = [shorten(line, room // 3) for line in question]
+    room -= sum(line.tokens for line in question)
+    rest = list(messages[question_index + 1 :])
+    start = window_start(rest, room)
+    if start < len(rest) or not rest:
+        return question + lines(rest[start:], known, speakers)
+
+    # Not even the last message fits whole.
+    can_start = safe_cuts(rest)
+    last_start = max(index for index in range(len(rest)) if can_start[index])
+    return question + _shorten_to_fit(lines(rest[last_start:], known, speakers), room)
+
+
+def _shorten_to_fit(shown: list[Line], room: int) -> list[Line]:
+    """Keep short lines whole and give the long ones equal shares of the rest."""
+    by_size = sorted(shown, key=lambda line: line.tokens)
+    for index, line in enumerate(by_size):
+        share = room // (len(by_size) - index)
         if line.tokens > share:
-            end = [shorten(other, share) if other.tokens > share else other for other in end]
-            break
-        most -= line.tokens
-    return question + end
+            return [shorten(other, share) for other in shown]
+        room -= line.tokens
+    return shown
 
 
-def lines(messages: Sequence[Message], known: Mapping[str, str], voices: Voices) -> list[Line]:
-    """Each message as it is said: right after each call its result, and nothing that passes for a placeholder but is none.
+def lines(messages: Sequence[Message], known: Mapping[str, str], speakers: Speakers) -> list[Line]:
+    """Return messages as a model is shown them, each tool call followed by its results.
 
-    A result whose call is not here is not said.
+    A result without its call is left out, and text that imitates a placeholder of a reference that
+    is not `known` is made harmless.
     """
-    found: list[Line] = []
+    shown: list[Line] = []
     pairs = match_results(messages)
-    for place, message in enumerate(messages):
-        role, text = message.role, message.text
-        if not voices.group and role in ("user", "assistant") and is_plain_text(message):
-            safe = placeholder.verify(text, known)
-            cost = message.tokens if safe is text else TOKENS_PER_MESSAGE + tokens.estimate(safe)
-            found.append(Line(message.seq, [Said(role, safe)], cost))
+    for index, message in enumerate(messages):
+        if not speakers.group and message.role in ("user", "assistant") and is_plain_text(message):
+            shown.append(_plain_line(message, known))
             continue
         content = message.content
-        mine = not voices.group or role != "assistant" or message.author in (None, voices.me)
-        said = _said(message, placeholder.verify(spoken_text(content), known), voices, mine)
-        made = _named(message.seq, tool_calls(content)) if role == "assistant" and mine else []
-        if made or said.text or said.images:
-            said = said._replace(calls=made)
-            found.append(Line(message.seq, [said], size(said)))
+        is_own = (
+            not speakers.group
+            or message.role != "assistant"
+            or message.author in (None, speakers.agent)
+        )
+        text = placeholder.verify(spoken_text(content), known)
+        prompt_message = _prompt_message(message, text, speakers, is_own)
+        made: list[Call] = []
+        if message.role == "assistant" and is_own:
+            made = _with_unique_ids(message.seq, tool_calls(content))
+        if made or prompt_message.text or prompt_message.images:
+            prompt_message = prompt_message._replace(calls=made)
+            shown.append(Line(message.seq, prompt_message, size(prompt_message)))
         for number, call in enumerate(made):
-            where = pairs.get((place, number))
-            answer = messages[where[0]] if where else message
-            output = (
-                tool_results(answer.role, answer.content)[where[1]].output if where else NO_RESULT
-            )
-            result = Said(
-                "tool", placeholder.verify(_text(output), known), result=Result(call.id, None)
-            )
-            found.append(Line(answer.seq, [result], size(result)))
-    return found
+            answer = message
+            output: Any = NO_RESULT
+            if pair := pairs.get((index, number)):
+                answer = messages[pair[0]]
+                output = tool_results(answer.role, answer.content)[pair[1]].output
+            text = placeholder.verify(_output_text(output), known)
+            result = PromptMessage("tool", text, result=Result(call.id, None))
+            shown.append(Line(answer.seq, result, size(result)))
+    return shown
+
+
+def _plain_line(message: Message, known: Mapping[str, str]) -> Line:
+    text = message.text
+    safe = placeholder.verify(text, known)
+    cost = message.tokens if safe is text else TOKENS_PER_MESSAGE + tokens.estimate(safe)
+    return Line(message.seq, PromptMessage(message.role, safe), cost)
 
 
 def shorten(line: Line, room: int) -> Line:
-    """A line that is too long for its place: the middle of its texts is left out, and so are arguments that are too long."""
+    """Shorten a line to fit: leave out the middle of its text, and arguments that are too long."""
     if line.tokens <= room:
         return line
-    each = max(room // max(len(line.said), 1) - TOKENS_PER_MESSAGE, 0)
-    said = []
-    for part in line.said:
-        made = [_shorter_call(call, each // (2 * len(part.calls))) for call in part.calls]
-        left = each - (size(part._replace(text="", calls=made)) - TOKENS_PER_MESSAGE)
-        said.append(part._replace(text=_shorter(part.text, left, line.seq), calls=made))
-    return Line(line.seq, said, sum(size(part) for part in said))
+    message = line.message
+    room = max(room - TOKENS_PER_MESSAGE, 0)
+    short_calls = [_shorten_call(call, room // (2 * len(message.calls))) for call in message.calls]
+    frame = size(message._replace(text="", calls=short_calls)) - TOKENS_PER_MESSAGE
+    text = _leave_out_middle(message.text, room - frame, line.seq)
+    message = message._replace(text=text, calls=short_calls)
+    return Line(line.seq, message, size(message))
 
 
-def size(said: Said) -> int:
-    """What a message costs."""
-    called = sum(_cost(call) for call in said.calls)
+def size(message: PromptMessage) -> int:
+    """Return the tokens of a message."""
     return (
         TOKENS_PER_MESSAGE
-        + tokens.estimate(said.text)
-        + called
-        + TOKENS_PER_IMAGE * len(said.images)
+        + tokens.estimate(message.text)
+        + sum(_call_tokens(call) for call in message.calls)
+        + TOKENS_PER_IMAGE * len(message.images)
     )
 
 
-def _said(message: Message, text: str, voices: Voices, mine: bool) -> Said:
-    """A message's own words; in a group every voice but the agent's own is named, and cannot be played by another."""
+def _prompt_message(message: Message, text: str, speakers: Speakers, is_own: bool) -> PromptMessage:
+    """Return the text of a message; in a group with the name of its speaker, if not the agent."""
     if message.role == "tool":
-        return Said("tool", "")
+        return PromptMessage("tool", "")
     name = None
-    if voices.group and message.role == "user":
-        name = message.author or voices.user
-    elif not mine:
+    if speakers.group and message.role == "user":
+        name = message.author or speakers.user
+    elif not is_own:
         name = message.author
-    role = message.role if mine else "user"
-    return Said(role, labelled(name, text) if name and text else text, images(message.content))
+    if name and text:
+        text = with_speaker(name, text)
+    role = message.role if is_own else "user"
+    return PromptMessage(role, text, images(message.content))
 
 
-def labelled(name: str, text: str) -> str:
-    """Text with its speaker's name; further lines are indented, so that none of them begins with a name."""
+def with_speaker(name: str, text: str) -> str:
+    """Return text after its speaker's name; further lines are indented, so none starts with a name."""
     return f"{name}: " + "\n  ".join(text.splitlines())
 
 
-def _named(seq: int, made: Sequence[Call]) -> list[Call]:
-    """Calls, each with an id of its own."""
-    found: list[Call] = []
+def _with_unique_ids(seq: int, made: Sequence[Call]) -> list[Call]:
+    unique: list[Call] = []
     for number, call in enumerate(made):
-        taken = {other.id for other in found}
+        taken = {other.id for other in unique}
         id = call.id if call.id and call.id not in taken else f"call_{seq}_{number}"
-        found.append(Call(id, call.name, call.arguments))
-    return found
+        unique.append(Call(id, call.name, call.arguments))
+    return unique
 
 
-def _cost(call: Call) -> int:
-    arguments = (
-        call.arguments
-        if isinstance(call.arguments, str)
-        else json.dumps(call.arguments, ensure_ascii=False)
-    )
-    return tokens.estimate(call.name) + tokens.estimate(arguments) + 12
+def _call_tokens(call: Call) -> int:
+    arguments = _output_text(call.arguments)
+    return tokens.estimate(call.name) + tokens.estimate(arguments) + TOKENS_PER_CALL
 
 
-def _shorter_call(call: Call, room: int) -> Call:
-    cost = _cost(call)
-    return (
-        call
-        if cost <= max(room, _SMALLEST)
-        else Call(call.id, call.name, {"left_out": f"{cost:,} tokens of arguments"})
-    )
+def _shorten_call(call: Call, room: int) -> Call:
+    cost = _call_tokens(call)
+    if cost <= max(room, MIN_CALL_TOKENS):
+        return call
+    return Call(call.id, call.name, {"left_out": f"{cost:,} tokens of arguments"})
 
 
-def _shorter(text: str, room: int, seq: int) -> str:
+def _leave_out_middle(text: str, room: int, seq: int) -> str:
     if tokens.estimate(text) <= room:
         return text
-    left_out = f" … (the middle of message {seq} is left out) … "
-    half = (room - tokens.estimate(left_out)) // 2
-    return tokens.cut(text, half) + left_out + tokens.cut(text, half, end=True) if half > 0 else ""
+    mark = f" … (the middle of message {seq} is left out) … "
+    half = (room - tokens.estimate(mark)) // 2
+    if half <= 0:
+        return ""
+    return tokens.cut(text, half) + mark + tokens.cut(text, half, end=True)
 
 
-def _text(output: Any) -> str:
+def _output_text(output: Any) -> str:
     return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)

@@ -8,10 +8,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from retain.base import canonical, limits
+from retain.base import canonical
 from retain.base.errors import AlreadyExists, NotFound, TooLarge
 from retain.context.assemble import Context
-from retain.context.render import PREAMBLE, Said
+from retain.context.render import PREAMBLE, PromptMessage
 from retain.memory import Scope
 from retain.messages import pairing
 from retain.messages.content import VENDOR_FIELDS
@@ -65,14 +65,14 @@ def recall(scope: Scope, session: str, message: str, budget: int | None) -> Cont
     context = create_if_missing(
         scope, session, lambda: scope.context(session, query, budget=budget)
     )
-    return replace(context, said=context.said[:-1]) if query.strip() else context
+    return replace(context, prompt=context.prompt[:-1]) if query.strip() else context
 
 
-def without_recent_turns(context: Context) -> list[Said]:
+def without_recent_turns(context: Context) -> list[PromptMessage]:
     """Return the messages of a context for an agent that has its history from elsewhere."""
     return [
         message
-        for message in context.said
+        for message in context.prompt
         if message.role == "system"
         or (message.role == "user" and message.text.startswith(PREAMBLE))
     ]

@@ -12,12 +12,15 @@ from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar
 from retain.base import canonical, limits
 from retain.base.errors import Invalid, NotFound
 from retain.base.settings import Settings
-from retain.kinds.section import Ask, Section
+from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Answer, Tool
+from retain.messages import placeholder
 from retain.models import Model, Models
 from retain.models.recording import ModelCall, RecordedModel
+from retain.search import snippet
 from retain.search.embedders import Embedder
 from retain.search.index import Index
+from retain.search.query import Hit
 from retain.search.reindex import Findable
 from retain.search.rerankers import Reranker
 from retain.search.service_embedder import RecordedEmbedder, ServiceEmbedder
@@ -136,6 +139,8 @@ class Kind:
     checks: ClassVar[tuple[Check, ...]] = ()
     findable: ClassVar[Findable | None] = None
     """What of this kind can be searched for; its checks belong to the kind's."""
+    whole_in_layer: ClassVar[str | None] = None
+    """The layer of a context that shows everything of this kind, unless it is cut."""
 
     def __init__(self, services: Services, owner: Owner) -> None:
         self._services = services
@@ -148,8 +153,32 @@ class Kind:
         return []
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """What this kind says in a prompt, if it says anything."""
+        """Return the section of this kind in a prompt."""
         return None
+
+    def shared_section(self, tx: Transaction, ask: Ask) -> Section | None:
+        """Return a further section, with what other agents wrote."""
+        return None
+
+    @staticmethod
+    def hit_source(hit: Hit, session: str) -> str:
+        """Return what the report of a context calls a hit of this kind."""
+        return f"{hit.kind} {hit.id}"
+
+    @staticmethod
+    def hit_origin(hit: Hit, scope: RecallScope) -> str:
+        """Return who wrote a recalled hit of this kind, or where it is from."""
+        return f"from {hit.title or hit.kind}"
+
+    @staticmethod
+    def hit_text(hit: Hit, words: Sequence[str], max_tokens: int) -> str:
+        """Return the text of a recalled hit: the part around the words of the question."""
+        return snippet.excerpt_tokens(hit.text.strip(), words, max_tokens)
+
+    @staticmethod
+    def hit_references(hit: Hit) -> set[str]:
+        """Return the keys of the references that a hit mentions."""
+        return set(placeholder.find_keys(hit.text))
 
     def _read(self, work: Callable[[Transaction], Record]) -> Record:
         return self._database.read(self._owner.tenant, work)

@@ -19,9 +19,10 @@ from retain.base.errors import Invalid, NotFound, WrongVersion
 from retain.kinds import findable as index
 from retain.kinds.indexing import index_id
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
-from retain.kinds.section import Ask, Piece, Section
+from retain.kinds.section import Ask, Piece, RecallScope, Section
 from retain.kinds.tool import Answer, Effect, Tool, schema
 from retain.search.chunk import Chunk, split
+from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
 from retain.text import markdown
 from retain.text.markdown import Edited, split_parts
@@ -68,6 +69,11 @@ def _version(row: Row) -> NoteVersion:
     return NoteVersion(version, operation, source, text, clock.to_datetime(created))
 
 
+CUT_NOTICE = (
+    "\n\n(The notes are cut here for want of room; manage_long_term_memory reads them whole.)"
+)
+
+
 class _ChangedMeanwhile(Exception):
     """Raised in a transaction that finds other notes than the edit was made of; it is rolled back."""
 
@@ -76,6 +82,7 @@ class Notes(Kind):
     """The notes of the scope's user and agent."""
 
     name = "notes"
+    whole_in_layer = "notes"
     tables = (
         Table("notes", order="user_id, agent", owned="user_id = :user"),
         Table("note_versions", order="user_id, agent, version", owned="user_id = :user"),
@@ -244,7 +251,19 @@ class Notes(Kind):
             )
             for n, part in enumerate(made, 1)
         ]
-        return Section("notes", pieces, lambda kept: "".join(piece.text for piece in kept))
+        return Section(
+            "notes", pieces, lambda kept: "".join(piece.text for piece in kept), CUT_NOTICE
+        )
+
+    @staticmethod
+    def hit_source(hit: Hit, session: str) -> str:
+        """Return what the report of a context calls a hit of this kind."""
+        return f"notes, section {hit.seq + 1}"
+
+    @staticmethod
+    def hit_origin(hit: Hit, scope: RecallScope) -> str:
+        """Return who wrote a recalled hit of this kind, or where it is from."""
+        return f"your notes › {hit.title}" if hit.title else "your notes"
 
     def _manage(
         self, operation: str = "read", content: str = "", section_header: str = ""

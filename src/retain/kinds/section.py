@@ -1,43 +1,51 @@
-"""What a kind of memory says in a prompt: pieces that can be left out one by one, and how those that stay are written."""
+"""The section of a kind in a prompt: pieces that can be left out one by one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What a context is wanted for."""
+    """The message for which a context is assembled."""
 
     session: str
     message: str
-    others: Sequence[str] = ()
+    others: Sequence[str] = ()  # the other agents of a group conversation
 
 
 class Piece(NamedTuple):
-    """One thing that could be said: where it comes from, its text, what it costs, why it is here.
+    """One piece of a section; a tuple, because a context has hundreds of them."""
 
-    Where there is not room for all, pieces of less worth go first. A tuple, because hundreds are made for each context.
-    """
-
-    source: str
+    source: str  # its kind and id, as the report names it
     text: str
     tokens: int
     reason: str
-    worth: float = 0.0
+    worth: float = 0.0  # where not all pieces fit, those of less worth go first
 
 
-def lines(pieces: Sequence[Piece]) -> str:
-    """Pieces as they are, one after the other."""
+def join_lines(pieces: Sequence[Piece]) -> str:
+    """Return the texts of pieces, each on a line of its own."""
     return "\n".join(piece.text for piece in pieces)
 
 
 @dataclass(frozen=True)
 class Section:
-    """The pieces of one layer, in the order in which they are read, and how the ones that stay are written."""
+    """The pieces of one layer in reading order, and how the ones that fit are written."""
 
     layer: str
     pieces: Sequence[Piece]
-    write: Callable[[Sequence[Piece]], str] = lines
+    write: Callable[[Sequence[Piece]], str] = join_lines
+    cut_notice: str | None = None
+    """Set for a text that is cut at its end instead of losing single pieces; appended when cut."""
+
+
+@dataclass(frozen=True)
+class RecallScope:
+    """The conversation for which memories are recalled."""
+
+    session: str
+    user: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)  # of the sessions of the hits

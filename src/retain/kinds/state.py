@@ -13,10 +13,11 @@ from retain.base.canonical import Json
 from retain.base.errors import Invalid, NotFound, WrongVersion
 from retain.kinds.indexing import index_id, index_id_sql
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
-from retain.kinds.section import Ask, Piece, Section
+from retain.kinds.section import Ask, Piece, RecallScope, Section
 from retain.kinds.tool import Answer, Tool, schema
 from retain.search import engine
 from retain.search.index import split_text
+from retain.search.query import Hit
 from retain.search.reindex import Findable, Place
 from retain.storage.database import Row, Transaction
 
@@ -344,6 +345,19 @@ class State(Kind):
         elif area != "tenant":
             raise Invalid(field="area", problem=f"must be user, tenant or session:ID, not {area!r}")
         return area
+
+    @staticmethod
+    def hit_source(hit: Hit, session: str) -> str:
+        """Return what the report of a context calls a hit of this kind."""
+        area, key = json.loads(hit.id)
+        if not area.startswith("session:") or area == f"session:{session}":
+            area = area.partition(":")[0]
+        return f"state {area} {key}"
+
+    @staticmethod
+    def hit_origin(hit: Hit, scope: RecallScope) -> str:
+        """Return who wrote a recalled hit of this kind, or where it is from."""
+        return f"the state {hit.title}"
 
     def _find(self, tx: Transaction, area: str, key: str) -> Item | None:
         row = tx.one(

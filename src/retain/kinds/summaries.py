@@ -211,7 +211,9 @@ class Summaries(Kind):
         text = f"{HEADING}\n{summary}"
         reason = f"covers the messages up to {covers_to}"
         return Section(
-            "summary", [Piece(f"summaries {number}", text, counting.estimate(text), reason)]
+            "summary",
+            [Piece(f"summaries {number}", text, counting.estimate(text), reason)],
+            cut_notice="",
         )
 
     @property

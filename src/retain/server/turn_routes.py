@@ -14,7 +14,7 @@ from retain.api.invoke import invoke
 from retain.api.responses import rendered, response
 from retain.api.schemas import STRICT, Used, asked, method_of
 from retain.context.assemble import Context
-from retain.context.explain import Item, Report
+from retain.context.report import Item, Report
 from retain.kinds import KINDS
 from retain.kinds.turns import Turn
 from retain.memory import Scope

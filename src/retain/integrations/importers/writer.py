@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from retain.base import canonical, limits
+from retain.base import canonical
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.integrations.importers.records import (
     Conversation,

@@ -125,14 +125,14 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         has_history = any(isinstance(message, AIMessage) for message in messages[:position])
         question = messages[position] if messages else None
         context = self._context(_session(request.runtime), question)
-        system = "\n\n".join(message.text for message in context.said if message.role == "system")
+        system = "\n\n".join(message.text for message in context.prompt if message.role == "system")
         if request.system_message is not None:
             # The framework's own prompt says who the agent is: leave out ours.
             own_prompt = next(
                 (text for source, text in context.texts.items() if source.startswith("agents ")), ""
             )
             system = system.removeprefix(own_prompt).strip()
-        recalled = without_recent_turns(context) if has_history else context.said
+        recalled = without_recent_turns(context) if has_history else context.prompt
         recalled = [message for message in recalled if message.role != "system"]
         added = convert_to_messages(openai(recalled))
         return request.override(

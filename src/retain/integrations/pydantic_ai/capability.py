@@ -81,7 +81,7 @@ class RetainMemory(AbstractCapability[Any]):
         context = await asyncio.to_thread(
             recall, self.scope, run.session or "", _prompt_text(ctx.prompt), self.budget
         )
-        messages = without_recent_turns(context) if ctx.messages else context.said
+        messages = without_recent_turns(context) if ctx.messages else context.prompt
         run._context = context
         run._recalled = to_pydantic_ai(openai(messages))
         return run

@@ -15,7 +15,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
-from retain.base import limits
 from retain.base.errors import AlreadyExists, NotFound, WrongVersion
 from retain.integrations._require import require_extra, require_local_scope
 from retain.integrations._sessions import extend

@@ -20,10 +20,11 @@ from retain.kinds.entries import entry_tools
 from retain.kinds.entries import review as reviewing
 from retain.kinds.entries.entry import KINDS_OF_ENTRY, MAIN_BOARD, WINDOW, Entry, EntryKind, Review
 from retain.kinds.kind import Kind, Page, Table, decode_cursor, make_page
-from retain.kinds.section import Ask, Section
+from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Tool
 from retain.messages import placeholder
 from retain.search.index import split_text
+from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
 
 _MOST_IN_A_PROMPT = 1000
@@ -320,6 +321,13 @@ class Entries(Kind):
             if self._owner.agent is None
             else reviewing.boards(tx, self._owner, _MOST_IN_A_PROMPT)
         )
+
+    @staticmethod
+    def hit_origin(hit: Hit, scope: RecallScope) -> str:
+        """Return who wrote a recalled hit of this kind, or where it is from."""
+        if hit.role == "whiteboard":
+            return f"{hit.author} on a whiteboard"
+        return f"your {hit.role}"
 
     def _say(self, content: str, kind: EntryKind, board: str | None) -> Entry:
         """What the agent says is kept as its own, whoever the scope is for; a tool's stays a tool's."""

@@ -21,6 +21,7 @@ from retain.kinds.indexing import index_id
 from retain.kinds.items import item as one
 from retain.kinds.items.item import MOST_NAMES, Change, Drop, Match, Place, PlacedItem, Put
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
+from retain.kinds.section import RecallScope
 from retain.search import query as find
 from retain.search.engine import Item as Indexed
 from retain.search.engine import SearchFilter
@@ -268,6 +269,11 @@ class Items(Kind):
     @property
     def _area(self) -> str:
         return one.area(self._owner.user)
+
+    @staticmethod
+    def hit_origin(hit: Hit, scope: RecallScope) -> str:
+        """Return who wrote a recalled hit of this kind, or where it is from."""
+        return f"from {' › '.join(json.loads(hit.id)[1:-1])}"
 
     def _place(self, place: Sequence[str], *, least: int = 1, secrets: bool = False) -> Place:
         if isinstance(place, str | bytes) or not isinstance(place, Sequence):

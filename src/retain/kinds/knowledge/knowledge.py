@@ -20,6 +20,7 @@ from retain.kinds.knowledge import document as parts
 from retain.kinds.knowledge.document import Document, Loaded, Outcome, Passage, Progress, Source
 from retain.search import words
 from retain.search.engine import Item
+from retain.search.query import Hit
 from retain.search.reindex import Findable, Place
 from retain.storage.database import Row, Transaction
 from retain.text.documents import Media
@@ -238,6 +239,11 @@ class Knowledge(Kind):
         return finding.search(
             self._services, self._owner, query, [self.name], None, since, until, None, limit
         )
+
+    @staticmethod
+    def hit_source(hit: Hit, session: str) -> str:
+        """Return what the report of a context calls a hit of this kind."""
+        return f"knowledge {hit.id} {hit.seq}"
 
     def _add_files(
         self,

@@ -12,8 +12,10 @@ from retain.base.errors import Invalid, KeyReused, NotFound, OutOfOrder
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.kinds.messages import new_message
 from retain.kinds.messages.message_index import MESSAGE_INDEX
+from retain.kinds.section import RecallScope
 from retain.messages.content import Content
 from retain.messages.message import COLUMNS, Message, NewMessage, Role, merge_content, records
+from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
 
 _INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
@@ -343,6 +345,21 @@ class Messages(Kind):
         if mentions:
             tx.many(_MENTION, mentions)
         return records(session, [[value[name] for name in COLUMNS] for value in values])
+
+    @staticmethod
+    def hit_source(hit: Hit, session: str) -> str:
+        """Return what the report of a context calls a hit of this kind."""
+        return f"messages {hit.seq}" if hit.id == session else f"messages {hit.id} {hit.seq}"
+
+    @staticmethod
+    def hit_origin(hit: Hit, scope: RecallScope) -> str:
+        """Return who wrote a recalled hit of this kind, or where it is from."""
+        speaker = hit.author or (scope.user if hit.role == "user" else "") or hit.role
+        if hit.id == scope.session:
+            return f"{speaker} earlier in this conversation"
+        if label := scope.labels.get(hit.id):
+            return f'{speaker} in the conversation "{label}"'
+        return f"{speaker} in another conversation"
 
     def recent(self, tx: Transaction, session: str, first: int, tokens: int) -> list[Message]:
         """The newest messages from number `first` on, oldest first: what fits in tokens, what does not quite, and as many

@@ -32,10 +32,11 @@ from retain.kinds.kind import (
 from retain.kinds.refs import reference
 from retain.kinds.refs.reference import FRAGMENT, Output, Ref
 from retain.kinds.refs.reference_tools import Results, close, tools
-from retain.kinds.section import Ask, Section
+from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Tool
 from retain.messages import placeholder
 from retain.models import Model
+from retain.search.query import Hit
 from retain.storage.blobs import Stored
 from retain.storage.database import Row, Transaction
 from retain.text import describe
@@ -382,6 +383,21 @@ class Refs(Kind):
             tx.one(_SUMMARY, key=key, user=self._owner.user) for key in sorted(keys)[:MOST_LISTED]
         ]
         return {row[0]: placeholder.render(*row) for row in rows if row}
+
+    @staticmethod
+    def hit_origin(hit: Hit, scope: RecallScope) -> str:
+        """Return who wrote a recalled hit of this kind, or where it is from."""
+        return "a stored output, which retrieve_memory opens"
+
+    @staticmethod
+    def hit_text(hit: Hit, words: Sequence[str], max_tokens: int) -> str:
+        """Return the placeholder of a reference that was recalled."""
+        return placeholder.render(hit.id, hit.text.partition("\n")[0])
+
+    @staticmethod
+    def hit_references(hit: Hit) -> set[str]:
+        """Return the keys of a reference and of those that it mentions."""
+        return {hit.id, *placeholder.find_keys(hit.text)}
 
     def tools(self) -> list[Tool]:
         """`store_memory`, `retrieve_memory` and `search_memory`."""

@@ -11,7 +11,7 @@ import pytest
 
 from retain import JsonText, Memory, NewMessage, Scope
 from retain.base.errors import Conflict, Invalid, KeyReused, NotFound, RetainError, TooLarge
-from retain.context.explain import Report
+from retain.context.report import Report
 from retain.kinds.interactions import Usage
 from tests.conftest import Limited
 
@@ -56,7 +56,7 @@ def test_a_turn_is_its_messages_its_call_and_its_report(
     )  # fmt: skip
     assert me.turns.get(turn.id) == turn
     assert turn.report is not None
-    assert Report.of_json(turn.report) == context.report
+    assert Report.from_json(turn.report) == context.report
     assert list(me.turns.list(session)) == [turn]
     assert [finding for finding in memory.verify() if not finding.ok] == []
 

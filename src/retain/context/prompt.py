@@ -1,0 +1,337 @@
+"""Write one context: give each layer its share of the budget, and report what went where.
+
+What changes least comes first, so that a provider's prompt cache can serve the start: the system
+prompt with the agent's own memory and notes, the summary, the references that no visible message
+mentions, the recent messages. What is new each time comes last: state, whiteboard, recalled
+memories, the new message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from retain.base import tokens
+from retain.context import recall, render
+from retain.context.budget import LAYERS, share
+from retain.context.recall import Recalled
+from retain.context.render import PromptMessage
+from retain.context.report import Item, Report
+from retain.context.window import Line, Speakers, size, window
+from retain.kinds.kind import Owner
+from retain.kinds.refs.refs import FRAGMENT, MOST_LISTED
+from retain.kinds.section import Ask, Piece, Section
+from retain.messages import placeholder
+from retain.messages.content import TOKENS_PER_MESSAGE
+from retain.messages.message import Message
+
+NOTES_VARIABLE = "{long_term_memory_notes}"
+NOTES_HEAD = "# Your Notes\n\n"
+REFERENCES_HEAD = "References from earlier in this conversation:"
+REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
+SECTION_FRAME_TOKENS = 24  # the heading or the fence of a section, about
+LAYER_NAMES = [layer.name for layer in LAYERS]
+SECTION_LAYERS = ("private", "notes", "summary", "state", "whiteboard")
+VOLATILE_LAYERS = ("state", "whiteboard", "recall")
+DROP_ORDER = ("whiteboard", "state", "fragment", "notes", "private", "summary")
+"""The layers that are dropped, one by one, if the budget is too small even for the chosen pieces."""
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything that one read transaction found for a context."""
+
+    owner: Owner
+    prompt: str
+    model: str
+    covered: int  # the last message that the summary covers
+    first: int  # the first message of the session
+    sections: Mapping[str, Section]
+    messages: Sequence[Message]
+    known: Mapping[str, str]  # references that exist: key → placeholder
+    reserved: int = 0  # tokens for recall
+    recalled: Recalled | None = None
+
+    @property
+    def system_prompt(self) -> str:
+        """The agent's prompt, or a minimal one."""
+        return self.prompt if self.prompt.strip() else f"You are {self.owner.agent}."
+
+
+def wanted_tokens(
+    sections: Mapping[str, Section], window_tokens: int, recall_tokens: int
+) -> list[int]:
+    """Return how many tokens each layer could use."""
+    wants = {"window": window_tokens, "recall": recall_tokens}
+    for name, section in sections.items():
+        wants[name] = sum(piece.tokens for piece in section.pieces) + SECTION_FRAME_TOKENS
+    return [wants.get(name, 0) for name in LAYER_NAMES]
+
+
+class PromptWriter:
+    """Writes one context, each layer within its share of the budget."""
+
+    def __init__(
+        self, material: Material, ask: Ask, new: PromptMessage | None, budget: int
+    ) -> None:
+        self.material = material
+        self.ask = ask
+        self.new = new
+        self.budget = budget
+        self.written: dict[str, str] = {}  # layer → text
+        self.items: dict[str, list[Item]] = {}
+        self.left_out: dict[str, list[Item]] = {}
+        self.texts = {
+            "new": new.text if new else "",
+            f"agents {material.owner.agent}": material.system_prompt,
+            "fragment": FRAGMENT,
+        }
+        self.free = budget - self._total([])
+        window_tokens = sum(message.tokens for message in material.messages)
+        wants = wanted_tokens(material.sections, window_tokens, material.reserved)
+        self.shares = dict(zip(LAYER_NAMES, share(self.free, wants), strict=True))
+
+    def write(self) -> tuple[list[PromptMessage], Report]:
+        """Fill every layer; the recent messages get what the others leave."""
+        for name in SECTION_LAYERS:
+            self._fill(name, self.material.sections.get(name), self.shares[name])
+        if "references" in self.material.sections:
+            self.written["fragment"] = FRAGMENT
+        cost = self._drop_until_it_fits()
+        room = self.budget - cost - self.shares["references"]
+        reserved = max(min(self.shares["recall"], room), 0)
+        recent = self._fill_window(room - reserved)
+        cost += sum(line.tokens for line in recent)
+        # References come before recall, so that they do not depend on what is recalled.
+        cost += self._fill_references(recent, self.budget - cost - reserved)
+        cost += self._fill_recall(reserved)
+        return self._messages(recent), self._report(cost)
+
+    def _drop_until_it_fits(self) -> int:
+        """Drop layers until the rest fits; return the tokens of everything but the window."""
+        cost = self._total([])
+        for name in DROP_ORDER:
+            if cost <= self.budget:
+                break
+            if self.written.pop(name, ""):
+                dropped = self.items.pop(name, [])
+                self._leave_out(name, dropped, "no room in this budget")
+                cost = self._total([])
+        return cost
+
+    def _fill(self, name: str, section: Section | None, room: int) -> None:
+        if section is None:
+            return
+        if section.cut_notice is not None:
+            pieces = self._cut(section.pieces, name, room - SECTION_FRAME_TOKENS)
+        else:
+            pieces = self._choose(section.pieces, name, room - SECTION_FRAME_TOKENS)
+            # The section may have headings of its own that are not counted yet.
+            while pieces and tokens.estimate(section.write(pieces)) > room:
+                worst = min(pieces, key=lambda piece: piece.worth)
+                pieces = [piece for piece in pieces if piece is not worst]
+                self._leave_out(name, [worst])
+        text = ""
+        if pieces:
+            text = placeholder.verify(section.write(pieces), self.material.known)
+            if section.cut_notice and self.left_out.get(name):
+                text += section.cut_notice
+        self.written[name] = text
+        self._show(name, pieces)
+
+    def _show(self, name: str, pieces: Sequence[Piece]) -> None:
+        items = [Item(name, piece.source, piece.tokens, piece.reason) for piece in pieces]
+        self.items.setdefault(name, []).extend(items)
+        self.texts |= {piece.source: piece.text for piece in pieces}
+
+    def _leave_out(
+        self, name: str, pieces: Sequence[Piece] | Sequence[Item], reason: str = ""
+    ) -> None:
+        reason = reason or f"no room in the share of {name}"
+        items = [Item(name, piece.source, piece.tokens, reason) for piece in pieces]
+        self.left_out.setdefault(name, []).extend(items)
+
+    def _choose(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
+        """Return the pieces of most worth that fit, in their own order."""
+        if sum(piece.tokens for piece in pieces) <= room:
+            return list(pieces)
+        chosen = set()
+        for index in sorted(range(len(pieces)), key=lambda index: -pieces[index].worth):
+            if pieces[index].tokens <= room:
+                chosen.add(index)
+                room -= pieces[index].tokens
+        self._leave_out(name, [piece for index, piece in enumerate(pieces) if index not in chosen])
+        return [pieces[index] for index in sorted(chosen)]
+
+    def _cut(self, pieces: Sequence[Piece], name: str, room: int) -> list[Piece]:
+        """Return the first pieces that fit; cut the one that does not fit whole."""
+        shown: list[Piece] = []
+        for index, piece in enumerate(pieces):
+            if piece.tokens > room:
+                self._leave_out(name, pieces[index:])
+                text = tokens.cut(piece.text, room - SECTION_FRAME_TOKENS)
+                if text:
+                    reason = f"{piece.reason}, shortened to fit"
+                    cost = tokens.estimate(text)
+                    shown.append(piece._replace(text=text, tokens=cost, reason=reason))
+                return shown
+            shown.append(piece)
+            room -= piece.tokens
+        return shown
+
+    def _fill_window(self, room: int) -> list[Line]:
+        """Return the recent messages, and report those that are left out."""
+        material = self.material
+        owner = material.owner
+        speakers = Speakers(owner.agent or "", owner.user or "", bool(self.ask.others))
+        recent = window(material.messages, room, material.known, speakers)
+        stored = {message.seq: message for message in material.messages}
+        shown = {line.seq for line in recent}
+        end = material.messages[-1].seq if material.messages else material.covered
+        first_shown = min(shown, default=end + 1)
+        first_verbatim = max(material.covered + 1, material.first)
+
+        left_out = []
+        if material.covered >= material.first:
+            covered = f"messages {material.first}–{material.covered}"
+            left_out.append(Item("window", covered, 0, "covered by the summary"))
+        if first_shown > first_verbatim:
+            older = f"messages {first_verbatim}–{first_shown - 1}"
+            left_out.append(Item("window", older, 0, "no room in the share of window"))
+        for seq, message in stored.items():
+            if seq > first_shown and seq not in shown:
+                reason = "no room, or a result without its call"
+                left_out.append(Item("window", f"messages {seq}", message.tokens, reason))
+        self.left_out["window"] = left_out
+        self.items["window"] = [
+            Item("window", f"messages {line.seq}", line.tokens, _window_reason(line, stored))
+            for line in recent
+        ]
+        self.texts |= {f"messages {line.seq}": line.message.text for line in recent}
+        return recent
+
+    def _fill_references(self, recent: Sequence[Line], room: int) -> int:
+        """List the references that no visible message mentions; return their tokens."""
+        section = self.material.sections.get("references")
+        pieces = section.pieces if section else ()
+        texts = [line.message.text for line in recent if placeholder.MARK in line.message.text]
+        visible = {f"refs {key}" for text in texts for key in placeholder.find_keys(text)}
+        hidden = [piece for piece in pieces if piece.source not in visible]
+        frame = render.fence(f"{REFERENCES_HEAD}\n{REFERENCES_MORE}")
+        room -= size(PromptMessage("user", frame))
+        room -= len(hidden)  # a line break for each
+        shown = self._choose(_shorten_placeholders(hidden, room), "references", room)
+        if len(pieces) >= MOST_LISTED:
+            older = Item("references", "refs, still older", 0, "search_memory finds them")
+            self.left_out.setdefault("references", []).append(older)
+
+        self.items["references"] = []
+        if "fragment" in self.written:
+            cost = tokens.estimate(FRAGMENT)
+            fragment = Item("references", "fragment", cost, "how to open a reference")
+            self.items["references"].append(fragment)
+        self._show("references", shown)
+        self.written["references"] = ""
+        if not shown:
+            return 0
+        lines = [REFERENCES_HEAD, *(piece.text for piece in shown)]
+        if self.left_out.get("references"):
+            lines.append(REFERENCES_MORE)
+        self.written["references"] = render.fence("\n".join(lines))
+        return size(PromptMessage("user", self.written["references"]))
+
+    def _fill_recall(self, room: int) -> int:
+        """Add the recalled memories that are not shown yet; return their tokens with the fence."""
+        recalled = self.material.recalled
+        if recalled is None:
+            return 0
+        if failure := recall.vector_failure(recalled.query):
+            self.left_out["recall"] = [Item("recall", "vectors", 0, failure)]
+        before = sum(map(size, self._volatile()))
+        if not before:
+            room -= size(PromptMessage("user", render.fence("")))
+        shown = {item.source for items in self.items.values() for item in items}
+        cut_texts = {
+            name: self.written.get(name, "") for name, items in self.left_out.items() if items
+        }
+        self._fill("recall", recall.section(recalled, self.ask, shown, cut_texts), room)
+        return sum(map(size, self._volatile())) - before
+
+    def _volatile(self) -> list[PromptMessage]:
+        """Return what is new each time, in one fence."""
+        texts = [self.written[name] for name in VOLATILE_LAYERS if self.written.get(name)]
+        return [PromptMessage("user", render.fence("\n".join(texts)))] if texts else []
+
+    def _total(self, recent: Sequence[Line]) -> int:
+        return sum(size(message) for message in self._messages(recent))
+
+    def _messages(self, recent: Sequence[Line]) -> list[PromptMessage]:
+        messages = [PromptMessage("system", self._system_text())]
+        if summary := self.written.get("summary"):
+            messages.append(PromptMessage("system", render.fence(summary)))
+        if references := self.written.get("references"):
+            messages.append(PromptMessage("user", references))
+        window_messages = [line.message for line in recent]
+        volatile = self._volatile()
+        if self.new is not None:
+            return [*messages, *window_messages, *volatile, self.new]
+        # Without a new message, the last user message of the window is the question.
+        last = len(window_messages)
+        for index, message in enumerate(window_messages):
+            if message.role == "user":
+                last = index
+        return [*messages, *window_messages[:last], *volatile, *window_messages[last:]]
+
+    def _system_text(self) -> str:
+        """Return the agent's prompt, its own memory, the group and its notes."""
+        notes = self.written.get("notes", "")
+        before, variable, after = self.material.system_prompt.partition(NOTES_VARIABLE)
+        prompt = before + (notes if variable else "") + after.replace(NOTES_VARIABLE, "")
+        parts = [prompt, self.written.get("private", "")]
+        if self.ask.others:
+            others = ", ".join(self.ask.others)
+            parts.append(f"You are in a group conversation. The other participants: {others}.")
+        if notes and not variable:
+            parts.append(NOTES_HEAD + notes)
+        parts.append(self.written.get("fragment", ""))
+        return "\n\n".join(part for part in parts if part)
+
+    def _report(self, total: int) -> Report:
+        agent = f"agents {self.material.owner.agent}"
+        prompt = self.material.system_prompt.replace(NOTES_VARIABLE, "")
+        cost = tokens.estimate(prompt) + TOKENS_PER_MESSAGE
+        items = [Item("system", agent, cost, "the agent's system prompt")]
+        for name in LAYER_NAMES:
+            items += self.items.get(name, [])
+        if self.new is not None:
+            items.append(Item("message", "new", size(self.new), "the new message"))
+        rest = total - sum(item.tokens for item in items)
+        if rest > 0:
+            reason = "what holds the sections together"
+            items.append(Item("frame", "headings and fences", rest, reason))
+        left_out = [item for items in self.left_out.values() for item in items]
+        return Report(self.budget, total, items, left_out, self.shares)
+
+
+def _window_reason(line: Line, stored: Mapping[int, Message]) -> str:
+    is_shortened = "is left out) …" in line.message.text and line.tokens < stored[line.seq].tokens
+    return "recent, shortened to fit" if is_shortened else "recent"
+
+
+def _shorten_placeholders(pieces: Sequence[Piece], room: int) -> Sequence[Piece]:
+    """Remove the descriptions of the oldest references until the placeholders fit."""
+    spare = room - sum(piece.tokens for piece in pieces)
+    if spare >= 0:
+        return pieces
+    shortened = list(pieces)
+    for index in sorted(range(len(pieces)), key=lambda index: pieces[index].worth):
+        shortened[index] = _without_description(pieces[index])
+        spare += pieces[index].tokens - shortened[index].tokens
+        if spare >= 0:
+            break
+    return shortened
+
+
+def _without_description(piece: Piece) -> Piece:
+    text = placeholder.render(piece.source.removeprefix("refs "), "")
+    return piece._replace(text=text, tokens=tokens.estimate(text) + 1)
