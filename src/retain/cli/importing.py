@@ -14,7 +14,7 @@ from typing import Any
 from retain.api.rendering import progress, show, table
 from retain.base.errors import Invalid
 from retain.base.settings import Settings
-from retain.cli.command import Arguments, open_memory, whose
+from retain.cli.command import Arguments, add_to_audit_log, audited, open_memory, whose
 from retain.integrations.importers import FORMATS, Report, detect_format, import_from
 from retain.memory import Memory
 from retain.storage.connect import absent

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import AlreadyExists, NotFound, TooLarge
 from retain.context.assemble import Context
 from retain.context.render import PREAMBLE, PromptMessage
@@ -47,7 +47,7 @@ def create_if_missing(scope: Scope, session: str, work: Callable[[], T]) -> T:
 
 def extend(scope: Scope, session: str, messages: Sequence[NewMessage]) -> None:
     """Append any number of messages, all or none."""
-    batch = scope._services.settings.max_batch
+    batch = limits.MAX_BATCH
 
     def work(inner: Scope) -> None:
         for start in range(0, len(messages), batch):
@@ -99,7 +99,7 @@ def save_within_limits(
 
 
 def _fit_limit(scope: Scope, session: str, message: NewMessage) -> NewMessage:
-    limit = scope._services.settings.max_message_bytes
+    limit = limits.MAX_MESSAGE_BYTES
     content = message.content
     if _fits(content, limit):
         return message

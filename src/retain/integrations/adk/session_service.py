@@ -169,7 +169,7 @@ class RetainSessionService(BaseSessionService):
         owner = self.scope.owner
         if user is None and owner.user is None:
             agent = check_name("app_name", owner.agent, app)
-            scope = Scope(self.scope._services, replace(owner, agent=agent))
+            scope = Scope(self.scope.services, replace(owner, agent=agent))
         else:
             scope = scope_for(self.scope, app, str(owner.user) if user is None else user)
         states = _StateReader(scope, app)

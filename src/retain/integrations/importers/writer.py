@@ -15,7 +15,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from retain.base import canonical
+from retain.base import canonical, limits
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.integrations.importers.records import (
     Conversation,
@@ -67,7 +67,7 @@ class Writer:
         self._user = user
         self._agent = agent
         self._secrets = memory.settings.secrets
-        self._batch_size = min(BATCH_SIZE, memory.settings.max_batch, memory.settings.max_page)
+        self._batch_size = min(BATCH_SIZE, limits.MAX_BATCH, limits.MAX_PAGE)
         self._batches: dict[tuple[type, str | None, str | None], list[Any]] = {}
         self._digests: dict[tuple[str, ...], bytes] = {}  # of the records seen so far
         self._entity_types: dict[tuple[str | None, str], str] = {}
@@ -186,7 +186,7 @@ class Writer:
                 moved.item(
                     scope.items, item.place, item.key, created, updated, expires=item.expires_at
                 )
-        limit = self._memory.settings.max_item_bytes
+        limit = limits.MAX_ITEM_BYTES
         outcomes: list[Outcome] = []
         for item, stored in zip(batch, existing, strict=True):
             value = json.loads(canonical.dump(item.value, "value", limit, self._secrets))
@@ -309,7 +309,7 @@ class Writer:
         attributes = conversation.attributes
         if len(conversation.label) > MAX_LABEL_CHARACTERS:
             attributes = {**attributes, "label": conversation.label}
-        limit = self._memory.settings.max_attributes_bytes
+        limit = limits.MAX_ATTRIBUTES_BYTES
         try:
             canonical.dump(attributes, "attributes", limit, self._secrets)
             return attributes
@@ -364,7 +364,7 @@ class Writer:
     def _write_note(self, note: Note, agent: str) -> None:
         scope = self._scope(self._user, agent)
         notes = scope.notes.read()
-        limit = self._memory.settings.max_notes_bytes
+        limit = limits.MAX_NOTES_BYTES
         text = canonical.text(note.text, "text", limit, self._secrets)
         is_new = text.strip() not in notes.text
         if is_new:

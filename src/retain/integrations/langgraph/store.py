@@ -64,7 +64,7 @@ class RetainStore(BaseStore):
         self.embeddings: Embeddings | None = None
         options: Mapping[str, Any] = index or {}
         if options.get("embed") is not None:
-            embedder = scope._services.embedder
+            embedder = scope.services.embedder
             if not isinstance(embedder, LangChainEmbedder) or embedder.source != options["embed"]:
                 raise ValueError(
                     "A memory has one embedder: open it with "
@@ -115,7 +115,7 @@ class RetainStore(BaseStore):
 
         Expired items are never returned, and a server removes them by itself.
         """
-        services = self.scope._services
+        services = self.scope.services
         tenant = self.scope.owner.tenant
         if tenant not in services.database.tenants():  # nothing was ever written
             return 0

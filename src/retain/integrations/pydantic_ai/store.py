@@ -15,6 +15,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple, Self
 
+from retain.base import limits
 from retain.base.errors import AlreadyExists, NotFound, WrongVersion
 from retain.integrations._require import require_extra, require_local_scope
 from retain.integrations._sessions import extend
@@ -130,7 +131,7 @@ class RetainConversationStore(ConversationStore):
         return list(islice((record for record in records if scope in (None, record.scope)), limit))
 
     def _all(self) -> Iterator[_StoredRecord]:
-        size = min(PAGE_SIZE, self.scope._services.settings.max_page)
+        size = min(PAGE_SIZE, limits.MAX_PAGE)
         after = None
         while True:
             page = self.scope.items.list(RECORDS, exact=True, newest=True, limit=size, after=after)
