@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -552,21 +553,24 @@ def test_the_server_does_not_listen_to_others_before_there_is_a_key(
 
 
 def routes(app: FastAPI) -> Iterator[tuple[str, str, str | None]]:
-    """Every route with a method, an address that fits, and what it needs, if that is said."""
+    """Yield the method, a matching path and the permission of every route."""
+    for handler in app.state.handlers.values():
+        endpoint = handler.endpoint
+        yield endpoint.method, example_path(endpoint.route), endpoint.needs
     for route in app.routes:
         path = getattr(route, "path", None)
         if path is None or path in OPEN or path.startswith(NOT_MINE):
             continue
-        needs = (
-            (route.openapi_extra or {}).get("x-retain-permission")
-            if isinstance(route, APIRoute)
-            else None
-        )
-        said = path.replace("{seq:int}", "1")
-        while "{" in said:
-            said = said[: said.index("{")] + "x" + said[said.index("}") + 1 :]
+        permission = None
+        if isinstance(route, APIRoute):
+            permission = (route.openapi_extra or {}).get("x-retain-permission")
         for method in getattr(route, "methods", None) or ("GET",):
-            yield method, said, needs
+            yield method, example_path(path), permission
+
+
+def example_path(path: str) -> str:
+    path = path.replace("{seq:int}", "1")
+    return re.sub(r"\{[^}]*\}", "x", path)
 
 
 def test_every_route_asks_who_comes_before_all_else(small: Memory) -> None:

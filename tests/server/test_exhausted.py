@@ -11,7 +11,7 @@ import psycopg
 
 from retain import Memory
 from retain.auth.api_keys import Keys
-from retain.server.threads import MOST
+from retain.server.thread_pool import DATABASE_THREADS
 from tests.chaos import sizes
 from tests.conftest import SETTINGS, Limited
 from tests.server.running import running
@@ -86,7 +86,7 @@ def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str, limited
                 0,
                 0,
             )
-            assert threading.active_count() <= threads + MOST + 8, (
+            assert threading.active_count() <= threads + DATABASE_THREADS + 8, (
                 "those that wait for the database, and a few of the libraries'"
             )
             held = memory.database.read(

@@ -355,7 +355,9 @@ def test_every_known_address_has_its_template(app: FastAPI, calling: Calling, en
     """T2: pages and MCP are no strangers."""
     client = calling()
     known = {
-        route.path: route.methods or {"POST"} for route in app.routes if isinstance(route, Route)
+        route.path: route.methods or {"POST"}
+        for route in (*app.routes, *app.state.endpoint_routes)
+        if isinstance(route, Route)
     }
     assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all", "/healthz"} <= known.keys()
     for path, methods in known.items():

@@ -1,6 +1,7 @@
-"""The one table of ways in: which verbs of which kinds can be called from outside, and what their parameters mean.
+"""The endpoint table: which verbs can be called from outside, and what their parameters mean.
 
-A face is built from this table and the typed signatures of the verbs: adding a verb to a kind takes one line here.
+HTTP routes, the OpenAPI document, MCP tools, CLI commands and client methods are made from this
+table and the typed signatures of the verbs. To expose a new verb, add one line here.
 """
 
 from __future__ import annotations
@@ -9,23 +10,25 @@ from dataclasses import dataclass
 
 from retain.auth.principal import Permission
 
-_REMOVES = ("remove", "remove_many", "pop", "clear", "delete_section")
-_READS = ("search", "context")
 FOR_PEOPLE = frozenset({"entries_accept", "entries_refuse", "entries_queue"})
-"""What only a person may do: over MCP, where agents call, there are no such tools, and no entry that waits is shown."""
+"""Endpoints for people only. MCP, which agents use, has no such tools and hides pending entries."""
+_REMOVING_VERBS = ("remove", "remove_many", "pop", "clear", "delete_section")
+_READING_VERBS = ("search", "context")
+_CREATING_VERBS = ("add", "append", "extend", "capture", "add_many", "save_turn")
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One verb, the request that reaches it, and the command that a person would try first."""
+    """One verb, the HTTP request that calls it, and an example command."""
 
     kind: str
+    """The kind of memory; empty for verbs of the scope itself."""
     verb: str
     request: str
-    """The HTTP method, and the route below `/api`; what is not in the route is in the query or in the body."""
+    """The HTTP method and the path below `/api`. Other parameters are in the query or the body."""
     example: str
-    itself: bool = False
-    """Whether it prints what was asked for and nothing else, to be read or put into a file."""
+    raw_output: bool = False
+    """Whether the command prints only the value itself, ready to be piped into a file."""
 
     @property
     def method(self) -> str:
@@ -34,24 +37,34 @@ class Endpoint:
 
     @property
     def route(self) -> str:
-        """Where HTTP finds it."""
+        """The path of the HTTP route."""
         return "/api" + self.request.partition(" ")[2]
 
     @property
-    def needs(self) -> Permission:
-        """What a key must allow: whoever may only read changes nothing, and whoever may only write removes nothing."""
-        if self.verb in _REMOVES:
-            return "delete"
-        return "read" if self.method == "GET" or self.verb in _READS else "write"
+    def in_query(self) -> bool:
+        """Whether the parameters are in the query; otherwise they are in the body."""
+        return self.method in ("GET", "DELETE")
 
     @property
-    def tells(self) -> bool:
-        """Whether it also tells what it removed, for which a key must allow reading, too."""
+    def needs(self) -> Permission:
+        """The permission that a key must have."""
+        if self.verb in _REMOVING_VERBS:
+            return "delete"
+        return "read" if self.method == "GET" or self.verb in _READING_VERBS else "write"
+
+    @property
+    def creates(self) -> bool:
+        """Whether the verb creates a record."""
+        return self.verb in _CREATING_VERBS
+
+    @property
+    def returns_removed(self) -> bool:
+        """Whether the response contains what was removed, so that the key must allow reading, too."""
         return self.verb == "pop"
 
     @property
     def name(self) -> str:
-        """How a program that wants one word names it."""
+        """The operation id, such as `messages_append`."""
         return f"{self.kind}_{self.verb}".removeprefix("_")
 
     @property
@@ -61,12 +74,12 @@ class Endpoint:
 
     @property
     def word(self) -> str:
-        """How the command line names the verb."""
+        """The verb as the command line spells it."""
         return self.verb.replace("_", "-")
 
     @property
     def command(self) -> str:
-        """How the command line names it."""
+        """The command, such as `messages append`."""
         return f"{self.kind} {self.word}"
 
 
@@ -177,7 +190,7 @@ ENDPOINTS = (
         "read",
         "GET /notes",
         "retain notes read --user ada --agent scout > notes.md",
-        itself=True,
+        raw_output=True,
     ),
     Endpoint(
         "notes",
@@ -378,7 +391,11 @@ ENDPOINTS = (
         """retain state set theme '{"dark": true}' --user ada --ttl 3600""",
     ),
     Endpoint(
-        "state", "get", "GET /state/{key:path}", "retain state get theme --user ada", itself=True
+        "state",
+        "get",
+        "GET /state/{key:path}",
+        "retain state get theme --user ada",
+        raw_output=True,
     ),
     Endpoint("state", "list", "GET /state", "retain state list --prefix the --user ada"),
     Endpoint("state", "remove", "DELETE /state/{key:path}", "retain state remove theme --user ada"),
@@ -393,7 +410,7 @@ ENDPOINTS = (
         "get",
         "GET /items/{key:path}",
         "retain items get memories,ada tea --user ada",
-        itself=True,
+        raw_output=True,
     ),
     Endpoint(
         "items",
@@ -463,122 +480,124 @@ SCOPE_ENDPOINTS = (
         "", "save_turn", "POST /turns", "retain messages extend trip turns.jsonl --key turn-2"
     ),
 )
-"""What a scope does itself, over all its kinds."""
+"""Verbs of a scope itself, over all kinds of memory."""
 
 PARAMETER_HELP = {
-    ".key": "An idempotency key: a retry with the same key adds nothing.",
+    ".key": "Idempotency key. A retry with the same key adds nothing.",
     ".messages": "The messages of the turn, in order.",
-    ".session": "The session's id; a search without one looks in all.",
-    "at": "When the question is asked, with a time zone; now where not given.",
-    "budget": "The most tokens; the setting `context_tokens` where not given.",
-    "context": "The report of the context that the model was given.",
-    "kinds": "Some of messages, notes, entries, refs, state, items, knowledge and graph; all where not given.",
-    "min_score": "Leave out hits with a lower score, from 0 to 1.",
-    "message": "The new message.",
-    "others": "The other agents of a group conversation.",
-    "usage": "The model call: its model, tokens, cost and latency.",
-    "active": "Only active references, or with --no-active only the others.",
-    "after": "Go on after this cursor, from the end of the page before.",
-    "against": "The version to compare with; the one before it where not given.",
-    "agents": "The agents that share the board, with commas between them.",
-    "area": "Whose state: `user`, `tenant` or `session:ID`.",
-    "around": "So many before it and after it, too.",
-    "attributes": "A JSON object of your own.",
-    "author": "Who speaks, where several agents do.",
-    "before": "Only messages before this number.",
-    "board": "Which whiteboard; `main` where an entry does not say.",
-    "by": "What to add up by.",
-    "color": "A colour to show the agent in, like #1f6feb.",
-    "consolidations.status": "Only those with this status.",
+    ".session": "The session id. Without it, search covers all sessions.",
+    "active": "Only active references; with --no-active, only inactive ones.",
+    "after": "Cursor of the previous page. Returns the records that follow it.",
+    "against": "The version to compare with. Default: the version before it.",
+    "agents": "The agents that share the board, separated by commas.",
+    "area": "Where the value belongs: `user`, `tenant` or `session:ID`.",
+    "around": "Also return this many passages before and after it.",
+    "at": "The time at which the question is asked, with a time zone. Default: now.",
+    "attributes": "A JSON object with your own data.",
+    "author": "Name of the speaker, if several agents take part.",
+    "before": "Only messages with a smaller number.",
+    "board": "Name of the whiteboard. Default: `main`.",
+    "budget": "Maximum number of tokens. Default: the setting `context_tokens`.",
+    "by": "The unit of time to group by.",
+    "color": "Colour in which the agent is shown, such as #1f6feb.",
+    "consolidations.status": "Only consolidations with this status.",
     "content": "The text, or `-` to read it from standard input.",
-    "cost": "What it cost, in the currency you count in.",
-    "created_at": "When it was said, with a time zone, for history from elsewhere.",
-    "days": "Entries older than so many days.",
-    "depth": "Only so many names of each place.",
-    "description": "One line that says what it is; without one, it is written from the content.",
-    "ending": "Only places that end with these names; `*` is any name.",
-    "entries": "A file with one JSON entry a line or a list of them, or `-` for standard input.",
-    "error": "What went wrong, if it did.",
-    "exact": "Only what is at this place, nothing below it.",
+    "context": "The report of the context that the model was given.",
+    "cost": "Cost of the call, in your currency.",
+    "created_at": "When the message was written, with a time zone. For imported history.",
+    "days": "Only entries older than this many days.",
+    "depth": "Return only this many levels of each place.",
+    "description": "A one-line description. Without it, one is generated from the content.",
+    "ending": "Only places that end with these names; `*` matches any name.",
+    "entries": "A file with one JSON entry per line or a JSON list, or `-` for standard input.",
+    "error": "The error, if the call failed.",
+    "exact": "Only items at exactly this place, not below it.",
     "expected_last_seq": "Append only if the session's last message has this number.",
-    "expired": "Only entries that have faded, or only ones that have not.",
-    "fields": "The paths of the value that a search finds, such as `text` and `tags[*]`: all of it where not given.",
-    "force": "Do it now, whatever the settings say about when.",
-    "grep": "The lines that match a regular expression, with their numbers.",
-    "head": "The first so many lines.",
-    "header": "The heading of a section: `Preferences`, or `## Preferences` where several are called alike.",
-    "icon": "An icon to show the agent with: an emoji, or at most 8 characters.",
+    "expired": "Only expired entries, or only entries that have not expired.",
+    "fields": "Paths of the value to index for search, such as `text` or `tags[*]`. Default: all.",
+    "force": "Do it now, even if the settings do not require it yet.",
+    "grep": "Only lines that match this regular expression, with line numbers.",
+    "head": "Only the first N lines.",
+    "header": "Heading of the section: `Preferences`, or `## Preferences` if it is not unique.",
+    "icon": "Icon of the agent: an emoji, or at most 8 characters.",
     "id": "The id.",
-    "ids": "The ids, with commas between them.",
-    "if_version": "Only if it is at this version; 0 means: only if it does not exist.",
-    "is_active": "Whether it is listed in prompts.",
+    "ids": "The ids, separated by commas.",
+    "if_version": "Change it only if this is its current version; 0 means it must not exist yet.",
+    "is_active": "Whether the reference is listed in prompts.",
     "items.value": "The value: a JSON object.",
     "key": "The key.",
-    "kind": "What kind of entry: `journal`, `core` or `whiteboard`.",
-    "knowledge.path": "Where it comes from: adding it again replaces what was added with the same path.",
+    "kind": "Kind of entry: `journal`, `core` or `whiteboard`.",
+    "kinds": "Kinds to search: messages, notes, entries, refs, state, items, knowledge, graph. "
+    "Default: all.",
+    "knowledge.path": "Where the document comes from. Adding the same path again replaces it.",
     "knowledge.prefix": "Only documents whose path starts with this.",
-    "knowledge.seq": "The number of one passage, as a search says it.",
-    "label": "A name for people.",
-    "last": "The last so many messages.",
-    "latency_ms": "How long the call took, in milliseconds.",
-    "limit": "The most records to return.",
-    "lines": "The first and the last line to show, such as 1-40.",
-    "media": "What it is: text, markdown, html or pdf; seen from its beginning where not given.",
-    "messages": "A file with one JSON message a line, or `-` for standard input.",
-    "messages.key": "An idempotency key: a retry with the same key adds nothing.",
-    "metadata": "A JSON object of your own: where it came from, how long it took.",
-    "minutes": "The messages of the last so many minutes.",
-    "model": "The model's name.",
-    "name": "The agent's name.",
-    "newest": "The newest first.",
-    "notes.after": "Changes after this version.",
-    "number": "Which of the summaries: 1 is the first fold.",
+    "knowledge.seq": "Number of one passage, as returned by a search.",
+    "label": "A name to show to people.",
+    "last": "At most this many of the newest messages.",
+    "latency_ms": "Duration of the call in milliseconds.",
+    "limit": "Maximum number of records to return.",
+    "lines": "First and last line to show, such as 1-40.",
+    "media": "Format: text, markdown, html or pdf. Default: detected from the content.",
+    "message": "The new message.",
+    "messages": "A file with one JSON message per line, or `-` for standard input.",
+    "messages.key": "Idempotency key. A retry with the same key adds nothing.",
+    "metadata": "A JSON object with your own data, such as origin or duration.",
+    "min_score": "Leave out hits with a lower score, from 0 to 1.",
+    "minutes": "Only messages of the last N minutes.",
+    "model": "Name of the model.",
+    "name": "Name of the agent.",
+    "newest": "Return the newest first.",
+    "notes.after": "Only changes after this version.",
+    "number": "Number of the summary; 1 is the first.",
+    "others": "The other agents of a group conversation.",
     "output": "The output, or `-` to read it from standard input.",
-    "page": "A page, from 1.",
-    "parameters": "A JSON object with the call's parameters.",
+    "page": "Page number, starting at 1.",
+    "parameters": "A JSON object with the parameters of the call.",
     "path": "A JSON path, such as $.items[0].name.",
-    "place": "Where: the names of the place, from the outermost, with commas between them.",
+    "place": "The place: its names from the outermost, separated by commas.",
     "prefix": "Only keys that start with this.",
-    "prompt": "The agent's system prompt.",
-    "query": "Words to look for.",
-    "refresh": "Start its time to live again.",
-    "refs.key": "The key, as it stands in the placeholder.",
-    "refs.tokens": "The most tokens to show, 50 to 100000.",
-    "review": "Only entries that are `pending`, `refused` or `accepted`.",
+    "prompt": "System prompt of the agent.",
+    "query": "Words to search for.",
+    "refresh": "Restart the time to live.",
+    "refs.key": "The key, as shown in the placeholder.",
+    "refs.tokens": "Maximum number of tokens to show, 50 to 100000.",
+    "review": "Only entries with this review status: `pending`, `refused` or `accepted`.",
     "role": "Who speaks: system, user, assistant or tool.",
-    "route": "Which part of your program made the call.",
-    "search": "Only those in which all these words are.",
-    "seq": "The message's number in its session.",
-    "session": "The session's id.",
-    "sessions.search": "Only those in whose label or id all these words are.",
-    "since": "From this moment on, with a time zone.",
-    "source": "The command that made it.",
-    "spoken": "Only those in which something was said.",
-    "status": "How the command ended.",
-    "split": "Each of these apart, by what.",
-    "stored_id": "The id that the client remembers, if it does.",
-    "summary": "One line that says what it is.",
-    "tail": "The last so many lines.",
+    "route": "The part of your program that made the call.",
+    "search": "Only records that contain all these words.",
+    "seq": "Number of the message in its session.",
+    "session": "The session id.",
+    "sessions.search": "Only sessions whose label or id contains all these words.",
+    "since": "Start of the period (inclusive), with a time zone.",
+    "source": "The command that produced it.",
+    "split": "Return separate totals for each value of these fields.",
+    "spoken": "Only sessions that have messages.",
+    "status": "Exit status of the command.",
+    "stored_id": "The session id that the client has stored, if any.",
+    "summary": "A one-line summary.",
+    "tail": "Only the last N lines.",
     "text": "The text, or `-` to read it from standard input.",
-    "title": "What it is called.",
-    "tokens": "The newest messages that fit into so many tokens.",
+    "title": "The title.",
+    "tokens": "As many of the newest messages as fit into N tokens.",
     "tokens_in": "Tokens that the model read.",
     "tokens_out": "Tokens that the model wrote.",
-    "tools": "The tools that the agent may use, with commas between them.",
-    "ttl": "Forget it after so many seconds.",
+    "tools": "The tools that the agent may use, separated by commas.",
+    "ttl": "Time to live: expire after this many seconds.",
+    "turns.seq": "Only the turn of the message with this number; for a user message, the turns "
+    "that answered it.",
     "turns_only": "Only user messages and final answers.",
-    "turns.seq": "Only the turn of this message, by its number; of a user's message, the turns that answered it.",
-    "type": "What it is, such as command_output, user_preference or file_content.",
-    "under": "Only places that begin with these names; `*` is any name.",
-    "until": "Before this moment, with a time zone.",
-    "value": "The value, as JSON; text needs its quotes.",
-    "version": "The number of a version.",
-    "wait": "Wait up to so many seconds for a change.",
-    "where": 'What fields must be, as JSON: {"kind": "fact"}, or {"n": {"$gt": 1}}.',
+    "type": "Type of content, such as command_output, user_preference or file_content.",
+    "under": "Only places that begin with these names; `*` matches any name.",
+    "until": "End of the period (exclusive), with a time zone.",
+    "usage": "The model call: its model, tokens, cost and latency.",
+    "value": "The value as JSON; text needs quotes.",
+    "version": "Number of the version.",
+    "wait": "Wait up to this many seconds for a change.",
+    "where": 'Conditions on fields, as JSON: {"kind": "fact"} or {"n": {"$gt": 1}}.',
 }
-"""What each parameter of a verb means, wherever it is shown; with a kind before it, what it means there."""
+"""Help for each parameter of the verbs; an entry `kind.parameter` overrides the general one."""
 
 
 def parameter_help(kind: str, parameter: str) -> str:
-    """What a parameter of a kind's verbs means."""
+    """Return the help for a parameter of a kind's verbs."""
     return PARAMETER_HELP.get(f"{kind}.{parameter}") or PARAMETER_HELP[parameter]

@@ -245,7 +245,7 @@ def _call(arguments: argparse.Namespace) -> int:
         if getattr(arguments, "raw", False):
             return _copy(scope, *positional, **named)
         found = getattr(getattr(scope, endpoint.kind), endpoint.verb)(*positional, **named)
-    if endpoint.itself and not arguments.json:
+    if endpoint.raw_output and not arguments.json:
         show_itself(found)
     else:
         show(found, json_wanted=arguments.json)

@@ -155,7 +155,7 @@ class Verbs:
         verb = self._all[name]
         endpoint = verb.endpoint
         guest.principal.require(endpoint.needs)
-        if endpoint.tells:
+        if endpoint.returns_removed:
             guest.principal.require("read")
         named = verb.named(arguments)
         scope = guest.scope(user=named.pop("user", None), agent=named.pop("agent", None))
@@ -173,7 +173,11 @@ class Verbs:
 
     def _offer(self, permissions: frozenset[str]) -> list[Offered]:
         may = [verb for verb in self._all.values() if verb.endpoint.needs in permissions]
-        return [verb.offered for verb in may if "read" in permissions or not verb.endpoint.tells]
+        return [
+            verb.offered
+            for verb in may
+            if "read" in permissions or not verb.endpoint.returns_removed
+        ]
 
 
 def _counting(found: Any) -> Any:

@@ -23,7 +23,6 @@ from retain.server import (
     openapi,
     operations,
     request_log,
-    route_index,
     routes,
     sign_in,
     status_routes,
@@ -68,7 +67,7 @@ def create_app(memory: Memory) -> FastAPI:
     openapi.install(app)
     routes.add(app, authenticator)
     turn_routes.add(app, authenticator)
-    uploads.add(app, authenticator)
+    uploads.add(app)
     note_routes.add(app, authenticator)
     docs_page.add(app, authenticator)
     key_routes.add(app, authenticator)
@@ -83,7 +82,7 @@ def create_app(memory: Memory) -> FastAPI:
     health.add(app)
     metrics.add(app, authenticator)
     status_routes.add(app, authenticator)
-    route_index.install(app)
+    routes.install(app)
     background.install(app)
     operations.install(app)
     middleware.install(app)  # what is installed after the routes stands around all of them

@@ -274,8 +274,11 @@ def _is_here(request: HTTPConnection) -> bool:
 
 def _refuse_in_address(request: HTTPConnection) -> None:
     """A key in the address, however it is written, would be in every log."""
+    path: str = request.scope["path"]
     query: str = request.scope.get("query_string", b"").decode("latin-1")
-    if ("rtn_" in (path := request.scope["path"]) and _KEY.search(path)) or (
+    if "%" in path:
+        path = unquote(path)
+    if ("rtn_" in path and _KEY.search(path)) or (
         query and (_NAMED.search(query.lower()) or _KEY.search(unquote(query)))
     ):
         problem = "has a key in it, where logs keep it: send it as a header, and revoke this one"

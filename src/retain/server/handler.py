@@ -1,8 +1,8 @@
-"""One operation over HTTP: who asks, what for, whose memory it is about; then it is done, on record, and answered.
+"""The ASGI app behind one endpoint of the table: authenticate, parse, call the verb, render.
 
-The framework documents a route from its signature. What a request says is read here, once and by our own rules, because the
-framework's way takes longer than a durable write: deep nesting, NaN and bad UTF-8 are the caller's mistakes, a name that is
-not known is an error, and nobody learns what is wrong with a request before it is known who sent it.
+Authentication comes first: a caller without permission learns nothing about the request's errors.
+The request is validated by a pydantic model made from the verb's signature (api/schemas.py). The
+verb runs in a thread pool, with an audit row and an idempotent response where they are due.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, get_args, get_origin
-from urllib.parse import parse_qsl
+from urllib.parse import unquote
 
-from fastapi import Request, Response
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.types import Receive, Send
-from starlette.types import Scope as Asgi
+from starlette.types import Scope as AsgiScope
 
 from retain.api import problem
 from retain.api.endpoints import Endpoint
@@ -30,164 +29,177 @@ from retain.api.schemas import Whose, messages
 from retain.auth.audit import Action, is_audited, respond_once
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import Principal
-from retain.base import canonical, limits
+from retain.base import limits
 from retain.base.errors import Invalid, WrongVersion
 from retain.base.settings import Settings
 from retain.memory import Scope
 from retain.server.authenticator import Authenticator
-from retain.server.threads import in_thread, patient
+from retain.server.parsing import is_json, parse_json, read_body, read_query
+from retain.server.thread_pool import in_thread, model_threads
 
-ONCE, IF_MATCH, IF_NONE_MATCH = b"idempotency-key", b"if-match", b"if-none-match"
-JSON = b"application/json"
+IDEMPOTENCY_KEY = b"idempotency-key"
+IF_MATCH = b"if-match"
+IF_NONE_MATCH = b"if-none-match"
 _ETAG = re.compile(r'(?:W/)?"(\d{1,15})"')
-_MOST_PARAMETERS = 100
-_whose = Whose.__pydantic_validator__.validate_python
-_NOTHING: Mapping[str, Any] = {}
+_validate_owner = Whose.__pydantic_validator__.validate_python
 
 
 @dataclass
 class Call:
-    """A request that was understood: who asks, whose memory is meant, and what the verb is given."""
+    """A parsed and authenticated request."""
 
     request: Request
     principal: Principal
     scope: Scope
-    named: dict[str, Any]
+    arguments: dict[str, Any]
+    """The keyword arguments of the verb."""
     headers: Mapping[bytes, bytes]
-    """As they were sent; looked up a few times for each request, which the framework's take long for."""
     body: bytes = b""
-    """As it was sent; of a content that is taken as it is, the type and the hash."""
+    """The JSON body; for an upload, its media type and hash."""
     conditional: bool = False
-    """Whether a header said which version is meant."""
+    """Whether If-Match or If-None-Match named the expected version."""
 
 
-Do = Callable[[Call], Awaitable[Response]]
+Respond = Callable[[Call], Awaitable[Response]]
 
 
-class Operation:
-    """One way over HTTP, with everything worked out beforehand that is the same for every request."""
+class Handler:
+    """Handles the requests to one endpoint.
+
+    `respond` may be replaced where an endpoint does more than call its verb (uploads, streams).
+    """
 
     def __init__(
         self,
         authenticator: Authenticator,
         endpoint: Endpoint,
         method: Callable[..., Any],
-        said: type[BaseModel],
-        status: int,
+        request_model: type[BaseModel],
+        result_type: Any,
+        *,
+        media_type: str = "",
     ) -> None:
-        self.authenticator, self.endpoint, self.method, self.status = (
-            authenticator,
-            endpoint,
-            method,
-            status,
-        )
-        self.in_query = endpoint.method in ("GET", "DELETE")
-        self.do: Do = self.run
-        self._needs = endpoint.needs
-        self._said = said.__pydantic_validator__.validate_python
-        self._lists = lists_of(said) if self.in_query else frozenset()
-        known = inspect.signature(method).parameters
-        self._keyed = "key" in known and (
-            "expected_last_seq" in known or endpoint.verb == "save_turn"
-        )
-        self._once = endpoint.needs != "read" and not self._keyed
-        self._versioned = "if_version" in known
-        self._messages = "messages" in known
         settings = authenticator.memory.settings
-        self._audited = endpoint.needs != "read" and is_audited(settings, endpoint.name)
-        self.in_thread = (
-            patient(max(1, limits.MAX_IN_FLIGHT // 2)) if waits(endpoint, settings) else in_thread
+        parameters = inspect.signature(method).parameters
+        self.authenticator = authenticator
+        self.endpoint = endpoint
+        self.method = method
+        self.request_model = request_model
+        self.upload_model: type[BaseModel] | None = None
+        """The query parameters of a request whose body is not JSON but the content itself."""
+        self.result_type = result_type
+        self.media_type = media_type
+        """The media type of a response that is not JSON."""
+        self.status = success_status(endpoint, result_type)
+        self.respond: Respond = self.respond_with_result
+        self.in_thread = in_thread
+        if may_call_model(endpoint, settings):
+            self.in_thread = model_threads(max(1, limits.MAX_IN_FLIGHT // 2))
+        self._respond_to_upload: Respond | None = None
+        self._validate = request_model.__pydantic_validator__.validate_python
+        self._lists = list_parameters(request_model) if endpoint.in_query else frozenset()
+        self._has_key = "key" in parameters and (
+            "expected_last_seq" in parameters or endpoint.verb == "save_turn"
         )
-        self._as_it_is: tuple[Callable[[Any], Any], Do] | None = None
+        self._stores_response = endpoint.needs != "read" and not self._has_key
+        self._has_version = "if_version" in parameters
+        self._has_messages = "messages" in parameters
+        self._audited = endpoint.needs != "read" and is_audited(settings, endpoint.name)
 
-    def take_as_it_is(self, said: type[BaseModel], do: Do) -> None:
-        """Take bodies that are no JSON, too: all else that the request says is in its query then."""
-        self._as_it_is = said.__pydantic_validator__.validate_python, do
+    def accept_uploads(self, upload_model: type[BaseModel], respond: Respond) -> None:
+        """Accept bodies that are not JSON, too; their parameters are in the query."""
+        self.upload_model = upload_model
+        self._respond_to_upload = respond
 
-    async def __call__(self, scope: Asgi, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        request = Request(scope, receive)
-        try:
-            answer = await self.answer(request)
-        except problem.EXPECTED as error:
-            answer = problem.of(error, request)
-        except ClientDisconnect:
-            return  # nobody waits for an answer
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        answer = await self.handle(Request(scope, receive))
         await answer(scope, receive, send)
 
-    async def answer(self, request: Request) -> Response:
-        """Understand a request, and do what it asks for."""
-        principal = await self.authenticator.authorize(request, self._needs)
-        if self.endpoint.tells:
+    async def handle(self, request: Request) -> Response:
+        """Authenticate and parse a request, then respond to it."""
+        endpoint = self.endpoint
+        principal = await self.authenticator.authorize(request, endpoint.needs)
+        if endpoint.returns_removed:
             principal.require("read")
-        query, body, do = parameters(request, self._lists), b"", self.do
         headers: dict[bytes, bytes] = dict(request.scope["headers"])
-        whose: Any = None
-        if self.in_query:
-            said = self._said(query)
-        elif self._as_it_is and not is_json(headers):
-            validate, do = self._as_it_is
-            said = validate(query)
+        query = read_query(request, self._lists)
+        body = b""
+        respond = self.respond
+        if endpoint.in_query:
+            parsed = self._validate(query)
+            arguments = {name: getattr(parsed, name) for name in parsed.model_fields_set}
+            user = arguments.pop("user", None)
+            agent = arguments.pop("agent", None)
+        elif self._respond_to_upload and self.upload_model and not is_json(headers):
+            respond = self._respond_to_upload
+            parsed = self.upload_model.__pydantic_validator__.validate_python(query)
+            arguments = {name: getattr(parsed, name) for name in parsed.model_fields_set}
+            user = arguments.pop("user", None)
+            agent = arguments.pop("agent", None)
         else:
-            whose = _whose(query) if query else Whose
-            body = await read(request, headers)
-            said = self._said(parsed(body))
-        named = {name: getattr(said, name) for name in said.model_fields_set}
-        if whose is None:
-            user, agent = named.pop("user", None), named.pop("agent", None)
-        else:
-            user, agent = (whose.user, whose.agent) if query else (None, None)
-        named.update(request.scope["path_params"])
-        meant = self.authenticator.scope(request, principal, user, agent)
-        principal.require_for(self._needs, self.endpoint.kind, named, meant.owner.user)
-        call = Call(request, principal, meant, named, headers, body)
-        self._heed(call)
+            user = agent = None
+            if query:
+                owner: Any = _validate_owner(query)
+                user, agent = owner.user, owner.agent
+            body = await read_body(request, headers)
+            parsed = self._validate(parse_json(body))
+            arguments = {name: getattr(parsed, name) for name in parsed.model_fields_set}
+        arguments.update(path_arguments(request))
+        scope = self.authenticator.scope(request, principal, user, agent)
+        principal.require_for(endpoint.needs, endpoint.kind, arguments, scope.owner.user)
+        call = Call(request, principal, scope, arguments, headers, body)
+        self._apply_headers(call)
         try:
-            return await do(call)
+            return await respond(call)
         except WrongVersion as error:
             if call.conditional:
                 error.status = 412
             raise
 
-    async def run(self, call: Call) -> Response:
-        """Do the verb, in a thread, and answer with what it returns."""
-        answer = await self.in_thread(self.done, call)
-        return response(
-            answer,
-            call.headers.get(IF_NONE_MATCH, b"").decode("latin-1")
-            if self.endpoint.method == "GET"
-            else None,
-        )
+    async def respond_with_result(self, call: Call) -> Response:
+        """Call the verb in a thread and return its result as JSON."""
+        stored = await self.in_thread(self.call_verb, call)
+        known_etags = None
+        if self.endpoint.method == "GET":
+            known_etags = call.headers.get(IF_NONE_MATCH, b"").decode("latin-1")
+        return response(stored, known_etags)
 
-    def done(self, call: Call, verb: Callable[[Scope], Any] | None = None) -> StoredResponse:
-        """Call the verb, audited and once per idempotency key where that applies; return its response."""
+    def call_verb(self, call: Call, verb: Callable[[Scope], Any] | None = None) -> StoredResponse:
+        """Call the verb, with an audit row and a stored response where they are due.
+
+        A repeated request with the same Idempotency-Key returns the stored response.
+        """
         endpoint = self.endpoint
         owner = call.scope.owner
 
-        def invoked(scope: Scope) -> Any:
+        def run(scope: Scope) -> Any:
             if verb is None:
-                return invoke(endpoint, scope, call.named)
+                return invoke(endpoint, scope, call.arguments)
             return scope.services.observer.call(endpoint.operation, owner, verb, scope)
 
-        once = self._of(call) if self._once and ONCE in call.headers else None
-        if once is None and not self._audited:
-            return self.rendered(invoked(call.scope))
+        idempotent = None
+        if self._stores_response and IDEMPOTENCY_KEY in call.headers:
+            idempotent = self._idempotent_request(call)
+        if idempotent is None and not self._audited:
+            return self.render(run(call.scope))
         return respond_once(
             call.scope.services,
             call.principal,
-            Action(endpoint.name, problem.request_id(call.request), idempotency=once),
-            lambda services: invoked(Scope(services, owner)),
-            self.rendered,
+            Action(endpoint.name, problem.request_id(call.request), idempotency=idempotent),
+            lambda services: run(Scope(services, owner)),
+            self.render,
         )
 
-    def rendered(self, found: Any) -> StoredResponse:
-        """What a verb returned, as it goes over the wire."""
-        return rendered(found, self.status)
+    def render(self, result: Any) -> StoredResponse:
+        """Render the result of the verb."""
+        return rendered(result, self.status)
 
-    def _of(self, call: Call) -> IdempotentRequest:
-        """The request as one that is answered once: the same key means the same request, of the same memory."""
-        scope, owner = call.request.scope, call.scope.owner
-        asked = [
+    def _idempotent_request(self, call: Call) -> IdempotentRequest:
+        """Identify the request: the same key must come with the same path, query, body and owner."""
+        scope = call.request.scope
+        owner = call.scope.owner
+        parts = [
             scope.get("raw_path") or scope["path"],
             scope["query_string"],
             call.body,
@@ -195,55 +207,61 @@ class Operation:
             owner.agent or "",
         ]
         if call.conditional:
-            asked.append(str(call.named["if_version"]))
-        return IdempotentRequest.of(
-            call.principal.name,
-            self.endpoint.name,
-            call.headers[ONCE].decode("latin-1"),
-            *asked,
-            user=owner.user,
-        )
+            parts.append(str(call.arguments["if_version"]))
+        key = call.headers[IDEMPOTENCY_KEY].decode("latin-1")
+        name = call.principal.name
+        return IdempotentRequest.of(name, self.endpoint.name, key, *parts, user=owner.user)
 
-    def _heed(self, call: Call) -> None:
-        """Take what the headers say of versions and retries for the verb's own parameters."""
-        headers, named = call.headers, call.named
-        if self._messages and "messages" in named:
-            named["messages"] = messages(named["messages"])
-        if self._keyed and (once := headers.get(ONCE)) and named.get("key") is None:
-            named["key"] = once.decode("latin-1")
+    def _apply_headers(self, call: Call) -> None:
+        """Turn Idempotency-Key, If-Match and If-None-Match into arguments of the verb."""
+        headers = call.headers
+        arguments = call.arguments
+        if self._has_messages and "messages" in arguments:
+            arguments["messages"] = messages(arguments["messages"])
+        key = headers.get(IDEMPOTENCY_KEY)
+        if self._has_key and key and arguments.get("key") is None:
+            arguments["key"] = key.decode("latin-1")
         if self.endpoint.method == "GET":
             return
         if IF_MATCH in headers:
-            match = headers[IF_MATCH].decode("latin-1")
-            found = _ETAG.fullmatch(match.strip())
-            if not self._versioned or not found:
-                means = (
-                    'must be an ETag as it was sent, such as "3"'
-                    if self._versioned
-                    else "means nothing here"
-                )
-                raise Invalid(
-                    field="If-Match",
-                    problem=f"{means}, not {match!r}" if self._versioned else means,
-                )
-            named["if_version"], call.conditional = int(found[1]), True
-        elif self._versioned and headers.get(IF_NONE_MATCH, b"").strip() == b"*":
-            named["if_version"], call.conditional = 0, True
+            arguments["if_version"] = self._version(headers[IF_MATCH].decode("latin-1"))
+            call.conditional = True
+        elif self._has_version and headers.get(IF_NONE_MATCH, b"").strip() == b"*":
+            arguments["if_version"] = 0
+            call.conditional = True
+
+    def _version(self, etag: str) -> int:
+        if not self._has_version:
+            raise Invalid(field="If-Match", problem="is not supported by this endpoint")
+        match = _ETAG.fullmatch(etag.strip())
+        if match is None:
+            reason = f'must be an ETag from a response, such as "3", not {etag!r}'
+            raise Invalid(field="If-Match", problem=reason)
+        return int(match[1])
 
 
-class OperationRoute(APIRoute):
-    """A route that the framework documents, and an operation answers."""
+def path_arguments(request: Request) -> dict[str, Any]:
+    """Return the parameters of the path; routes match the path as it was sent, percent-encoded."""
+    arguments: dict[str, Any] = {}
+    for name, value in request.scope["path_params"].items():
+        if isinstance(value, str) and "%" in value:
+            try:
+                value = unquote(value, errors="strict")  # noqa: PLW2901
+            except UnicodeDecodeError:
+                raise HTTPException(400, "The path is not UTF-8 text.") from None
+        arguments[name] = value
+    return arguments
 
-    def matches(self, scope: Asgi) -> Any:
-        """Whether a request is for this route; a number that is none is not."""
-        try:
-            return super().matches(scope)
-        except ValueError:  # more digits than Python reads
-            raise HTTPException(404) from None
+
+def success_status(endpoint: Endpoint, result_type: Any) -> int:
+    """Return the status of a successful response: 204 without a result, 201 for a new record."""
+    if result_type is type(None):
+        return 204
+    return 201 if endpoint.method == "POST" and endpoint.creates else 200
 
 
-def waits(endpoint: Endpoint, settings: Settings) -> bool:
-    """Whether a verb may call a model, which takes as long as that takes."""
+def may_call_model(endpoint: Endpoint, settings: Settings) -> bool:
+    """Return whether a verb may call a model, and so take seconds or minutes."""
     if endpoint.kind == "refs" and endpoint.verb in ("add", "capture"):
         return settings.ref_describe == "model"
     if endpoint.verb in ("search", "context"):
@@ -251,80 +269,10 @@ def waits(endpoint: Endpoint, settings: Settings) -> bool:
     return endpoint.name in ("summaries_fold", "consolidations_propose")
 
 
-def lists_of(said: type[BaseModel]) -> frozenset[str]:
-    """The parameters that may be said more than once."""
+def list_parameters(model: type[BaseModel]) -> frozenset[str]:
+    """Return the names of the query parameters that may be repeated."""
 
     def is_list(hint: Any) -> bool:
         return get_origin(hint) is list or any(is_list(part) for part in get_args(hint))
 
-    return frozenset(name for name, info in said.model_fields.items() if is_list(info.annotation))
-
-
-def parameters(request: Request, lists: frozenset[str] = frozenset()) -> Mapping[str, Any]:
-    """The query of a request: each name once, or again and again where there may be several."""
-    query: bytes = request.scope["query_string"]
-    if not query:
-        return _NOTHING
-    try:
-        pairs = parse_qsl(
-            query.decode("latin-1"),
-            keep_blank_values=True,
-            errors="strict",
-            max_num_fields=_MOST_PARAMETERS,
-        )
-    except UnicodeDecodeError:
-        raise Invalid(field="query", problem="is not UTF-8 text") from None
-    except ValueError:
-        raise Invalid(
-            field="query", problem=f"has more than {_MOST_PARAMETERS} parameters"
-        ) from None
-    found: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in lists:
-            found.setdefault(name, []).append(value)
-        elif name in found:
-            raise Invalid(field=name, problem="is said twice")
-        else:
-            found[name] = value
-    return found
-
-
-async def read(request: Request, headers: Mapping[bytes, bytes]) -> bytes:
-    """The body of a request, if it is JSON; what is not is refused before it is read."""
-    if not is_json(headers):
-        raise HTTPException(
-            415, f"the body is to be JSON, sent with the header `Content-Type: {JSON.decode()}`"
-        )
-    pieces: list[bytes] = []
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnect
-        pieces.append(message.get("body", b""))
-        if not message.get("more_body"):
-            return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def parsed(body: bytes) -> Any:
-    """A body as JSON; none at all says nothing."""
-    if not body:
-        return _NOTHING
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        raise HTTPException(400, "the body is not UTF-8 text") from None
-    try:
-        found = canonical.parse(text, "body")
-    except Invalid as error:
-        raise HTTPException(400, str(error)) from None
-    if not isinstance(found, dict):
-        raise Invalid(field="body", problem="must be a JSON object")
-    return found
-
-
-def is_json(headers: Mapping[bytes, bytes]) -> bool:
-    """Whether a request brings JSON, or no body at all."""
-    media = headers.get(b"content-type")
-    if media is None:
-        return headers.get(b"content-length", b"0") == b"0" and b"transfer-encoding" not in headers
-    return media == JSON or media.partition(b";")[0].strip().lower() == JSON
+    return frozenset(name for name, info in model.model_fields.items() if is_list(info.annotation))

@@ -20,10 +20,10 @@ from retain.base import canonical
 from retain.base.errors import Invalid, RetainError
 from retain.kinds.notes import MOST_WAIT, Notes, NoteVersion
 from retain.server.authenticator import Authenticator
-from retain.server.handler import Call, Operation
+from retain.server.handler import Call, Handler
 from retain.server.routes import add_endpoint
 from retain.server.sse import BEAT, BEAT_SECONDS, MEDIA, EventStream, written
-from retain.server.threads import in_thread
+from retain.server.thread_pool import in_thread
 
 STREAM = Endpoint(
     "notes",
@@ -40,8 +40,8 @@ _SLOWER = 1.5
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
     """Give an app the ways to see notes change."""
-    operation: Operation = app.state.operations["notes_changes"]
-    operation.do = partial(_changes, app, authenticator, operation)
+    handler: Handler = app.state.handlers["notes_changes"]
+    handler.respond = partial(_changes, app, authenticator, handler)
     said = create_model(
         "NotesStreamRequest",
         __config__=LENIENT,
@@ -55,18 +55,18 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
         ),
         **whose(),
     )
-    stream = add_endpoint(app, authenticator, STREAM, said, method=Notes.changes, events=MEDIA)
-    stream.do = partial(_stream, app, authenticator)
+    stream = add_endpoint(app, authenticator, STREAM, said, method=Notes.changes, media_type=MEDIA)
+    stream.respond = partial(_stream, app, authenticator)
 
 
 async def _changes(
-    app: FastAPI, authenticator: Authenticator, operation: Operation, call: Call
+    app: FastAPI, authenticator: Authenticator, handler: Handler, call: Call
 ) -> Response:
     """What changed after a version; where nothing did yet, what changes within `wait` seconds."""
-    wait = canonical.amount(call.named.get("wait", 0.0), "wait")
+    wait = canonical.amount(call.arguments.get("wait", 0.0), "wait")
     if not 0 < wait <= MOST_WAIT:
-        return await operation.run(call)
-    look = partial(call.scope.notes.changes, **{**call.named, "wait": 0.0})
+        return await handler.respond_with_result(call)
+    look = partial(call.scope.notes.changes, **{**call.arguments, "wait": 0.0})
     deadline, pause = time.monotonic() + wait, SOON
     while not (found := await in_thread(look)):
         left = deadline - time.monotonic()
@@ -82,7 +82,7 @@ async def _changes(
 
 async def _stream(app: FastAPI, authenticator: Authenticator, call: Call) -> Response:
     """Every change as an event whose id is the version, for as long as somebody listens."""
-    after = call.named.get("after", 0)
+    after = call.arguments.get("after", 0)
     if (last := call.request.headers.get(LAST_EVENT)) is not None:
         if not (last.isascii() and last.isdigit() and len(last) < 16):
             raise Invalid(

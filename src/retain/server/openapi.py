@@ -1,176 +1,329 @@
-"""The OpenAPI document: what the framework writes of the routes, and what holds for all of them said once."""
+"""The OpenAPI document.
+
+FastAPI describes its own routes; the operations of the endpoint table are described here, from the
+models that their handlers validate with. Every operation then gets its error responses, an example
+and a curl command.
+"""
 
 from __future__ import annotations
 
 import inspect
 import json
+import re
 import shlex
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
 from fastapi import FastAPI
+from pydantic import BaseModel, TypeAdapter
 
+from retain.api.endpoints import Endpoint, parameter_help
 from retain.api.examples import EXAMPLES
 from retain.api.problem import Problem
+from retain.api.schemas import Whose, shape
 from retain.kinds import KINDS
-from retain.server.routes import problems
+from retain.server.handler import Handler
+from retain.server.routes import DESCRIPTIONS, OCTETS, generality, path_parameters, problems
 
-EVERYWHERE = (400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 431, 500, 503)
-"""How any request may end, whatever it asks for."""
+COMMON_STATUSES = (400, 401, 403, 404, 405, 408, 413, 415, 421, 422, 429, 431, 500, 503)
+"""Error statuses that any operation may return."""
 METHODS = ("get", "post", "put", "patch", "delete")
 TAGS = {
-    "memory": "Over all kinds of memory: search, the context of a model, and the turn that came of it.",
-    "chat": "An agent with this memory: one turn of a conversation, whole or as a stream.",
-    "access": "Who may come in, and to do what.",
-    "web": "What the page at `/` asks first, and how a browser signs in with a key.",
-    "admin": "The audit log, and everything of one user: out, or gone.",
-    "operations": "How the server is.",
+    "memory": "Search, context and turns over all kinds of memory.",
+    "chat": "Chat with an agent that has this memory.",
+    "access": "API keys and their permissions.",
+    "web": "Sign-in and start data of the web app.",
+    "admin": "The audit log; export and erasure of a user's data.",
+    "operations": "Health and status of the server.",
 } | {kind.name: (inspect.getdoc(kind) or "").split("\n")[0] for kind in KINDS}
-_WHOSE = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
-_URL = "http://127.0.0.1:7700"
-_WRONG = ("HTTPValidationError", "ValidationError")
+_BASE_URL = "http://127.0.0.1:7700"
+_EXAMPLE_OWNER = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+_FASTAPI_ERRORS = ("HTTPValidationError", "ValidationError")
+_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 503, 507)
+_MODEL_ENDPOINTS = ("summaries_fold", "consolidations_propose", "refs_capture", "refs_add")
+_CONVERTOR = re.compile(r":\w+\}")
+_REF = "#/components/schemas/{model}"
+
+Json = dict[str, Any]
 
 
 def install(app: FastAPI) -> None:
-    """Let an app describe itself so; written when it is first asked for."""
-    write = app.openapi
+    """Let an app return the whole document; it is written when first requested."""
+    describe_fastapi_routes = app.openapi
 
-    def openapi() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = _whole(write())
-        return app.openapi_schema
+    def openapi() -> Json:
+        if "openapi" not in vars(app.state)["_state"]:
+            app.state.openapi = complete(describe_fastapi_routes(), app.state.handlers)
+        document: Json = app.state.openapi
+        return document
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
-def _whole(found: dict[str, Any]) -> dict[str, Any]:
-    components = found.setdefault("components", {})
-    schemas = components.setdefault("schemas", {})
-    for name in _WRONG:
+def complete(document: Json, handlers: Mapping[str, Handler]) -> Json:
+    """Return FastAPI's document with the endpoints of the table and everything they share."""
+    components: Json = document.setdefault("components", {})
+    schemas: Json = components.setdefault("schemas", {})
+    paths: Json = {}
+    for path, method, operation in describe_endpoints(handlers, schemas):
+        paths.setdefault(path, {})[method] = operation
+    paths |= document["paths"]
+    document["paths"] = paths
+    for name in _FASTAPI_ERRORS:
         schemas.pop(name, None)
     schemas["Problem"] = Problem.model_json_schema()
+    components["schemas"] = schemas = dict(sorted(schemas.items()))
     components["securitySchemes"] = {
         "key": {
             "type": "http",
             "scheme": "bearer",
-            "description": "A key (rtn_…) or a signed token.",
+            "description": "An API key (rtn_…) or a signed token.",
         },
         "header": {
             "type": "apiKey",
             "in": "header",
             "name": "X-API-Key",
-            "description": "A key, in a header of its own.",
+            "description": "An API key.",
         },
     }
-    found["security"] = [
-        {"key": []},
-        {"header": []},
-        {},
-    ]  # none at all, on the machine of a file that has no key
-    shared: dict[str, Any] = components.setdefault("responses", {})
-    used: set[str] = set()
-    for path, item in found["paths"].items():
+    # No key at all is accepted from the same machine while the database has none.
+    document["security"] = [{"key": []}, {"header": []}, {}]
+    responses: Json = components.setdefault("responses", {})
+    used_tags: set[str] = set()
+    for path, item in paths.items():
         for method, operation in item.items():
             if method in METHODS:
-                _complete(operation, path, method, schemas, shared)
-                used |= set(operation.get("tags", ()))
-    found["tags"] = [
-        {"name": name, "description": about} for name, about in TAGS.items() if name in used
+                _add_shared_parts(operation, path, method, schemas, responses)
+                used_tags |= set(operation.get("tags", ()))
+    document["tags"] = [
+        {"name": name, "description": text} for name, text in TAGS.items() if name in used_tags
     ]
-    return found
+    return document
 
 
-def _complete(
-    operation: dict[str, Any],
-    path: str,
-    method: str,
-    schemas: dict[str, Any],
-    shared: dict[str, Any],
-) -> None:
-    """What all operations have: their failures, by reference; an example; a line to try."""
-    responses: dict[str, Any] = operation["responses"]
-    for status in (
-        *(int(status) for status in responses if status.isdigit() and int(status) >= 400),
-        *EVERYWHERE,
+def describe_endpoints(
+    handlers: Mapping[str, Handler], schemas: Json
+) -> list[tuple[str, str, Json]]:
+    """Return path, method and operation of each endpoint; add their schemas to `schemas`."""
+    inputs: list[tuple[str, Any, TypeAdapter[Any]]] = []
+    for name, handler in handlers.items():
+        inputs.append((name, "validation", TypeAdapter(handler.request_model)))
+        if not handler.media_type and handler.result_type is not type(None):
+            inputs.append((name, "serialization", TypeAdapter(shape(handler.result_type))))
+    by_key, definitions = TypeAdapter.json_schemas(inputs, ref_template=_REF)
+    defined: Json = definitions.get("$defs", {})
+    operations = []
+    for name, handler in sorted(
+        handlers.items(), key=lambda item: generality(item[1].endpoint.route)
     ):
-        shared.setdefault(str(status), problems(status)[status])
-        responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
-    body = operation.get("requestBody")
-    said = None
+        endpoint = handler.endpoint
+        if endpoint.in_query:  # these are parameters, not a schema
+            body = None
+            defined.pop(handler.request_model.__name__, None)
+        else:
+            body = by_key[name, "validation"]
+        result = by_key.get((name, "serialization"))
+        path = _CONVERTOR.sub("}", endpoint.route)
+        operation = _describe(handler, body, result)
+        operations.append((path, endpoint.method.lower(), operation))
+    schemas.update(defined)
+    _remove_null_defaults([defined, operations])
+    return operations
+
+
+def _remove_null_defaults(value: Any) -> None:
+    """Remove `default: null`: an omitted parameter is not the same as one that is null."""
+    if isinstance(value, dict):
+        if value.get("default", "") is None:
+            del value["default"]
+        for part in value.values():
+            _remove_null_defaults(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            _remove_null_defaults(part)
+
+
+def _describe(handler: Handler, body: Json | None, result: Json | None) -> Json:
+    endpoint = handler.endpoint
+    documentation = inspect.getdoc(handler.method) or ""
+    parameters = _path_parameters(endpoint)
+    if body is None:
+        parameters += _query_parameters(handler.request_model)
+    else:
+        parameters += _query_parameters(Whose)
+    parameters += _header_parameters(handler)
+    operation: Json = {
+        "tags": [endpoint.kind or "memory"],
+        "summary": documentation.split("\n")[0],
+        "description": f"{documentation}\n\nOn the command line: `{endpoint.example}`",
+        "operationId": endpoint.name,
+        "parameters": parameters,
+        "responses": _responses(handler, result),
+        "x-retain-permission": endpoint.needs,
+    }
     if body is not None:
-        media = body["content"].get("application/json", {})
-        shape = _resolved(media.get("schema", {}), schemas)
-        said = example(shape, schemas)
-        if media:
-            body["required"] = bool(shape.get("required"))
-            media.setdefault("example", said)
-    operation["x-codeSamples"] = [
-        {"lang": "Shell", "label": "curl", "source": curl(operation, path, method, said)}
+        operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
+    if handler.upload_model is not None:
+        parameters += _upload_parameters(handler.upload_model)
+        binary = {"schema": {"type": "string", "format": "binary"}}
+        operation["requestBody"]["content"][OCTETS] = binary
+    return operation
+
+
+def _path_parameters(endpoint: Endpoint) -> list[Json]:
+    parameters = []
+    for name, kind in path_parameters(endpoint).items():
+        example = EXAMPLES.get(f"{endpoint.kind}.{name}", EXAMPLES.get(name))
+        schema = {"type": "integer" if kind is int else "string", "examples": [example]}
+        parameters.append(_parameter(name, "path", parameter_help(endpoint.kind, name), schema))
+    return parameters
+
+
+def _query_parameters(model: type[BaseModel]) -> list[Json]:
+    schema = model.model_json_schema()
+    required = schema.get("required", ())
+    return [
+        _parameter(name, "query", details.pop("description", ""), details, name in required)
+        for name, details in schema["properties"].items()
     ]
 
 
-def example(shape: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    """What a shape has for an example, else the least that a body of it says."""
-    if shape.get("examples"):
-        return dict(shape["examples"][0])
-    properties = shape.get("properties", {})
+def _upload_parameters(model: type[BaseModel]) -> list[Json]:
+    prefix = "If the body is not JSON but the content itself: "
+    return [
+        {**parameter, "required": False, "description": prefix + parameter["description"]}
+        for parameter in _query_parameters(model)
+        if parameter["name"] not in ("user", "agent")
+    ]
+
+
+def _header_parameters(handler: Handler) -> list[Json]:
+    headers = {
+        "X-Retain-User": "The user whose memory is used.",
+        "X-Retain-Agent": "The agent whose memory is used.",
+    }
+    if "if_version" in inspect.signature(handler.method).parameters:
+        headers["If-Match"] = "Change the record only if it is at this version (an ETag)."
+    if handler.endpoint.needs != "read":
+        headers["Idempotency-Key"] = "A retry with the same key has no further effect."
+    return [
+        _parameter(name, "header", text, {"type": "string"}, False)
+        for name, text in headers.items()
+    ]
+
+
+def _parameter(name: str, place: str, text: str, schema: Json, required: bool = True) -> Json:
+    schema.pop("title", None)
     return {
-        name: _value(_resolved(properties.get(name, {}), schemas), schemas)
-        for name in shape.get("required", ())
+        "name": name,
+        "in": place,
+        "required": required,
+        "description": text,
+        "schema": schema,
     }
 
 
-def _value(shape: dict[str, Any], schemas: dict[str, Any]) -> Any:
+def _responses(handler: Handler, result: Json | None) -> Json:
+    endpoint = handler.endpoint
+    success: Json = {"description": "Successful response."}
+    if handler.media_type:
+        binary = {"type": "string", "format": "binary"}
+        success["content"] = {handler.media_type: {"schema": binary}}
+    elif result is not None:
+        success["content"] = {"application/json": {"schema": result}}
+    responses: Json = {str(handler.status): success}
+    statuses = list(_STATUSES)
+    if endpoint.name in _MODEL_ENDPOINTS:
+        statuses.append(502)
+    if "if_version" in inspect.signature(handler.method).parameters:
+        statuses.append(412)
+    for status, described in problems(*statuses).items():
+        responses[str(status)] = described
+    fields = getattr(handler.result_type, "__dataclass_fields__", ())
+    if endpoint.method == "GET" and "version" in fields:
+        responses["304"] = {"description": DESCRIPTIONS[304]}
+    return responses
+
+
+def _add_shared_parts(
+    operation: Json, path: str, method: str, schemas: Json, shared_responses: Json
+) -> None:
+    """Add what all operations have: error responses by reference, an example, a curl command."""
+    responses: Json = operation["responses"]
+    errors = [int(status) for status in responses if status.isdigit() and int(status) >= 400]
+    for status in (*errors, *COMMON_STATUSES):
+        shared_responses.setdefault(str(status), problems(status)[status])
+        responses[str(status)] = {"$ref": f"#/components/responses/{status}"}
+    request_body = operation.get("requestBody")
+    body = None
+    if request_body is not None:
+        media = request_body["content"].get("application/json", {})
+        schema = _resolve(media.get("schema", {}), schemas)
+        body = example_body(schema, schemas)
+        if media:
+            request_body["required"] = bool(schema.get("required"))
+            media.setdefault("example", body)
+    command = curl(operation, path, method, body)
+    operation["x-codeSamples"] = [{"lang": "Shell", "label": "curl", "source": command}]
+
+
+def example_body(schema: Json, schemas: Json) -> Json:
+    """Return the example of an object schema, or the smallest valid object."""
+    if schema.get("examples"):
+        return dict(schema["examples"][0])
+    properties = schema.get("properties", {})
+    return {
+        name: _example_value(_resolve(properties.get(name, {}), schemas), schemas)
+        for name in schema.get("required", ())
+    }
+
+
+def _example_value(schema: Json, schemas: Json) -> Any:
     for name in ("examples", "enum"):
-        if shape.get(name):
-            return shape[name][0]
+        if schema.get(name):
+            return schema[name][0]
     for name in ("example", "const", "default"):
-        if name in shape:
-            return shape[name]
+        if name in schema:
+            return schema[name]
     for name in ("anyOf", "oneOf", "allOf"):
-        if shape.get(name):
-            return _value(_resolved(shape[name][0], schemas), schemas)
-    if shape.get("type") == "object":
-        return example(shape, schemas)
-    if shape.get("type") == "array":
-        return [_value(_resolved(shape.get("items", {}), schemas), schemas)]
-    return {"integer": 1, "number": 1.0, "boolean": True, "null": None}.get(
-        str(shape.get("type")), "text"
-    )
+        if schema.get(name):
+            return _example_value(_resolve(schema[name][0], schemas), schemas)
+    kind = str(schema.get("type"))
+    if kind == "object":
+        return example_body(schema, schemas)
+    if kind == "array":
+        return [_example_value(_resolve(schema.get("items", {}), schemas), schemas)]
+    return {"integer": 1, "number": 1.0, "boolean": True, "null": None}.get(kind, "text")
 
 
-def _resolved(shape: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
-    name = shape.get("$ref", "").rpartition("/")[2]
-    return schemas.get(name, {}) if name else shape
+def _resolve(schema: Json, schemas: Json) -> Json:
+    name = schema.get("$ref", "").rpartition("/")[2]
+    return schemas.get(name, {}) if name else schema
 
 
-def curl(operation: dict[str, Any], path: str, method: str, said: Any) -> str:
-    """A line that a person would try first."""
+def curl(operation: Json, path: str, method: str, body: Any) -> str:
+    """Return a curl command that calls an operation with its required parameters."""
     query = []
-    for one in operation.get("parameters", ()):
-        shown = one.get(
-            "example", (one["schema"].get("examples") or [EXAMPLES.get(one["name"], "…")])[0]
-        )
-        if one["in"] == "path":
-            path = path.replace(f"{{{one['name']}}}", quote(str(shown), safe=""))
-        elif one["in"] == "query" and one.get("required"):
-            query.append(f"{one['name']}={quote(str(shown), safe='')}")
-    line = ["curl", shlex.quote(_URL + path + ("?" + "&".join(query) if query else ""))]
+    parameters = operation.get("parameters", ())
+    for parameter in parameters:
+        name = parameter["name"]
+        examples = parameter["schema"].get("examples") or [EXAMPLES.get(name, "…")]
+        value = quote(str(parameter.get("example", examples[0])), safe="")
+        if parameter["in"] == "path":
+            path = path.replace(f"{{{name}}}", value)
+        elif parameter["in"] == "query" and parameter.get("required"):
+            query.append(f"{name}={value}")
+    url = _BASE_URL + path + ("?" + "&".join(query) if query else "")
+    command = ["curl"]
     if method != "get":
-        line[1:1] = ["-X", method.upper()]
-    line += ["-H", '"Authorization: Bearer $RETAIN_KEY"']
-    headers = {one["name"] for one in operation.get("parameters", ()) if one["in"] == "header"}
-    line += [
-        part
-        for name, shown in _WHOSE.items()
-        if name in headers
-        for part in ("-H", f"'{name}: {shown}'")
-    ]
-    if said is not None:
-        line += [
-            "-H",
-            "'Content-Type: application/json'",
-            "-d",
-            shlex.quote(json.dumps(said, ensure_ascii=False)),
-        ]
-    return " ".join(line)
+        command += ["-X", method.upper()]
+    command += [shlex.quote(url), "-H", '"Authorization: Bearer $RETAIN_KEY"']
+    headers = {parameter["name"] for parameter in parameters if parameter["in"] == "header"}
+    for name, value in _EXAMPLE_OWNER.items():
+        if name in headers:
+            command += ["-H", f"'{name}: {value}'"]
+    if body is not None:
+        data = shlex.quote(json.dumps(body, ensure_ascii=False))
+        command += ["-H", "'Content-Type: application/json'", "-d", data]
+    return " ".join(command)

@@ -1,72 +1,71 @@
-"""Every verb of every kind as a route, built from the table of ways and the verbs' own signatures."""
+"""Every endpoint of the table as a route.
+
+A request goes from `EndpointRouter` through a Starlette router to the `Handler` of its endpoint
+(handler.py), which calls the verb. Routes that are not in the table (chat, keys, sign-in) are
+FastAPI routes of the class `AuthenticatedRoute`.
+"""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
-from collections.abc import Callable
-from copy import copy
-from typing import Annotated, Any, get_type_hints
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, get_type_hints
 
-from fastapi import Body, FastAPI, Path, Query, Request, Response
-from fastapi.responses import JSONResponse
+from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import Match, Route, Router
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint, parameter_help
-from retain.api.examples import EXAMPLES
+from retain.api import problem
+from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
 from retain.api.problem import MEDIA
-from retain.api.responses import answer
-from retain.api.schemas import Whose, asked, method_of, shape
+from retain.api.schemas import asked, method_of
 from retain.base.errors import Invalid
 from retain.kinds import KINDS
 from retain.server.authenticator import Authenticator
-from retain.server.handler import Operation, OperationRoute, parameters, parsed, read
-from retain.server.route_index import Index
-
-__all__ = ["BY_HAND", "Route", "add", "add_endpoint", "answer", "in_path", "problems"]
+from retain.server.handler import Handler
+from retain.server.parsing import parse_json, read_body, read_query
 
 BY_HAND = ("context", "save_turn")
-"""Ways whose requests are not the verb's own parameters."""
+"""Verbs whose requests differ from their signatures; turn_routes.py adds them."""
+MAX_DIGITS = 19
 OCTETS = "application/octet-stream"
-_KINDS: dict[str, type] = {kind.name: kind for kind in KINDS}
-_IN_PATH = re.compile(r"\{(\w+):?(\w*)\}")
-_PATH_TYPES = {"path": str, "int": int, "": str}
-_MADE = ("add", "append", "extend", "capture", "add_many", "save_turn")
-_STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 503, 507)
-_WITH_MODELS = ("summaries_fold", "consolidations_propose", "refs_capture", "refs_add")
-_DESCRIPTIONS = {
-    304: "It is still the version that If-None-Match says.",
-    400: "The request cannot be read.",
-    401: "A key is needed.",
-    403: "The key does not allow this.",
-    404: "There is nothing by that name that the key may see.",
+DESCRIPTIONS = {
+    304: "Not modified: it is still at the version of If-None-Match.",
+    400: "The request cannot be parsed.",
+    401: "The key is missing or not valid.",
+    403: "The key does not permit this.",
+    404: "Not found, or not visible to this key.",
+    405: "The path does not support this method.",
     408: "The request took too long to arrive.",
-    409: "Right request, wrong moment.",
-    412: "It is not at the version that the header says.",
-    413: "Too large.",
-    415: "The body is in a format that is not taken here.",
-    421: "The server does not go by that name.",
-    422: "The request breaks a rule; `field` says where.",
-    429: "Too many requests; Retry-After says when to try again.",
-    500: "A mistake in retain, or in what it runs on.",
+    409: "The request conflicts with the current state.",
+    412: "The record is not at the version of If-Match.",
+    413: "The request is too large.",
+    415: "The media type of the body is not supported.",
+    421: "The host name is not one of this server's.",
+    422: "The request is not valid; `field` names the parameter.",
+    429: "Too many requests; Retry-After says when to retry.",
+    431: "The headers are too large.",
+    500: "Unexpected error.",
     502: "The model failed.",
-    503: "Not now; Retry-After says when to try again.",
-    507: "The disk is nearly full.",
+    503: "The server is overloaded or stopping; Retry-After says when to retry.",
+    507: "The disk is almost full.",
 }
+_KINDS: dict[str, type] = {kind.name: kind for kind in KINDS}
+_PARAMETER = re.compile(r"\{(\w+):?(\w*)\}")
+_PATH_TYPES = {"path": str, "int": int, "": str}
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Give an app every way; the routes that say more come first, or the ones that take anything would hide them."""
-    app.router.route_class = Route
+    """Add every endpoint of the table to an app."""
+    app.router.route_class = AuthenticatedRoute
     app.router.redirect_slashes = False
-    app.state.index = index = Index()
-    app.router.routes.append(index)
-    app.state.operations = {}
-    for endpoint in sorted((*ENDPOINTS, *SCOPE_ENDPOINTS), key=_vagueness):
+    app.state.handlers = {}
+    for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
         if endpoint.verb not in BY_HAND:
             add_endpoint(app, authenticator, endpoint)
 
@@ -75,188 +74,200 @@ def add_endpoint(
     app: FastAPI,
     authenticator: Authenticator,
     endpoint: Endpoint,
-    said: type[BaseModel] | None = None,
-    result: Any = None,
+    request_model: type[BaseModel] | None = None,
+    result_type: Any = None,
     *,
     method: Callable[..., Any] | None = None,
-    events: str = "",
-) -> Operation:
-    """One way as a route; its operation, for who does it in another manner than calling the verb.
+    media_type: str = "",
+) -> Handler:
+    """Add one endpoint to an app and return its handler.
 
-    `events` is the format of an answer that is a stream.
+    Request model, result type and method default to those of the verb. `media_type` is that of a
+    response that is not JSON.
     """
     method = method or method_of(endpoint, _KINDS)
-    result = result or get_type_hints(method).get("return")
-    said = said or asked(
-        endpoint, method, tuple(in_path(endpoint)), in_query=endpoint.method in ("GET", "DELETE")
-    )
-    app.state.operations[endpoint.name] = operation = Operation(
-        authenticator, endpoint, method, said, _status(endpoint, result)
-    )
-    route = copy(_route(endpoint, method, said, result, events))
-    route.app, route.openapi_extra = operation, dict(route.openapi_extra or {})
-    app.router.routes.append(route)
-    app.state.index.add(route)
-    return operation
+    result_type = result_type or get_type_hints(method).get("return")
+    in_path = tuple(path_parameters(endpoint))
+    model = request_model or asked(endpoint, method, in_path, in_query=endpoint.in_query)
+    if result_type is bytes:
+        media_type = OCTETS
+    handler = Handler(authenticator, endpoint, method, model, result_type, media_type=media_type)
+    app.state.handlers[endpoint.name] = handler
+    return handler
 
 
-@functools.lru_cache(
-    256
-)  # what is documented is the same in every app, and takes most of the time that making one takes
-def _route(
-    endpoint: Endpoint, method: Callable[..., Any], said: type[BaseModel], result: Any, events: str
-) -> APIRoute:
-    """A way as the framework documents it."""
-    raw = events or (OCTETS if result is bytes else "")
-    status = _status(endpoint, result)
-    return OperationRoute(
-        endpoint.route,
-        _endpoint(endpoint, said),
-        methods=[endpoint.method],
-        name=endpoint.name,
-        operation_id=endpoint.name,
-        tags=[endpoint.kind or "memory"],
-        summary=(inspect.getdoc(method) or "").split("\n")[0],
-        description=f"{inspect.getdoc(method)}\n\nOn the command line: `{endpoint.example}`",
-        status_code=status,
-        response_model=None if raw or result is type(None) else shape(result),
-        response_description="It is done." if status == 204 else "What was asked for.",
-        response_class=Response if raw else JSONResponse,
-        responses=_responses(endpoint, method, result, raw),
-        openapi_extra=_extra(endpoint, method),
-    )
+def install(app: FastAPI) -> None:
+    """Route the requests to the endpoints that were added."""
+    app.state.endpoint_routes = endpoint_routes(app.state.handlers.values())
+    app.add_middleware(EndpointRouter, routes=app.state.endpoint_routes)
 
 
-def in_path(endpoint: Endpoint) -> dict[str, type]:
-    """What the address of a way names."""
-    return {name: _PATH_TYPES[kind] for name, kind in _IN_PATH.findall(endpoint.route)}
+def path_parameters(endpoint: Endpoint) -> dict[str, type]:
+    """Return the names and types of the parameters in the path of an endpoint."""
+    return {name: _PATH_TYPES[kind] for name, kind in _PARAMETER.findall(endpoint.route)}
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """How a route may fail, for its documentation."""
+    """Return the OpenAPI responses for these error statuses."""
     content = {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {
-        status: {"description": _DESCRIPTIONS.get(status, "A problem"), "content": content}
+        status: {"description": DESCRIPTIONS.get(status, "An error."), "content": content}
         for status in statuses
     }
 
 
-class Route(APIRoute):
-    """A route of another kind than a verb's: who asks comes first, and what is said is read by the rules of all else."""
+class TemplateRoute(Route):
+    """A route that stores itself in the scope, so that logs and metrics show its path template."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Match a request."""
+        match, child_scope = super().matches(scope)
+        return match, {**child_scope, "route": self}
+
+
+class NumberConvertor(Convertor[int]):
+    """A number in a path; nothing has a number of more than 19 digits."""
+
+    regex = "[0-9]+"
+
+    def convert(self, value: str) -> int:
+        """Parse the number."""
+        if len(value) > MAX_DIGITS:
+            raise HTTPException(404)
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        """Format the number."""
+        return str(value)
+
+
+register_url_convertor("number", NumberConvertor())
+
+
+class PathHandler:
+    """The handlers of one path, by HTTP method."""
+
+    def __init__(self) -> None:
+        self.by_method: dict[str, Handler] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle one request."""
+        handler = self.by_method.get(scope["method"])
+        if handler is None:
+            raise HTTPException(405, headers={"Allow": ", ".join(sorted(self.by_method))})
+        await handler(scope, receive, send)
+
+
+def endpoint_routes(handlers: Iterable[Handler]) -> list[Route]:
+    """Return one route for each path, specific paths before those that match more."""
+    by_path: dict[str, PathHandler] = {}
+    for handler in handlers:
+        endpoint = handler.endpoint
+        by_path.setdefault(endpoint.route, PathHandler()).by_method[endpoint.method] = handler
+    routes: list[Route] = []
+    for path in sorted(by_path, key=generality):
+        route = TemplateRoute(path.replace(":int}", ":number}"), by_path[path])
+        route.path = path
+        routes.append(route)
+    return routes
+
+
+class EndpointRouter:
+    """Middleware that routes requests to the endpoints of the table, and all others to the app.
+
+    Each first part of a path (`/api/messages/…`) has its own Starlette router, so that a request is
+    compared with about ten patterns instead of a hundred. The patterns match the path as it was
+    sent: a slash inside a name, sent as `%2F`, does not separate parts of the path.
+    """
+
+    def __init__(self, app: ASGIApp, routes: Iterable[Route]) -> None:
+        self._app = app
+        by_prefix: dict[str, list[Route]] = {}
+        for route in routes:
+            by_prefix.setdefault(_prefix(route.path), []).append(route)
+        self._routers: Mapping[str, Router] = {
+            prefix: Router(routes, redirect_slashes=False, default=_not_found)
+            for prefix, routes in by_prefix.items()
+        }
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Route one request."""
+        path: str = scope.get("path", "")
+        router = self._routers.get(_prefix(path)) if scope["type"] == "http" else None
+        if router is None:
+            await self._app(scope, receive, send)
+            return
+        raw_path: bytes | None = scope.get("raw_path")
+        if raw_path is not None:
+            scope["path"] = raw_path.decode("latin-1")
+        try:
+            await router(scope, receive, send)
+        except problem.EXPECTED as error:
+            await problem.of(error, Request(scope))(scope, receive, send)
+        except ClientDisconnect:
+            return  # nobody waits for a response
+
+
+async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+    raise HTTPException(404)
+
+
+def _prefix(path: str) -> str:
+    """Return the first part of a path below `/api`, such as `messages`."""
+    parts = path.split("/", 3)
+    return parts[2] if len(parts) > 2 and parts[1] == "api" else ""
+
+
+def generality(path: str) -> tuple[int, int]:
+    """Sort specific paths before general ones, by their last part and by their length."""
+    last = path.rpartition("/")[2]
+    if ":path" in last:
+        rank = 2
+    elif "{" in last:
+        rank = 1
+    else:
+        rank = 0
+    return rank, -path.count("/")
+
+
+class AuthenticatedRoute(APIRoute):
+    """A FastAPI route that authenticates before it parses, and parses like all other routes."""
 
     def get_route_handler(self) -> Callable[[Request], Any]:
-        """The handler, given requests of somebody who may, whose body was read."""
+        """Return FastAPI's handler, preceded by authentication and our parsing."""
         handle = super().get_route_handler()
-        needs = (self.openapi_extra or {}).get("x-retain-permission")
-        takes_body, takes_query = self.body_field is not None, bool(self.dependant.query_params)
-        strict = "access" in self.tags
-        closed = strict or "web" in self.tags
+        permission = (self.openapi_extra or {}).get("x-retain-permission")
+        has_body = self.body_field is not None
+        has_query = bool(self.dependant.query_params)
+        needs_key = "access" in self.tags
+        rejects_unknown = needs_key or "web" in self.tags
 
         async def handler(request: Request) -> Response:
-            if needs:  # before the body: nobody learns what is wrong with a request before it is known who sent it
-                await request.app.state.authenticator.authorize(request, needs)
-            elif strict:
-                await request.app.state.authenticator.authenticate(request)
-            if closed and (query := parameters(request)) and not takes_query:
-                raise Invalid(field=next(iter(query)), problem="is not known here; check its name")
-            made = _Read(request.scope, request.receive)
-            if takes_body:
+            authenticator: Authenticator = request.app.state.authenticator
+            if permission:
+                await authenticator.authorize(request, permission)
+            elif needs_key:
+                await authenticator.authenticate(request)
+            if rejects_unknown and not has_query and (query := read_query(request)):
+                raise Invalid(field=next(iter(query)), problem="is not a known parameter")
+            parsed = _ParsedRequest(request.scope, request.receive)
+            if has_body:
                 try:
-                    body = made._body = await read(request, dict(request.scope["headers"]))
+                    body = await read_body(request, dict(request.scope["headers"]))
                 except ClientDisconnect:
-                    raise HTTPException(
-                        400, "the body did not arrive"
-                    ) from None  # and nobody waits for an answer
-                made.said = parsed(body)
-            found: Response = await handle(made)
-            return found
+                    raise HTTPException(400, "The body did not arrive.") from None
+                parsed._body = body
+                parsed.parsed_body = parse_json(body)
+            result: Response = await handle(parsed)
+            return result
 
         return handler
 
 
-class _Read(Request):
-    said: Any = None
+class _ParsedRequest(Request):
+    """A request whose JSON body is already parsed."""
+
+    parsed_body: Any = None
 
     async def json(self) -> Any:
-        return self.said
-
-
-def _vagueness(endpoint: Endpoint) -> tuple[int, int]:
-    """How much a route would match: its last part, and how many parameters it has; the longer first."""
-    last = endpoint.route.rpartition("/")[2]
-    return (2 if ":path" in last else 1 if "{" in last else 0), -endpoint.route.count("/")
-
-
-def _endpoint(endpoint: Endpoint, said: type[BaseModel]) -> Callable[..., Any]:
-    """A function with the signature that the framework documents; the operation is what answers."""
-
-    async def documented(**given: Any) -> None:
-        raise AssertionError("the operation answers")
-
-    made = [("request", Request)]
-    for name, kind in in_path(endpoint).items():
-        example = EXAMPLES.get(f"{endpoint.kind}.{name}", EXAMPLES.get(name))
-        made.append(
-            (
-                name,
-                Annotated[
-                    kind, Path(description=parameter_help(endpoint.kind, name), examples=[example])
-                ],
-            )  # type: ignore[arg-type]
-        )
-    in_query = endpoint.method in ("GET", "DELETE")
-    made.append(("said", Annotated[said, Query() if in_query else Body()]))  # type: ignore[arg-type]
-    if not in_query:
-        made.append(("whose", Annotated[Whose, Query()]))  # type: ignore[arg-type]
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=hint)
-        for name, hint in made
-    ]
-    documented.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    documented.__name__ = endpoint.name
-    return documented
-
-
-def _status(endpoint: Endpoint, result: Any) -> int:
-    if result is type(None):
-        return 204
-    return 201 if endpoint.method == "POST" and endpoint.verb in _MADE else 200
-
-
-def _responses(
-    endpoint: Endpoint, method: Callable[..., Any], result: Any, raw: str
-) -> dict[int | str, dict[str, Any]]:
-    found = problems(*_STATUSES, *((502,) if endpoint.name in _WITH_MODELS else ()))
-    if "if_version" in inspect.signature(method).parameters:
-        found |= problems(412)
-    if endpoint.method == "GET" and "version" in getattr(result, "__dataclass_fields__", ()):
-        found[304] = {"description": _DESCRIPTIONS[304]}
-    if raw:
-        found[200] = {"content": {raw: {"schema": {"type": "string", "format": "binary"}}}}
-    return found
-
-
-def _extra(endpoint: Endpoint, method: Callable[..., Any]) -> dict[str, Any]:
-    """What of a route the framework does not see: the headers that every request may have."""
-    known = inspect.signature(method).parameters
-    headers = {
-        "X-Retain-User": "Whose memory is meant.",
-        "X-Retain-Agent": "Which agent's memory is meant.",
-        **({"If-Match": "Only if it is at this version."} if "if_version" in known else {}),
-        **(
-            {"Idempotency-Key": "A retry with the same key changes nothing."}
-            if endpoint.needs != "read"
-            else {}
-        ),
-    }
-    said = [
-        {
-            "name": name,
-            "in": "header",
-            "required": False,
-            "description": about,
-            "schema": {"type": "string"},
-        }
-        for name, about in headers.items()
-    ]
-    return {"parameters": said, "x-retain-permission": endpoint.needs}
+        return self.parsed_body

@@ -19,9 +19,9 @@ from retain.kinds import KINDS
 from retain.kinds.turns import Turn
 from retain.memory import Scope
 from retain.server.authenticator import Authenticator
-from retain.server.handler import Call, Operation
+from retain.server.handler import Call, Handler
 from retain.server.routes import add_endpoint
-from retain.server.threads import in_thread
+from retain.server.thread_pool import in_thread
 
 _Left = tuple[str, str, int, str]
 
@@ -68,7 +68,7 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
         whole=(bool, Field(False, description="All that the library's Context has, too.")),
     )
     assembling = add_endpoint(app, authenticator, context, wanted, ContextAnswer)
-    assembling.do = partial(_context, assembling)
+    assembling.respond = partial(_context, assembling)
 
     save = endpoints["save_turn"]
     method = method_of(save, kinds)
@@ -86,18 +86,18 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
             Field(None, description="What `POST /api/context` answered as its report."),
         ),
     )
-    operation = add_endpoint(app, authenticator, save, kept, Turn)
+    handler = add_endpoint(app, authenticator, save, kept, Turn)
 
     async def keep(call: Call) -> Response:
-        report: ReportShape | None = call.named.pop("report", None)
+        report: ReportShape | None = call.arguments.pop("report", None)
         context = None if report is None else Context([], _report(report), {})
 
         def verb(scope: Scope) -> Turn:
-            return scope.save_turn(**call.named, context=context)
+            return scope.save_turn(**call.arguments, context=context)
 
-        return response(await in_thread(operation.done, call, verb))
+        return response(await in_thread(handler.call_verb, call, verb))
 
-    operation.do = keep
+    handler.respond = keep
 
 
 def _report(given: ReportShape) -> Report:
@@ -105,11 +105,11 @@ def _report(given: ReportShape) -> Report:
     return Report(given.budget, given.tokens, items, left_out, given.shares)
 
 
-async def _context(operation: Operation, call: Call) -> Response:
-    text, whole = call.named.pop("text", False), call.named.pop("whole", False)
+async def _context(handler: Handler, call: Call) -> Response:
+    text, whole = call.arguments.pop("text", False), call.arguments.pop("whole", False)
 
     def assembled() -> Any:
-        found = invoke(operation.endpoint, call.scope, call.named)
+        found = invoke(handler.endpoint, call.scope, call.arguments)
         answer: dict[str, Any] = {"messages": found.messages, "report": found.report.as_json()}
         if text:
             answer["text"] = found.text()
@@ -117,4 +117,4 @@ async def _context(operation: Operation, call: Call) -> Response:
             answer["whole"] = found.as_json()
         return rendered(answer)
 
-    return response(await operation.in_thread(assembled))
+    return response(await handler.in_thread(assembled))

@@ -19,13 +19,12 @@ from pathlib import Path
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
-from starlette.routing import Match, Route
-from starlette.types import Scope
 
 from retain.api import problem
 from retain.base.errors import NotFound
 from retain.base.version import version
 from retain.server.exchange import styled
+from retain.server.routes import TemplateRoute
 
 FOLDER = Path(__file__).with_name("site")
 PAGES = ("chat", "why", "agents", "memory", "search", "operations", "sign-in")
@@ -137,19 +136,12 @@ def add(app: FastAPI) -> None:
 
     page = _built(there["index.html"]) if there else _unbuilt()
     for path in ("/", *(f"/{name}{below}" for name in PAGES for below in ("", "/{below:path}"))):
-        app.router.routes.append(_Told(path, page, methods=["GET"], include_in_schema=False))
+        app.router.routes.append(
+            TemplateRoute(path, page, methods=["GET"], include_in_schema=False)
+        )
     app.router.routes.append(
-        _Told("/assets/{path:path}", asset, methods=["GET"], include_in_schema=False)
+        TemplateRoute("/assets/{path:path}", asset, methods=["GET"], include_in_schema=False)
     )
-
-
-class _Told(Route):
-    """A route that says that it is the one, so that it is counted by its name and not by what somebody put below it."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """As every route does."""
-        match, found = super().matches(scope)
-        return match, {**found, "route": self}
 
 
 def _built(index: File) -> Callable[[Request], Awaitable[Response]]:

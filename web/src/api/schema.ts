@@ -911,6 +911,31 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/notes/stream": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The versions after a number, oldest first; where there is none, wait up to so many seconds for one.
+         * @description The versions after a number, oldest first; where there is none, wait up to so many seconds for one.
+         *
+         *     Notes that were erased and begun anew count from 1 again. As long as there are fewer of them than `after`, all are
+         *     told; then only those after it, since a number cannot say of which notes it was: `created_at` can.
+         *
+         *     On the command line: `curl -N 'http://127.0.0.1:7700/api/notes/stream?user=ada&agent=scout'`
+         */
+        get: operations["notes_stream"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/agents": {
         parameters: {
             query?: never;
@@ -1270,6 +1295,30 @@ export interface paths {
          *     On the command line: `retain search 'where does my sister live' --user ada`
          */
         post: operations["search"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/context": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained.
+         * @description What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained.
+         *
+         *     `others` are the other agents of a group conversation.
+         *
+         *     On the command line: `retain context trip "What next?" --budget 4000`
+         */
+        post: operations["context"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1657,55 +1706,6 @@ export interface paths {
          *     On the command line: `retain items remove memories,ada tea --user ada`
          */
         delete: operations["items_remove"];
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/context": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        get?: never;
-        put?: never;
-        /**
-         * What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained.
-         * @description What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained.
-         *
-         *     `others` are the other agents of a group conversation.
-         *
-         *     On the command line: `retain context trip "What next?" --budget 4000`
-         */
-        post: operations["context"];
-        delete?: never;
-        options?: never;
-        head?: never;
-        patch?: never;
-        trace?: never;
-    };
-    "/api/notes/stream": {
-        parameters: {
-            query?: never;
-            header?: never;
-            path?: never;
-            cookie?: never;
-        };
-        /**
-         * The versions after a number, oldest first; where there is none, wait up to so many seconds for one.
-         * @description The versions after a number, oldest first; where there is none, wait up to so many seconds for one.
-         *
-         *     Notes that were erased and begun anew count from 1 again. As long as there are fewer of them than `after`, all are
-         *     told; then only those after it, since a number cannot say of which notes it was: `created_at` can.
-         *
-         *     On the command line: `curl -N 'http://127.0.0.1:7700/api/notes/stream?user=ada&agent=scout'`
-         */
-        get: operations["notes_stream"];
-        put?: never;
-        post?: never;
-        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -2132,37 +2132,37 @@ export interface components {
         AgentsAddRequest: {
             /**
              * Name
-             * @description The agent's name.
+             * @description Name of the agent.
              * @example scout
              */
             name: string;
             /**
              * Prompt
-             * @description The agent's system prompt.
+             * @description System prompt of the agent.
              * @default
              */
             prompt: string;
             /**
              * Model
-             * @description The model's name.
+             * @description Name of the model.
              * @default
              */
             model: string;
             /**
              * Tools
-             * @description The tools that the agent may use, with commas between them.
+             * @description The tools that the agent may use, separated by commas.
              * @default []
              */
             tools: string[];
             /**
              * Color
-             * @description A colour to show the agent in, like #1f6feb.
+             * @description Colour in which the agent is shown, such as #1f6feb.
              * @default
              */
             color: string;
             /**
              * Icon
-             * @description An icon to show the agent with: an emoji, or at most 8 characters.
+             * @description Icon of the agent: an emoji, or at most 8 characters.
              * @default
              */
             icon: string;
@@ -2171,32 +2171,32 @@ export interface components {
         AgentsEditRequest: {
             /**
              * Prompt
-             * @description The agent's system prompt.
+             * @description System prompt of the agent.
              */
             prompt?: string | null;
             /**
              * Model
-             * @description The model's name.
+             * @description Name of the model.
              */
             model?: string | null;
             /**
              * Tools
-             * @description The tools that the agent may use, with commas between them.
+             * @description The tools that the agent may use, separated by commas.
              */
             tools?: string[] | null;
             /**
              * Color
-             * @description A colour to show the agent in, like #1f6feb.
+             * @description Colour in which the agent is shown, such as #1f6feb.
              */
             color?: string | null;
             /**
              * Icon
-             * @description An icon to show the agent with: an emoji, or at most 8 characters.
+             * @description Icon of the agent: an emoji, or at most 8 characters.
              */
             icon?: string | null;
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -2357,7 +2357,7 @@ export interface components {
         ConsolidationsProposeRequest: {
             /**
              * Days
-             * @description Entries older than so many days.
+             * @description Only entries older than this many days.
              * @default 5
              */
             days: number;
@@ -2397,7 +2397,7 @@ export interface components {
         ContextRequest: {
             /**
              * Session
-             * @description The session's id; a search without one looks in all.
+             * @description The session id. Without it, search covers all sessions.
              * @example trip
              */
             session: string;
@@ -2409,7 +2409,7 @@ export interface components {
             message: string | Record<string, never> | unknown[];
             /**
              * Budget
-             * @description The most tokens; the setting `context_tokens` where not given.
+             * @description Maximum number of tokens. Default: the setting `context_tokens`.
              */
             budget?: number | null;
             /**
@@ -2539,7 +2539,7 @@ export interface components {
         EntriesAcceptRequest: {
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -2547,7 +2547,7 @@ export interface components {
         EntriesAddManyRequest: {
             /**
              * Entries
-             * @description A file with one JSON entry a line or a list of them, or `-` for standard input.
+             * @description A file with one JSON entry per line or a JSON list, or `-` for standard input.
              * @example [
              *       {
              *         "content": "Ada prefers night trains.",
@@ -2569,14 +2569,14 @@ export interface components {
             content: string;
             /**
              * Kind
-             * @description What kind of entry: `journal`, `core` or `whiteboard`.
+             * @description Kind of entry: `journal`, `core` or `whiteboard`.
              * @default journal
              * @enum {string}
              */
             kind: "journal" | "core" | "whiteboard";
             /**
              * Board
-             * @description Which whiteboard; `main` where an entry does not say.
+             * @description Name of the whiteboard. Default: `main`.
              */
             board?: string | null;
         };
@@ -2590,7 +2590,7 @@ export interface components {
             content: string;
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -2598,7 +2598,7 @@ export interface components {
         EntriesRefuseRequest: {
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -2606,7 +2606,7 @@ export interface components {
         EntriesRemoveManyRequest: {
             /**
              * Ids
-             * @description The ids, with commas between them.
+             * @description The ids, separated by commas.
              * @example [
              *       "0199c0de-0000-7000-8000-000000000000",
              *       "0199c0de-0000-7000-8000-000000000001"
@@ -2618,7 +2618,7 @@ export interface components {
         EntriesShareRequest: {
             /**
              * Agents
-             * @description The agents that share the board, with commas between them.
+             * @description The agents that share the board, separated by commas.
              * @example [
              *       "scout",
              *       "planner"
@@ -2781,19 +2781,19 @@ export interface components {
         InteractionsAddRequest: {
             /**
              * Route
-             * @description Which part of your program made the call.
+             * @description The part of your program that made the call.
              * @example chat
              */
             route: string;
             /**
              * Model
-             * @description The model's name.
+             * @description Name of the model.
              * @example gpt-5-mini
              */
             model: string;
             /**
              * Latency Ms
-             * @description How long the call took, in milliseconds.
+             * @description Duration of the call in milliseconds.
              * @example 812.5
              */
             latency_ms: number;
@@ -2811,25 +2811,25 @@ export interface components {
             tokens_out: number;
             /**
              * Cost
-             * @description What it cost, in the currency you count in.
+             * @description Cost of the call, in your currency.
              */
             cost?: number | null;
             /**
              * Parameters
-             * @description A JSON object with the call's parameters.
+             * @description A JSON object with the parameters of the call.
              */
             parameters?: {
                 [key: string]: unknown;
             } | null;
             /**
              * Error
-             * @description What went wrong, if it did.
+             * @description The error, if the call failed.
              * @default
              */
             error: string;
             /**
              * Session
-             * @description The session's id.
+             * @description The session id.
              */
             session?: string | null;
         };
@@ -2873,7 +2873,7 @@ export interface components {
         ItemsPutRequest: {
             /**
              * Place
-             * @description Where: the names of the place, from the outermost, with commas between them.
+             * @description The place: its names from the outermost, separated by commas.
              * @example [
              *       "memories",
              *       "ada"
@@ -2890,17 +2890,17 @@ export interface components {
             value: unknown;
             /**
              * Ttl
-             * @description Forget it after so many seconds.
+             * @description Time to live: expire after this many seconds.
              */
             ttl?: number | null;
             /**
              * Fields
-             * @description The paths of the value that a search finds, such as `text` and `tags[*]`: all of it where not given.
+             * @description Paths of the value to index for search, such as `text` or `tags[*]`. Default: all.
              */
             fields?: string[] | null;
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -2908,26 +2908,26 @@ export interface components {
         ItemsSearchRequest: {
             /**
              * Query
-             * @description Words to look for.
+             * @description Words to search for.
              * @example where does my sister live
              */
             query: string;
             /**
              * Place
-             * @description Where: the names of the place, from the outermost, with commas between them.
+             * @description The place: its names from the outermost, separated by commas.
              * @default []
              */
             place: string[];
             /**
              * Where
-             * @description What fields must be, as JSON: {"kind": "fact"}, or {"n": {"$gt": 1}}.
+             * @description Conditions on fields, as JSON: {"kind": "fact"} or {"n": {"$gt": 1}}.
              */
             where?: {
                 [key: string]: unknown;
             } | null;
             /**
              * Limit
-             * @description The most records to return.
+             * @description Maximum number of records to return.
              * @default 10
              */
             limit: number;
@@ -3009,7 +3009,7 @@ export interface components {
         KnowledgeAddRequest: {
             /**
              * Title
-             * @description What it is called.
+             * @description The title.
              * @example Handbook
              */
             title: string;
@@ -3021,13 +3021,13 @@ export interface components {
             text: string;
             /**
              * Path
-             * @description Where it comes from: adding it again replaces what was added with the same path.
+             * @description Where the document comes from. Adding the same path again replaces it.
              * @default
              */
             path: string;
             /**
              * Media
-             * @description What it is: text, markdown, html or pdf; seen from its beginning where not given.
+             * @description Format: text, markdown, html or pdf. Default: detected from the content.
              */
             media?: ("text" | "markdown" | "html" | "pdf") | null;
         };
@@ -3125,7 +3125,7 @@ export interface components {
             content: string | Record<string, never> | unknown[];
             /**
              * Key
-             * @description An idempotency key: a retry with the same key adds nothing.
+             * @description Idempotency key. A retry with the same key adds nothing.
              */
             key?: string | null;
             /**
@@ -3135,7 +3135,7 @@ export interface components {
             expected_last_seq?: number | null;
             /**
              * Author
-             * @description Who speaks, where several agents do.
+             * @description Name of the speaker, if several agents take part.
              */
             author?: string | null;
             /**
@@ -3150,12 +3150,12 @@ export interface components {
             tokens_out?: number | null;
             /**
              * Cost
-             * @description What it cost, in the currency you count in.
+             * @description Cost of the call, in your currency.
              */
             cost?: number | null;
             /**
              * Created At
-             * @description When it was said, with a time zone, for history from elsewhere.
+             * @description When the message was written, with a time zone. For imported history.
              */
             created_at?: string | null;
         };
@@ -3163,7 +3163,7 @@ export interface components {
         MessagesExtendRequest: {
             /**
              * Messages
-             * @description A file with one JSON message a line, or `-` for standard input.
+             * @description A file with one JSON message per line, or `-` for standard input.
              * @example [
              *       {
              *         "content": "Where do we go?",
@@ -3196,7 +3196,7 @@ export interface components {
             }[];
             /**
              * Key
-             * @description An idempotency key: a retry with the same key adds nothing.
+             * @description Idempotency key. A retry with the same key adds nothing.
              */
             key?: string | null;
             /**
@@ -3291,7 +3291,7 @@ export interface components {
             text: string;
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -3305,7 +3305,7 @@ export interface components {
             text: string;
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -3319,7 +3319,7 @@ export interface components {
             text: string;
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -3327,7 +3327,7 @@ export interface components {
         NotesReplaceSectionRequest: {
             /**
              * Header
-             * @description The heading of a section: `Preferences`, or `## Preferences` where several are called alike.
+             * @description Heading of the section: `Preferences`, or `## Preferences` if it is not unique.
              * @example Preferences
              */
             header: string;
@@ -3339,7 +3339,7 @@ export interface components {
             text: string;
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -3347,13 +3347,13 @@ export interface components {
         NotesRestoreRequest: {
             /**
              * Version
-             * @description The number of a version.
+             * @description Number of the version.
              * @example 1
              */
             version: number;
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -3432,6 +3432,35 @@ export interface components {
              * @description What to send as `after` for the page that follows; null at the end.
              */
             next: string | null;
+        };
+        /**
+         * Problem
+         * @description What went wrong.
+         */
+        Problem: {
+            /**
+             * Type
+             * @description Which kind of problem, by its name.
+             * @example /problems/not-found
+             */
+            type: string;
+            /** Title */
+            title: string;
+            /** Status */
+            status: number;
+            /**
+             * Detail
+             * @description What is wrong, and what to do.
+             */
+            detail: string;
+            /** Request Id */
+            request_id: string;
+            /**
+             * Field
+             * @description Which field of the request, where it is one.
+             * @default null
+             */
+            field: string | null;
         };
         /**
          * Receipt
@@ -3521,31 +3550,31 @@ export interface components {
             content: unknown;
             /**
              * Description
-             * @description One line that says what it is; without one, it is written from the content.
+             * @description A one-line description. Without it, one is generated from the content.
              * @default
              */
             description: string;
             /**
              * Type
-             * @description What it is, such as command_output, user_preference or file_content.
+             * @description Type of content, such as command_output, user_preference or file_content.
              * @default note
              */
             type: string;
             /**
              * Session
-             * @description The session's id.
+             * @description The session id.
              */
             session?: string | null;
             /**
              * Metadata
-             * @description A JSON object of your own: where it came from, how long it took.
+             * @description A JSON object with your own data, such as origin or duration.
              */
             metadata?: {
                 [key: string]: unknown;
             } | null;
             /**
              * Key
-             * @description The key, as it stands in the placeholder.
+             * @description The key, as shown in the placeholder.
              */
             key?: string | null;
         };
@@ -3559,30 +3588,30 @@ export interface components {
             output: unknown;
             /**
              * Source
-             * @description The command that made it.
+             * @description The command that produced it.
              * @default
              */
             source: string;
             /**
              * Status
-             * @description How the command ended.
+             * @description Exit status of the command.
              * @default
              */
             status: string;
             /**
              * Session
-             * @description The session's id.
+             * @description The session id.
              */
             session?: string | null;
             /**
              * Type
-             * @description What it is, such as command_output, user_preference or file_content.
+             * @description Type of content, such as command_output, user_preference or file_content.
              * @default command_output
              */
             type: string;
             /**
              * Metadata
-             * @description A JSON object of your own: where it came from, how long it took.
+             * @description A JSON object with your own data, such as origin or duration.
              */
             metadata?: {
                 [key: string]: unknown;
@@ -3592,17 +3621,17 @@ export interface components {
         RefsEditRequest: {
             /**
              * Summary
-             * @description One line that says what it is.
+             * @description A one-line summary.
              */
             summary?: string | null;
             /**
              * Is Active
-             * @description Whether it is listed in prompts.
+             * @description Whether the reference is listed in prompts.
              */
             is_active?: boolean | null;
             /**
              * Type
-             * @description What it is, such as command_output, user_preference or file_content.
+             * @description Type of content, such as command_output, user_preference or file_content.
              */
             type?: string | null;
         };
@@ -3763,38 +3792,38 @@ export interface components {
         SearchRequest: {
             /**
              * Query
-             * @description Words to look for.
+             * @description Words to search for.
              * @example where does my sister live
              */
             query: string;
             /**
              * Kinds
-             * @description Some of messages, notes, entries, refs, state, items, knowledge and graph; all where not given.
+             * @description Kinds to search: messages, notes, entries, refs, state, items, knowledge, graph. Default: all.
              */
             kinds?: string[] | null;
             /**
              * Session
-             * @description The session's id; a search without one looks in all.
+             * @description The session id. Without it, search covers all sessions.
              */
             session?: string | null;
             /**
              * Since
-             * @description From this moment on, with a time zone.
+             * @description Start of the period (inclusive), with a time zone.
              */
             since?: string | null;
             /**
              * Until
-             * @description Before this moment, with a time zone.
+             * @description End of the period (exclusive), with a time zone.
              */
             until?: string | null;
             /**
              * At
-             * @description When the question is asked, with a time zone; now where not given.
+             * @description The time at which the question is asked, with a time zone. Default: now.
              */
             at?: string | null;
             /**
              * Limit
-             * @description The most records to return.
+             * @description Maximum number of records to return.
              * @default 10
              */
             limit: number;
@@ -3874,13 +3903,13 @@ export interface components {
             id?: string | null;
             /**
              * Label
-             * @description A name for people.
+             * @description A name to show to people.
              * @default
              */
             label: string;
             /**
              * Attributes
-             * @description A JSON object of your own.
+             * @description A JSON object with your own data.
              */
             attributes?: {
                 [key: string]: unknown;
@@ -3890,12 +3919,12 @@ export interface components {
         SessionsEditRequest: {
             /**
              * Label
-             * @description A name for people.
+             * @description A name to show to people.
              */
             label?: string | null;
             /**
              * Attributes
-             * @description A JSON object of your own.
+             * @description A JSON object with your own data.
              */
             attributes?: {
                 [key: string]: unknown;
@@ -3905,7 +3934,7 @@ export interface components {
         SessionsResumeRequest: {
             /**
              * Stored Id
-             * @description The id that the client remembers, if it does.
+             * @description The session id that the client has stored, if any.
              */
             stored_id?: string | null;
         };
@@ -3931,7 +3960,7 @@ export interface components {
         StateSetRequest: {
             /**
              * Value
-             * @description The value, as JSON; text needs its quotes.
+             * @description The value as JSON; text needs quotes.
              * @example {
              *       "dark": true
              *     }
@@ -3939,18 +3968,18 @@ export interface components {
             value: unknown;
             /**
              * Area
-             * @description Whose state: `user`, `tenant` or `session:ID`.
+             * @description Where the value belongs: `user`, `tenant` or `session:ID`.
              * @default user
              */
             area: string;
             /**
              * Ttl
-             * @description Forget it after so many seconds.
+             * @description Time to live: expire after this many seconds.
              */
             ttl?: number | null;
             /**
              * If Version
-             * @description Only if it is at this version; 0 means: only if it does not exist.
+             * @description Change it only if this is its current version; 0 means it must not exist yet.
              */
             if_version?: number | null;
         };
@@ -3995,7 +4024,7 @@ export interface components {
         SummariesFoldRequest: {
             /**
              * Force
-             * @description Do it now, whatever the settings say about when.
+             * @description Do it now, even if the settings do not require it yet.
              * @default false
              */
             force: boolean;
@@ -4115,7 +4144,7 @@ export interface components {
         TurnRequest: {
             /**
              * Session
-             * @description The session's id; a search without one looks in all.
+             * @description The session id. Without it, search covers all sessions.
              * @example trip
              */
             session: string;
@@ -4154,7 +4183,7 @@ export interface components {
             }[];
             /**
              * Key
-             * @description An idempotency key: a retry with the same key adds nothing.
+             * @description Idempotency key. A retry with the same key adds nothing.
              */
             key?: string | null;
             /**
@@ -4319,38 +4348,9 @@ export interface components {
             /** Tools */
             tools: components["schemas"]["ToolName"][] | null;
         };
-        /**
-         * Problem
-         * @description What went wrong.
-         */
-        Problem: {
-            /**
-             * Type
-             * @description Which kind of problem, by its name.
-             * @example /problems/not-found
-             */
-            type: string;
-            /** Title */
-            title: string;
-            /** Status */
-            status: number;
-            /**
-             * Detail
-             * @description What is wrong, and what to do.
-             */
-            detail: string;
-            /** Request Id */
-            request_id: string;
-            /**
-             * Field
-             * @description Which field of the request, where it is one.
-             * @default null
-             */
-            field: string | null;
-        };
     };
     responses: {
-        /** @description The request cannot be read. */
+        /** @description The request cannot be parsed. */
         400: {
             headers: {
                 [name: string]: unknown;
@@ -4359,7 +4359,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A key is needed. */
+        /** @description The key is missing or not valid. */
         401: {
             headers: {
                 [name: string]: unknown;
@@ -4368,7 +4368,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The key does not allow this. */
+        /** @description The key does not permit this. */
         403: {
             headers: {
                 [name: string]: unknown;
@@ -4377,7 +4377,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description There is nothing by that name that the key may see. */
+        /** @description Not found, or not visible to this key. */
         404: {
             headers: {
                 [name: string]: unknown;
@@ -4386,7 +4386,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A problem */
+        /** @description The path does not support this method. */
         405: {
             headers: {
                 [name: string]: unknown;
@@ -4404,7 +4404,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Right request, wrong moment. */
+        /** @description The request conflicts with the current state. */
         409: {
             headers: {
                 [name: string]: unknown;
@@ -4413,7 +4413,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description It is not at the version that the header says. */
+        /** @description The record is not at the version of If-Match. */
         412: {
             headers: {
                 [name: string]: unknown;
@@ -4422,7 +4422,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Too large. */
+        /** @description The request is too large. */
         413: {
             headers: {
                 [name: string]: unknown;
@@ -4431,7 +4431,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The body is in a format that is not taken here. */
+        /** @description The media type of the body is not supported. */
         415: {
             headers: {
                 [name: string]: unknown;
@@ -4440,7 +4440,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The server does not go by that name. */
+        /** @description The host name is not one of this server's. */
         421: {
             headers: {
                 [name: string]: unknown;
@@ -4449,7 +4449,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The request breaks a rule; `field` says where. */
+        /** @description The request is not valid; `field` names the parameter. */
         422: {
             headers: {
                 [name: string]: unknown;
@@ -4458,7 +4458,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Too many requests; Retry-After says when to try again. */
+        /** @description Too many requests; Retry-After says when to retry. */
         429: {
             headers: {
                 [name: string]: unknown;
@@ -4467,7 +4467,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A problem */
+        /** @description The headers are too large. */
         431: {
             headers: {
                 [name: string]: unknown;
@@ -4476,7 +4476,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description A mistake in retain, or in what it runs on. */
+        /** @description Unexpected error. */
         500: {
             headers: {
                 [name: string]: unknown;
@@ -4494,7 +4494,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description Not now; Retry-After says when to try again. */
+        /** @description The server is overloaded or stopping; Retry-After says when to retry. */
         503: {
             headers: {
                 [name: string]: unknown;
@@ -4503,7 +4503,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The disk is nearly full. */
+        /** @description The disk is almost full. */
         507: {
             headers: {
                 [name: string]: unknown;
@@ -4529,11 +4529,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -4549,7 +4549,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4585,15 +4585,15 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
@@ -4618,7 +4618,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -4648,13 +4648,13 @@ export interface operations {
     messages_window: {
         parameters: {
             query?: {
-                /** @description The last so many messages. */
+                /** @description At most this many of the newest messages. */
                 last?: number | null;
-                /** @description The messages of the last so many minutes. */
+                /** @description Only messages of the last N minutes. */
                 minutes?: number | null;
-                /** @description The newest messages that fit into so many tokens. */
+                /** @description As many of the newest messages as fit into N tokens. */
                 tokens?: number | null;
-                /** @description Only messages before this number. */
+                /** @description Only messages with a smaller number. */
                 before?: number | null;
                 /** @description Only user messages and final answers. */
                 turns_only?: boolean;
@@ -4664,20 +4664,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4713,15 +4713,15 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
@@ -4733,7 +4733,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4763,9 +4763,9 @@ export interface operations {
     summaries_list: {
         parameters: {
             query?: {
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -4773,20 +4773,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4822,15 +4822,15 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
@@ -4842,7 +4842,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4873,11 +4873,11 @@ export interface operations {
     summaries_expand: {
         parameters: {
             query?: {
-                /** @description Which of the summaries: 1 is the first fold. */
+                /** @description Number of the summary; 1 is the first. */
                 number?: number | null;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -4885,20 +4885,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4934,13 +4934,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -4956,7 +4956,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4993,13 +4993,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -5015,7 +5015,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5052,11 +5052,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -5072,7 +5072,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5108,11 +5108,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -5128,7 +5128,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5164,11 +5164,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -5184,7 +5184,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5220,20 +5220,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The key, as it stands in the placeholder. */
+                /** @description The key, as shown in the placeholder. */
                 key: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5269,20 +5269,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The key, as it stands in the placeholder. */
+                /** @description The key, as shown in the placeholder. */
                 key: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5318,9 +5318,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
@@ -5331,7 +5331,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5361,13 +5361,13 @@ export interface operations {
     knowledge_passages: {
         parameters: {
             query?: {
-                /** @description The number of one passage, as a search says it. */
+                /** @description Number of one passage, as returned by a search. */
                 seq?: number | null;
-                /** @description So many before it and after it, too. */
+                /** @description Also return this many passages before and after it. */
                 around?: number;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -5375,9 +5375,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
@@ -5388,7 +5388,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5424,11 +5424,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5441,7 +5441,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5477,9 +5477,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -5487,7 +5487,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5523,13 +5523,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5546,7 +5546,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -5583,13 +5583,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5606,7 +5606,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5643,13 +5643,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5667,7 +5667,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5698,9 +5698,9 @@ export interface operations {
     notes_delete_section: {
         parameters: {
             query: {
-                /** @description The heading of a section: `Preferences`, or `## Preferences` where several are called alike. */
+                /** @description Heading of the section: `Preferences`, or `## Preferences` if it is not unique. */
                 header: string;
-                /** @description Only if it is at this version; 0 means: only if it does not exist. */
+                /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -5708,13 +5708,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5722,7 +5722,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5753,9 +5753,9 @@ export interface operations {
     notes_history: {
         parameters: {
             query?: {
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Changes after this version. */
+                /** @description Only changes after this version. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -5763,9 +5763,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -5773,7 +5773,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5803,9 +5803,9 @@ export interface operations {
     notes_diff: {
         parameters: {
             query: {
-                /** @description The number of a version. */
+                /** @description Number of the version. */
                 version: number;
-                /** @description The version to compare with; the one before it where not given. */
+                /** @description The version to compare with. Default: the version before it. */
                 against?: number | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -5813,9 +5813,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -5823,7 +5823,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5859,13 +5859,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -5882,7 +5882,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5913,11 +5913,11 @@ export interface operations {
     notes_changes: {
         parameters: {
             query?: {
-                /** @description Changes after this version. */
+                /** @description Only changes after this version. */
                 after?: number;
-                /** @description Wait up to so many seconds for a change. */
+                /** @description Wait up to this many seconds for a change. */
                 wait?: number;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -5925,9 +5925,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -5935,7 +5935,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5965,13 +5965,13 @@ export interface operations {
     entries_search: {
         parameters: {
             query: {
-                /** @description Words to look for. */
+                /** @description Words to search for. */
                 query: string;
-                /** @description From this moment on, with a time zone. */
+                /** @description Start of the period (inclusive), with a time zone. */
                 since?: string | null;
-                /** @description Before this moment, with a time zone. */
+                /** @description End of the period (exclusive), with a time zone. */
                 until?: string | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -5979,9 +5979,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -5989,7 +5989,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6019,11 +6019,11 @@ export interface operations {
     entries_queue: {
         parameters: {
             query?: {
-                /** @description Only entries that are `pending`, `refused` or `accepted`. */
+                /** @description Only entries with this review status: `pending`, `refused` or `accepted`. */
                 review?: "accepted" | "pending" | "refused";
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -6031,9 +6031,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6041,7 +6041,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6077,11 +6077,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -6101,7 +6101,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6137,9 +6137,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6147,7 +6147,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6185,9 +6185,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6195,7 +6195,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6231,9 +6231,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6241,7 +6241,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6279,9 +6279,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6289,7 +6289,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6325,9 +6325,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6335,7 +6335,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6371,11 +6371,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -6397,7 +6397,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6431,23 +6431,23 @@ export interface operations {
                 user?: string | null;
                 /** @description Which agent's; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description With a body that is not JSON, which is then the content itself: The command that made it. */
+                /** @description If the body is not JSON but the content itself: The command that produced it. */
                 source?: string;
-                /** @description With a body that is not JSON, which is then the content itself: How the command ended. */
+                /** @description If the body is not JSON but the content itself: Exit status of the command. */
                 status?: string;
-                /** @description With a body that is not JSON, which is then the content itself: The session's id. */
+                /** @description If the body is not JSON but the content itself: The session id. */
                 session?: string | null;
-                /** @description With a body that is not JSON, which is then the content itself: What it is, such as command_output, user_preference or file_content. */
+                /** @description If the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
                 type?: string;
-                /** @description With a body that is not JSON, which is then the content itself: A JSON object of your own: where it came from, how long it took. */
+                /** @description If the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
                 metadata?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -6465,7 +6465,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6496,11 +6496,11 @@ export interface operations {
     refs_search: {
         parameters: {
             query: {
-                /** @description Words to look for. */
+                /** @description Words to search for. */
                 query: string;
-                /** @description The session's id. */
+                /** @description The session id. */
                 session?: string | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -6508,9 +6508,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6518,7 +6518,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6554,9 +6554,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6573,7 +6573,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6603,13 +6603,13 @@ export interface operations {
     knowledge_search: {
         parameters: {
             query: {
-                /** @description Words to look for. */
+                /** @description Words to search for. */
                 query: string;
-                /** @description From this moment on, with a time zone. */
+                /** @description Start of the period (inclusive), with a time zone. */
                 since?: string | null;
-                /** @description Before this moment, with a time zone. */
+                /** @description End of the period (exclusive), with a time zone. */
                 until?: string | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -6617,9 +6617,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6627,7 +6627,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6663,9 +6663,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6673,7 +6673,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6705,17 +6705,17 @@ export interface operations {
     interactions_totals: {
         parameters: {
             query?: {
-                /** @description What to add up by. */
+                /** @description The unit of time to group by. */
                 by?: "hour" | "day" | "model" | "route" | "agent";
-                /** @description Each of these apart, by what. */
+                /** @description Return separate totals for each value of these fields. */
                 split?: ("model" | "route" | "agent") | null;
-                /** @description From this moment on, with a time zone. */
+                /** @description Start of the period (inclusive), with a time zone. */
                 since?: string | null;
-                /** @description Before this moment, with a time zone. */
+                /** @description End of the period (exclusive), with a time zone. */
                 until?: string | null;
-                /** @description The model's name. */
+                /** @description Name of the model. */
                 model?: string | null;
-                /** @description Which part of your program made the call. */
+                /** @description The part of your program that made the call. */
                 route?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -6723,9 +6723,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6733,7 +6733,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6760,22 +6760,20 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
-    agents_list: {
+    notes_stream: {
         parameters: {
             query?: {
-                /** @description The most records to return. */
-                limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
-                after?: string | null;
+                /** @description Changes after this version; the header Last-Event-ID says more. */
+                after?: number;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
                 /** @description Which agent's; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6783,7 +6781,57 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    agents_list: {
+        parameters: {
+            query?: {
+                /** @description Maximum number of records to return. */
+                limit?: number;
+                /** @description Cursor of the previous page. Returns the records that follow it. */
+                after?: string | null;
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6819,11 +6867,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -6840,7 +6888,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6870,13 +6918,13 @@ export interface operations {
     sessions_list: {
         parameters: {
             query?: {
-                /** @description Only those in whose label or id all these words are. */
+                /** @description Only sessions whose label or id contains all these words. */
                 search?: string | null;
-                /** @description Only those in which something was said. */
+                /** @description Only sessions that have messages. */
                 spoken?: boolean;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -6884,9 +6932,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6894,7 +6942,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6930,11 +6978,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -6947,7 +6995,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6983,9 +7031,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -6993,7 +7041,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7002,7 +7050,7 @@ export interface operations {
                     "application/json": components["schemas"]["Note"];
                 };
             };
-            /** @description It is still the version that If-None-Match says. */
+            /** @description Not modified: it is still at the version of If-None-Match. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -7036,13 +7084,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7059,7 +7107,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7090,7 +7138,7 @@ export interface operations {
     notes_clear: {
         parameters: {
             query?: {
-                /** @description Only if it is at this version; 0 means: only if it does not exist. */
+                /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7098,13 +7146,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7112,7 +7160,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7143,23 +7191,23 @@ export interface operations {
     entries_list: {
         parameters: {
             query?: {
-                /** @description What kind of entry: `journal`, `core` or `whiteboard`. */
+                /** @description Kind of entry: `journal`, `core` or `whiteboard`. */
                 kind?: ("journal" | "core" | "whiteboard") | null;
-                /** @description Which whiteboard; `main` where an entry does not say. */
+                /** @description Name of the whiteboard. Default: `main`. */
                 board?: string | null;
-                /** @description Only those in which all these words are. */
+                /** @description Only records that contain all these words. */
                 search?: string | null;
-                /** @description Only entries that are `pending`, `refused` or `accepted`. */
+                /** @description Only entries with this review status: `pending`, `refused` or `accepted`. */
                 review?: ("accepted" | "pending" | "refused") | null;
-                /** @description Only entries that have faded, or only ones that have not. */
+                /** @description Only expired entries, or only entries that have not expired. */
                 expired?: boolean | null;
-                /** @description From this moment on, with a time zone. */
+                /** @description Start of the period (inclusive), with a time zone. */
                 since?: string | null;
-                /** @description Before this moment, with a time zone. */
+                /** @description End of the period (exclusive), with a time zone. */
                 until?: string | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7167,9 +7215,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -7177,7 +7225,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7213,11 +7261,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7234,7 +7282,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7264,11 +7312,11 @@ export interface operations {
     consolidations_list: {
         parameters: {
             query?: {
-                /** @description Only those with this status. */
+                /** @description Only consolidations with this status. */
                 status?: ("proposed" | "accepted" | "refused" | "undone" | "passed") | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7276,9 +7324,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -7286,7 +7334,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7322,11 +7370,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7339,7 +7387,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7370,15 +7418,15 @@ export interface operations {
     refs_list: {
         parameters: {
             query?: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session?: string | null;
-                /** @description What it is, such as command_output, user_preference or file_content. */
+                /** @description Type of content, such as command_output, user_preference or file_content. */
                 type?: string | null;
-                /** @description Only active references, or with --no-active only the others. */
+                /** @description Only active references; with --no-active, only inactive ones. */
                 active?: boolean | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7386,9 +7434,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -7396,7 +7444,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7430,23 +7478,23 @@ export interface operations {
                 user?: string | null;
                 /** @description Which agent's; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description With a body that is not JSON, which is then the content itself: One line that says what it is; without one, it is written from the content. */
+                /** @description If the body is not JSON but the content itself: A one-line description. Without it, one is generated from the content. */
                 description?: string;
-                /** @description With a body that is not JSON, which is then the content itself: What it is, such as command_output, user_preference or file_content. */
+                /** @description If the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
                 type?: string;
-                /** @description With a body that is not JSON, which is then the content itself: The session's id. */
+                /** @description If the body is not JSON but the content itself: The session id. */
                 session?: string | null;
-                /** @description With a body that is not JSON, which is then the content itself: A JSON object of your own: where it came from, how long it took. */
+                /** @description If the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
                 metadata?: string | null;
-                /** @description With a body that is not JSON, which is then the content itself: The key, as it stands in the placeholder. */
+                /** @description If the body is not JSON but the content itself: The key, as shown in the placeholder. */
                 key?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7464,7 +7512,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7497,11 +7545,11 @@ export interface operations {
             query?: {
                 /** @description Only keys that start with this. */
                 prefix?: string;
-                /** @description Whose state: `user`, `tenant` or `session:ID`. */
+                /** @description Where the value belongs: `user`, `tenant` or `session:ID`. */
                 area?: string;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7509,9 +7557,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -7519,7 +7567,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7549,17 +7597,17 @@ export interface operations {
     items_list: {
         parameters: {
             query?: {
-                /** @description Where: the names of the place, from the outermost, with commas between them. */
+                /** @description The place: its names from the outermost, separated by commas. */
                 place?: string[];
-                /** @description What fields must be, as JSON: {"kind": "fact"}, or {"n": {"$gt": 1}}. */
+                /** @description Conditions on fields, as JSON: {"kind": "fact"} or {"n": {"$gt": 1}}. */
                 where?: string | null;
-                /** @description Only what is at this place, nothing below it. */
+                /** @description Only items at exactly this place, not below it. */
                 exact?: boolean;
-                /** @description The newest first. */
+                /** @description Return the newest first. */
                 newest?: boolean;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7567,9 +7615,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -7577,7 +7625,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7607,15 +7655,15 @@ export interface operations {
     items_places: {
         parameters: {
             query?: {
-                /** @description Only places that begin with these names; `*` is any name. */
+                /** @description Only places that begin with these names; `*` matches any name. */
                 under?: string[];
-                /** @description Only places that end with these names; `*` is any name. */
+                /** @description Only places that end with these names; `*` matches any name. */
                 ending?: string[];
-                /** @description Only so many names of each place. */
+                /** @description Return only this many levels of each place. */
                 depth?: number | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7623,9 +7671,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -7633,7 +7681,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7665,9 +7713,9 @@ export interface operations {
             query?: {
                 /** @description Only documents whose path starts with this. */
                 prefix?: string;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7675,9 +7723,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -7685,7 +7733,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7719,19 +7767,19 @@ export interface operations {
                 user?: string | null;
                 /** @description Which agent's; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description With a body that is not JSON, which is then the content itself: What it is called. */
+                /** @description If the body is not JSON but the content itself: The title. */
                 title?: string;
-                /** @description With a body that is not JSON, which is then the content itself: Where it comes from: adding it again replaces what was added with the same path. */
+                /** @description If the body is not JSON but the content itself: Where the document comes from. Adding the same path again replaces it. */
                 path?: string;
-                /** @description With a body that is not JSON, which is then the content itself: What it is: text, markdown, html or pdf; seen from its beginning where not given. */
+                /** @description If the body is not JSON but the content itself: Format: text, markdown, html or pdf. Default: detected from the content. */
                 media?: ("text" | "markdown" | "html" | "pdf") | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7750,7 +7798,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7780,17 +7828,17 @@ export interface operations {
     interactions_list: {
         parameters: {
             query?: {
-                /** @description From this moment on, with a time zone. */
+                /** @description Start of the period (inclusive), with a time zone. */
                 since?: string | null;
-                /** @description Before this moment, with a time zone. */
+                /** @description End of the period (exclusive), with a time zone. */
                 until?: string | null;
-                /** @description The model's name. */
+                /** @description Name of the model. */
                 model?: string | null;
-                /** @description Which part of your program made the call. */
+                /** @description The part of your program that made the call. */
                 route?: string | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7798,9 +7846,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -7808,7 +7856,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7844,11 +7892,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7867,7 +7915,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -7897,13 +7945,13 @@ export interface operations {
     turns_list: {
         parameters: {
             query: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
-                /** @description Only the turn of this message, by its number; of a user's message, the turns that answered it. */
+                /** @description Only the turn of the message with this number; for a user message, the turns that answered it. */
                 seq?: number | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -7911,9 +7959,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -7921,7 +7969,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -7957,11 +8005,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -7988,7 +8036,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -8024,9 +8072,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -8043,13 +8091,68 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["SearchResults"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            409: components["responses"]["409"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    context: {
+        parameters: {
+            query?: {
+                /** @description Whose memory; also as the header X-Retain-User. */
+                user?: string | null;
+                /** @description Which agent's; also as the header X-Retain-Agent. */
+                agent?: string | null;
+            };
+            header?: {
+                /** @description The user whose memory is used. */
+                "X-Retain-User"?: string;
+                /** @description The agent whose memory is used. */
+                "X-Retain-Agent"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "session": "trip"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ContextRequest"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ContextAnswer"];
                 };
             };
             400: components["responses"]["400"];
@@ -8079,22 +8182,22 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
-                /** @description The message's number in its session. */
+                /** @description Number of the message in its session. */
                 seq: number;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8130,24 +8233,24 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
-                /** @description The message's number in its session. */
+                /** @description Number of the message in its session. */
                 seq: number;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is done. */
+            /** @description Successful response. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8181,9 +8284,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
@@ -8194,7 +8297,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8203,7 +8306,7 @@ export interface operations {
                     "application/json": components["schemas"]["Entry"];
                 };
             };
-            /** @description It is still the version that If-None-Match says. */
+            /** @description Not modified: it is still at the version of If-None-Match. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -8237,11 +8340,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -8252,7 +8355,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is done. */
+            /** @description Successful response. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8286,13 +8389,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -8312,7 +8415,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8349,9 +8452,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
@@ -8362,7 +8465,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8398,9 +8501,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
@@ -8411,7 +8514,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8447,11 +8550,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -8462,7 +8565,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is done. */
+            /** @description Successful response. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8496,9 +8599,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
@@ -8509,7 +8612,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8545,15 +8648,15 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description Which whiteboard; `main` where an entry does not say. */
+                /** @description Name of the whiteboard. Default: `main`. */
                 board: string;
             };
             cookie?: never;
@@ -8572,7 +8675,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8610,20 +8713,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The agent's name. */
+                /** @description Name of the agent. */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8632,7 +8735,7 @@ export interface operations {
                     "application/json": components["schemas"]["Agent"];
                 };
             };
-            /** @description It is still the version that If-None-Match says. */
+            /** @description Not modified: it is still at the version of If-None-Match. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -8666,22 +8769,22 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The agent's name. */
+                /** @description Name of the agent. */
                 name: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is done. */
+            /** @description Successful response. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8715,17 +8818,17 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The agent's name. */
+                /** @description Name of the agent. */
                 name: string;
             };
             cookie?: never;
@@ -8737,7 +8840,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8774,9 +8877,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
@@ -8787,7 +8890,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8823,11 +8926,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -8838,7 +8941,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is done. */
+            /** @description Successful response. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -8872,11 +8975,11 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -8892,7 +8995,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8922,9 +9025,9 @@ export interface operations {
     messages_list: {
         parameters: {
             query?: {
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description The most records to return. */
+                /** @description Maximum number of records to return. */
                 limit?: number;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -8932,20 +9035,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -8981,15 +9084,15 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
@@ -9006,7 +9109,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -9042,22 +9145,22 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9093,20 +9196,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The session id. */
                 session: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9136,19 +9239,19 @@ export interface operations {
     refs_get: {
         parameters: {
             query?: {
-                /** @description A page, from 1. */
+                /** @description Page number, starting at 1. */
                 page?: number | null;
-                /** @description The first and the last line to show, such as 1-40. */
+                /** @description First and last line to show, such as 1-40. */
                 lines?: string | null;
-                /** @description The first so many lines. */
+                /** @description Only the first N lines. */
                 head?: number | null;
-                /** @description The last so many lines. */
+                /** @description Only the last N lines. */
                 tail?: number | null;
-                /** @description The lines that match a regular expression, with their numbers. */
+                /** @description Only lines that match this regular expression, with line numbers. */
                 grep?: string | null;
                 /** @description A JSON path, such as $.items[0].name. */
                 path?: string | null;
-                /** @description The most tokens to show, 50 to 100000. */
+                /** @description Maximum number of tokens to show, 50 to 100000. */
                 tokens?: number;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -9156,20 +9259,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The key, as it stands in the placeholder. */
+                /** @description The key, as shown in the placeholder. */
                 key: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9205,22 +9308,22 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The key, as it stands in the placeholder. */
+                /** @description The key, as shown in the placeholder. */
                 key: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description It is done. */
+            /** @description Successful response. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -9254,15 +9357,15 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
-                /** @description The key, as it stands in the placeholder. */
+                /** @description The key, as shown in the placeholder. */
                 key: string;
             };
             cookie?: never;
@@ -9274,7 +9377,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9304,7 +9407,7 @@ export interface operations {
     state_get: {
         parameters: {
             query?: {
-                /** @description Whose state: `user`, `tenant` or `session:ID`. */
+                /** @description Where the value belongs: `user`, `tenant` or `session:ID`. */
                 area?: string;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -9312,9 +9415,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
@@ -9325,7 +9428,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9334,7 +9437,7 @@ export interface operations {
                     "application/json": components["schemas"]["Item"];
                 };
             };
-            /** @description It is still the version that If-None-Match says. */
+            /** @description Not modified: it is still at the version of If-None-Match. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -9368,13 +9471,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -9396,7 +9499,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9427,9 +9530,9 @@ export interface operations {
     state_remove: {
         parameters: {
             query?: {
-                /** @description Whose state: `user`, `tenant` or `session:ID`. */
+                /** @description Where the value belongs: `user`, `tenant` or `session:ID`. */
                 area?: string;
-                /** @description Only if it is at this version; 0 means: only if it does not exist. */
+                /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -9437,13 +9540,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -9454,7 +9557,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is done. */
+            /** @description Successful response. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -9483,9 +9586,9 @@ export interface operations {
     items_get: {
         parameters: {
             query: {
-                /** @description Where: the names of the place, from the outermost, with commas between them. */
+                /** @description The place: its names from the outermost, separated by commas. */
                 place: string[];
-                /** @description Start its time to live again. */
+                /** @description Restart the time to live. */
                 refresh?: boolean;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -9493,9 +9596,9 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
@@ -9506,7 +9609,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9515,7 +9618,7 @@ export interface operations {
                     "application/json": components["schemas"]["PlacedItem"];
                 };
             };
-            /** @description It is still the version that If-None-Match says. */
+            /** @description Not modified: it is still at the version of If-None-Match. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -9549,13 +9652,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -9581,7 +9684,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What was asked for. */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -9612,9 +9715,9 @@ export interface operations {
     items_remove: {
         parameters: {
             query: {
-                /** @description Where: the names of the place, from the outermost, with commas between them. */
+                /** @description The place: its names from the outermost, separated by commas. */
                 place: string[];
-                /** @description Only if it is at this version; 0 means: only if it does not exist. */
+                /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
                 /** @description Whose memory; also as the header X-Retain-User. */
                 user?: string | null;
@@ -9622,13 +9725,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description Only if it is at this version. */
+                /** @description Change the record only if it is at this version (an ETag). */
                 "If-Match"?: string;
-                /** @description A retry with the same key changes nothing. */
+                /** @description A retry with the same key has no further effect. */
                 "Idempotency-Key"?: string;
             };
             path: {
@@ -9639,7 +9742,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description It is done. */
+            /** @description Successful response. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -9654,109 +9757,6 @@ export interface operations {
             408: components["responses"]["408"];
             409: components["responses"]["409"];
             412: components["responses"]["412"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    context: {
-        parameters: {
-            query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description Whose memory is meant. */
-                "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody: {
-            content: {
-                /**
-                 * @example {
-                 *       "session": "trip"
-                 *     }
-                 */
-                "application/json": components["schemas"]["ContextRequest"];
-            };
-        };
-        responses: {
-            /** @description What was asked for. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["ContextAnswer"];
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
-            413: components["responses"]["413"];
-            415: components["responses"]["415"];
-            421: components["responses"]["421"];
-            422: components["responses"]["422"];
-            429: components["responses"]["429"];
-            431: components["responses"]["431"];
-            500: components["responses"]["500"];
-            503: components["responses"]["503"];
-            507: components["responses"]["507"];
-        };
-    };
-    notes_stream: {
-        parameters: {
-            query?: {
-                /** @description Changes after this version; the header Last-Event-ID says more. */
-                after?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
-                user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
-                agent?: string | null;
-            };
-            header?: {
-                /** @description Whose memory is meant. */
-                "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
-                "X-Retain-Agent"?: string;
-            };
-            path?: never;
-            cookie?: never;
-        };
-        requestBody?: never;
-        responses: {
-            /** @description What was asked for. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "text/event-stream": string;
-                };
-            };
-            400: components["responses"]["400"];
-            401: components["responses"]["401"];
-            403: components["responses"]["403"];
-            404: components["responses"]["404"];
-            405: components["responses"]["405"];
-            408: components["responses"]["408"];
-            409: components["responses"]["409"];
             413: components["responses"]["413"];
             415: components["responses"]["415"];
             421: components["responses"]["421"];

@@ -22,13 +22,13 @@ from retain.api.responses import Written, encoded
 from retain.api.schemas import STRICT
 from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Permission, Principal
-from retain.base import canonical, limits
+from retain.base import limits
 from retain.base.errors import Forbidden, Invalid
 from retain.kinds.items.items import Drop, PlacedItem, Put
 from retain.memory import Scope
 from retain.server.authenticator import Authenticator
-from retain.server.handler import parameters, parsed, read
-from retain.server.threads import in_thread, patient
+from retain.server.parsing import read_query
+from retain.server.thread_pool import in_thread, model_threads
 from retain.server.vendors import route
 
 Said = TypeVar("Said", bound=BaseModel)
@@ -84,7 +84,9 @@ class _Store:
         self._authenticator = authenticator
         settings = authenticator.memory.settings
         slow = settings.embedder == "service"  # a search waits for it
-        self._search_thread = patient(max(1, limits.MAX_IN_FLIGHT // 2)) if slow else in_thread
+        self._search_thread = (
+            model_threads(max(1, limits.MAX_IN_FLIGHT // 2)) if slow else in_thread
+        )
 
     async def put(self, request: Request) -> Response:
         """Keep an item."""
@@ -106,7 +108,7 @@ class _Store:
     async def get(self, request: Request) -> Response:
         """An item, or null."""
         principal = await self._authenticator.authorize(request, "read", vendor=True)
-        said = dict(parameters(request))
+        said = dict(read_query(request))
         labels, key = said.pop("namespace", "").split("."), said.pop("key", "")
         refresh = {"true": True, "1": True, "false": False, "0": False, "": True}.get(
             said.pop("refresh_ttl", "").lower()
@@ -162,9 +164,8 @@ class _Store:
     ) -> tuple[Principal, Said]:
         """Who asks, and for what; nobody learns what is wrong with a request before it is known who sent it."""
         principal = await self._authenticator.authorize(request, needs, vendor=True)
-        said = shape.model_validate(parsed(await read(request, dict(request.scope["headers"]))))
-        canonical.whole(getattr(said, "limit", 0), "limit", 0, limits.MAX_PAGE)
-        return principal, said
+        body = await read_body(request, dict(request.scope["headers"]))
+        return principal, shape.model_validate(parse_json(body))
 
     async def _written(
         self,

@@ -24,8 +24,9 @@ from retain.base.errors import Invalid, RetainError
 from retain.kinds.kind import Services
 from retain.memory import Scope
 from retain.server.authenticator import Authenticator
-from retain.server.handler import ONCE, parameters, parsed, read
-from retain.server.threads import in_thread
+from retain.server.handler import IDEMPOTENCY_KEY
+from retain.server.parsing import parse_json, read_body, read_query
+from retain.server.thread_pool import in_thread
 from retain.server.vendors import route
 
 Json = dict[str, Any]
@@ -119,16 +120,16 @@ class Protocol:
         headers: dict[bytes, bytes] = dict(request.scope["headers"])
         query = {
             name: value
-            for name, value in parameters(request, self.lists).items()
+            for name, value in read_query(request, self.lists).items()
             if name not in self.ignored
         }
-        sent = await read(request, headers) if request.method == "POST" else b""
-        body = parsed(sent)
+        sent = await read_body(request, headers) if request.method == "POST" else b""
+        body = parse_json(sent)
         for said, known in ((query, operation.query), (body, operation.body)):
             if unknown := next((name for name in said if name not in known), None):
                 raise Invalid(field=unknown, problem="is not known here; check its name")
         path: dict[str, str] = request.scope["path_params"]
-        key = headers[ONCE].decode("latin-1") if ONCE in headers else None
+        key = headers[IDEMPOTENCY_KEY].decode("latin-1") if IDEMPOTENCY_KEY in headers else None
         act = Action(
             operation.name,
             request_id=problem.request_id(request),
