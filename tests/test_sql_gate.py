@@ -100,6 +100,10 @@ class Module:
                 method in TABLES
             ):
                 return self.name.startswith("storage/")
+            case ast.JoinedStr(values=parts):
+                return all(self.constant(part, use) for part in parts)
+            case ast.FormattedValue(value=ast.Call(func=ast.Name(id=name), args=values)):
+                return name.endswith("_sql") and all(self.constant(value, use) for value in values)
             case ast.Name(id=name):
                 return self.resolved(name, use)
         return False
@@ -130,7 +134,7 @@ class Module:
             return False
         match node:
             case ast.JoinedStr(values=[ast.Constant(value=str() as start), *rest]):
-                return bool(rest and LOOKS_LIKE_SQL.match(start))
+                return bool(rest and LOOKS_LIKE_SQL.match(start) and not self.constant(node, node))
             case ast.BinOp(left=ast.Constant(value=str() as start), op=ast.Add() | ast.Mod()):
                 return bool(LOOKS_LIKE_SQL.match(start))
             case ast.Call(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Self, TypeVar, cast
+from typing import IO, Any, Self, TypeVar
 
 from retain.auth import audit_log, idempotency
 from retain.base import canonical
@@ -49,9 +49,9 @@ from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
 from retain.storage.copy import Copied, Progress, export, import_
-from retain.storage.database import EVERY_TENANT, Database, Finding, Transaction
+from retain.storage.database import EVERY_TENANT, Finding, Transaction
 from retain.storage.erase import Receipt, erase
-from retain.storage.joined import NoBlobs, join
+from retain.storage.transaction_database import TransactionBlobs, as_database
 from retain.storage.verify import count, verify
 from retain.storage.writer import Change, Writer
 
@@ -153,18 +153,17 @@ class Scope:
         def run(tx: Transaction) -> tuple[Done, list[str]]:
             if lock is not None:
                 tx.lock(lock)
-            blobs = NoBlobs(self.services.blobs)
-            with join(self.services.database, tx) as joined:
-                database = cast(Database, joined)
+            blobs = TransactionBlobs(self.services.blobs)
+            with as_database(self.services.database, tx) as database:
                 services = replace(
                     self.services,
                     database=database,
                     writer=Writer(database),
-                    blobs=cast(Blobs, blobs),
+                    blobs=blobs,
                     embedder=None,
                     reranker=None,
                 )
-                return work(Scope(services, self.owner)), blobs.gone
+                return work(Scope(services, self.owner)), blobs.discarded
 
         change = Change("scope", "transaction", self.owner.tenant)
         done, gone = self.services.writer.write(change, run)
@@ -234,7 +233,7 @@ class Memory:
             reranker or rerankers.choose(settings),
         )
         opened, migrations = connect(settings, clock, create=create, wait_seconds=wait_seconds)
-        blobs, index = Blobs(opened, settings, folder(settings)), open_index(opened, settings)
+        blobs, index = Blobs(opened, folder(settings)), open_index(opened, settings)
         services = Services(
             opened,
             Writer(opened),

@@ -19,7 +19,6 @@ from typing import IO, Any
 
 from retain.base import clock, limits
 from retain.base.errors import Busy, Corrupt, Invalid, TooLarge, Unreachable
-from retain.base.settings import Settings
 from retain.storage.database import Database, Finding, Transaction
 from retain.storage.files import check_target
 from retain.storage.folder import Folder, Held, See, older_than, pour
@@ -88,9 +87,8 @@ class Stored:
 class Blobs:
     """The contents of one database; `folder` is for large ones, None where everything stays in the database."""
 
-    def __init__(self, database: Database, settings: Settings, folder: Folder | None) -> None:
-        self._database = database
-        self._settings = settings
+    def __init__(self, database: Database, folder: Folder | None) -> None:
+        self.database = database
         self.folder = folder
         self._tenants: dict[str, str] = {}
 
@@ -157,16 +155,16 @@ class Blobs:
     def _stage(self, tenant: str, user: str, file: IO[bytes], digest: str, size: int) -> Stored:
         """Write a large content into its table, a few parts at a time, so that nobody waits for all of it."""
         which = {"user": user, "digest": digest}
-        done = self._database.write(tenant, lambda tx: tx.one(_STAGE, **which, bytes=size))
+        done = self.database.write(tenant, lambda tx: tx.one(_STAGE, **which, bytes=size))
         if not done or not done[0]:
             file.seek(0)
             parts = ({**which, **vars(part)} for part in cut(chunks(file)))
             while batch := list(islice(parts, _PARTS_IN_ONE_WRITE)):
-                self._database.write(
+                self.database.write(
                     tenant,
                     lambda tx, batch=batch: self._stage_parts(tx, which, batch),  # type: ignore[misc]
                 )
-            self._database.write(tenant, lambda tx: self._staging(tx, which, whole=1))
+            self.database.write(tenant, lambda tx: self._staging(tx, which, whole=1))
         return Stored(user, digest, size)
 
     def _stage_parts(
@@ -193,10 +191,10 @@ class Blobs:
 
     def _tenant_place(self, tenant: str) -> str:
         if tenant not in self._tenants:
-            made = self._database.read(tenant, lambda tx: tx.one(_MADE))
+            made = self.database.read(tenant, lambda tx: tx.one(_MADE))
             if made is None:
-                self._database.write(tenant, lambda tx: None)
-                made = self._database.read(tenant, lambda tx: tx.one(_MADE))
+                self.database.write(tenant, lambda tx: None)
+                made = self.database.read(tenant, lambda tx: tx.one(_MADE))
             self._tenants[tenant] = _hashed(f"{tenant} {made}")
         return self._tenants[tenant]
 
@@ -204,7 +202,7 @@ class Blobs:
 
     def open(self, tenant: str, user: str, digest: str) -> IO[bytes]:
         """A content as a file that can be read from any place."""
-        found = self._database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
+        found = self.database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
         if found is None or not found[2]:
             raise Corrupt(problem=f"the content {digest} is missing")
         size, file, _ = found
@@ -214,7 +212,7 @@ class Blobs:
 
         def fetch(at: int) -> tuple[int, bytes] | None:
             most = at // PART_BYTES + 1
-            part = self._database.read(
+            part = self.database.read(
                 tenant, lambda tx: tx.one(_PART_AT, user=user, digest=digest, most=most, at=at)
             )
             return None if part is None else (part[0], join(part[1], part[2]))
@@ -249,7 +247,7 @@ class Blobs:
     def collect(self, tenant: str, *, frees_space: bool = True) -> int:
         """Remove what no reference needs, and what crashes left; how many contents and files."""
         done = 0
-        while gone := self._database.write(tenant, self._collect_rows, frees_space=frees_space):
+        while gone := self.database.write(tenant, self._collect_rows, frees_space=frees_space):
             self.discard(gone)
             done += len(gone)
         if self.folder is not None:
@@ -267,21 +265,21 @@ class Blobs:
     def _clear(self, tenant: str, place: str, seconds: float) -> tuple[int, bool]:
         assert self.folder
         named = {
-            name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), long=True)
+            name for (name,) in self.database.read(tenant, lambda tx: tx.all(_FILES), long=True)
         }
         look = "select 1 from blobs where tenant = :tenant and file = :file"
 
         def has_row(name: str) -> bool:
             return (
                 name in named
-                or self._database.read(tenant, lambda tx: tx.one(look, file=name)) is not None
+                or self.database.read(tenant, lambda tx: tx.one(look, file=name)) is not None
             )
 
         return self.folder.clear(place, older_than(seconds), has_row)
 
     def _has_row(self, tenant: str, user: str, digest: str, file: str) -> bool:
         return (
-            self._database.read(
+            self.database.read(
                 tenant, lambda tx: tx.one(_HAS_FILE, user=user, digest=digest, file=file)
             )
             is not None
@@ -296,12 +294,12 @@ class Blobs:
     def backup(self, target: Path) -> None:
         """Write a consistent copy of the database, and one of the files that its rows name."""
         if self.folder is None:
-            self._database.backup(target)
+            self.database.backup(target)
             return
         beside = target.with_name(target.name + "-refs")
         check_target(beside)
         with self.folder.copying():
-            self._database.backup(target)
+            self.database.backup(target)
             try:
                 self.folder.copy_to(beside)
             except BaseException:
@@ -344,15 +342,15 @@ class Blobs:
             tx.run(_IMPORTED, user=user, digest=digest)
             return True
 
-        before = self._database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
+        before = self.database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
         stored = self.take(tenant, user, pieces())
-        new = self._database.write(tenant, work) and not (before and before[2])
+        new = self.database.write(tenant, work) and not (before and before[2])
         self.settle(tenant, stored)
         return count, new
 
     def settled(self, tenant: str) -> None:
         """After an import: what has its references now is in nobody's hands."""
-        self._database.write(tenant, lambda tx: tx.run(_SETTLED))
+        self.database.write(tenant, lambda tx: tx.run(_SETTLED))
 
     def verify(self, tenants: Sequence[str]) -> list[Finding]:
         """Read every content and compare it with its hash; find files that belong to nobody."""
@@ -367,7 +365,7 @@ class Blobs:
         ]
 
     def _damaged(self, tenant: str) -> Iterator[str]:
-        for user, digest, size, _ in self._database.read(
+        for user, digest, size, _ in self.database.read(
             tenant, lambda tx: tx.all(_ALL, user=None), long=True
         ):
             try:
@@ -377,7 +375,7 @@ class Blobs:
                         seen.update(piece)
                         length += len(piece)
             except (Corrupt, Unreachable, OSError) as error:
-                if self._database.read(
+                if self.database.read(
                     tenant,
                     lambda tx, u=user, d=digest: tx.one(_LOCK, user=u, digest=d),  # type: ignore[misc]
                 ):
@@ -396,7 +394,7 @@ class Blobs:
             if self.folder.made(name) < old
         }
         named = {
-            name for (name,) in self._database.read(tenant, lambda tx: tx.all(_FILES), long=True)
+            name for (name,) in self.database.read(tenant, lambda tx: tx.all(_FILES), long=True)
         }
         yield from sorted(on_disk - named)
 

@@ -29,7 +29,6 @@ from retain.storage import postgres_near
 from retain.storage import postgres_rights as rights
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant
 from retain.storage.files import check_target, make_private
-from retain.storage.joined import require_outside
 from retain.storage.postgres_connection import (
     Connection,
     Pool,
@@ -38,6 +37,7 @@ from retain.storage.postgres_connection import (
     roll_back,
     simply,
 )
+from retain.storage.transaction_database import forbid_in_transaction
 
 WORDS = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time}": "bigint", "{int}": "bigint",
          "{real}": "double precision", "{blob}": "bytea", "{strict}": ""}  # fmt: skip
@@ -197,7 +197,7 @@ class PostgresDatabase:
         self, begin: tuple[str, bool], tenant: str, work: Work[T], *, idempotent: bool
     ) -> T:
         """Try again after lost connections and deadlocks, as long as the last try surely left nothing behind."""
-        require_outside(self)
+        forbid_in_transaction(self)
         deadline = time.monotonic() + self._wait_seconds
         pause = 0.01
         in_doubt = False

@@ -35,8 +35,8 @@ from retain.storage.database import (
 from retain.storage.files import check_target, filesystem_of, is_network, make_ballast
 from retain.storage.fork import Doors
 from retain.storage.group import GroupCommit, Job
-from retain.storage.joined import require_outside
 from retain.storage.sqlite_connection import in_our_words, open_connection, restart_log
+from retain.storage.transaction_database import forbid_in_transaction
 
 MAX_IDLE_READERS = 16
 BALLAST_MIB = 16
@@ -144,7 +144,7 @@ class SqliteDatabase:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
-        require_outside(self)
+        forbid_in_transaction(self)
         return self._with_reader(
             lambda connection: work(SqliteTransaction(connection, tenant, self._now()))
         )
@@ -191,7 +191,7 @@ class SqliteDatabase:
         frees_space: bool = False,
         long: bool = False,
     ) -> T:
-        require_outside(self)
+        forbid_in_transaction(self)
         with self._doors:
             try:
                 return self._group.submit(Job(tenant, work, frees_space))  # type: ignore[no-any-return]

@@ -1,0 +1,158 @@
+"""An open transaction in the place of a database, so that several verbs become one write.
+
+`Scope.transaction` gives its work a scope over these classes. While the work runs, its thread cannot use
+the real database: such a call would not be part of the transaction, and on SQLite it would wait forever.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, NoReturn, TypeVar
+
+from retain.base.errors import Invalid
+from retain.storage.blobs import Blobs, Stored
+from retain.storage.database import Database, Finding, Step, Transaction, UnscopedSql, Work
+
+T = TypeVar("T")
+
+
+class TransactionDatabase:
+    """A `Database` whose reads and writes are part of one transaction of one tenant."""
+
+    def __init__(self, database: Database, tx: Transaction) -> None:
+        self.name = database.name
+        self.is_over = False
+        self._database = database
+        self._tx = tx
+
+    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
+        """Run work on what the transaction sees, its own writes included."""
+        return self.write(tenant, work)
+
+    def write(
+        self,
+        tenant: str,
+        work: Work[T],
+        *,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
+    ) -> T:
+        """Run work now; it is committed with the rest of the transaction."""
+        if self.is_over:
+            raise Invalid(
+                field="work",
+                problem="is over: its scope ends with it; use the scope outside",
+            )
+        if tenant != self._tx.tenant:
+            raise UnscopedSql(f"a transaction of {self._tx.tenant} cannot be joined by {tenant}")
+        return work(self._tx)
+
+    def tenants(self) -> list[str]:
+        return self._database.tenants()
+
+    def version(self) -> int:
+        return self._database.version()
+
+    def script(self, wanted: Step) -> str:
+        return self._database.script(wanted)
+
+    def health(self) -> list[Finding]:
+        return self._database.health()
+
+    def engine(self) -> str:
+        return self._database.engine()
+
+    def figures(self) -> dict[str, float]:
+        return self._database.figures()
+
+    def step(self, wanted: Step) -> NoReturn:
+        raise _not_in_a_transaction("migrate")
+
+    def refit(self) -> NoReturn:
+        raise _not_in_a_transaction("migrate")
+
+    def backup(self, target: Path) -> NoReturn:
+        raise _not_in_a_transaction("make a backup")
+
+    def compact(self, *, emergency: bool = False) -> NoReturn:
+        raise _not_in_a_transaction("compact the database")
+
+    def close(self) -> NoReturn:
+        raise _not_in_a_transaction("close the database")
+
+
+class TransactionBlobs(Blobs):
+    """The contents of references inside a transaction: they can be removed, but not stored or read.
+
+    Storing and reading wait for a disk, which a transaction must not. `discarded` collects the files to
+    delete after the commit.
+    """
+
+    def __init__(self, blobs: Blobs) -> None:
+        super().__init__(blobs.database, blobs.folder)
+        self.discarded: list[str] = []
+
+    def discard(self, files: Iterable[str]) -> bool:
+        """Remember files whose rows the transaction removes."""
+        self.discarded += files
+        return True
+
+    def take(self, *arguments: Any, **options: Any) -> NoReturn:
+        raise _no_references()
+
+    def add(self, tx: Transaction, stored: Stored) -> NoReturn:
+        raise _no_references()
+
+    def open(self, tenant: str, user: str, digest: str) -> IO[bytes]:
+        raise _no_references()
+
+    def put(self, *arguments: Any, **options: Any) -> NoReturn:
+        raise _no_references()
+
+    def verify(self, tenants: Sequence[str]) -> NoReturn:
+        raise _no_references()
+
+
+def _not_in_a_transaction(action: str) -> Invalid:
+    return Invalid(field="work", problem=f"cannot {action} inside a transaction")
+
+
+def _no_references() -> Invalid:
+    return Invalid(
+        field="work",
+        problem="cannot use references: store them before, and use their placeholders in it",
+    )
+
+
+class _ThreadState(threading.local):
+    """The databases of which this thread is inside a transaction."""
+
+    databases: tuple[Database, ...] = ()
+
+
+_thread = _ThreadState()
+
+
+@contextmanager
+def as_database(database: Database, tx: Transaction) -> Iterator[TransactionDatabase]:
+    """Yield a transaction as a database; until then, this thread cannot use the database itself."""
+    outer = _thread.databases
+    joined = TransactionDatabase(database, tx)
+    _thread.databases = (*outer, database)
+    try:
+        yield joined
+    finally:
+        _thread.databases = outer
+        joined.is_over = True
+
+
+def forbid_in_transaction(database: Database) -> None:
+    """Raise `Invalid` if this thread is inside a transaction of the database."""
+    if any(used is database for used in _thread.databases):
+        raise Invalid(
+            field="work", problem="uses a scope from outside: use only the one that it is given"
+        )
