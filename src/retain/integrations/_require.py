@@ -26,7 +26,7 @@ def require_local_scope(scope: Scope) -> Scope:
 
     Integrations write in transactions, which a remote scope has not, and run them in threads.
     """
-    if isinstance(scope, Scope) and hasattr(scope, "_services"):
+    if isinstance(scope, Scope) and hasattr(scope, "services"):
         return scope
     name = type(scope).__name__
     expected = "must be a scope of Memory, in asyncio too: Memory.open(…).scope(user=…)"
