@@ -27,7 +27,7 @@ from retain.base.errors import Forbidden, Invalid
 from retain.kinds.items.items import Drop, PlacedItem, Put
 from retain.memory import Scope
 from retain.server.authenticator import Authenticator
-from retain.server.parsing import read_query
+from retain.server.parsing import parse_json, read_body, read_query
 from retain.server.thread_pool import in_thread, model_threads
 from retain.server.vendors import route
 
@@ -165,7 +165,9 @@ class _Store:
         """Who asks, and for what; nobody learns what is wrong with a request before it is known who sent it."""
         principal = await self._authenticator.authorize(request, needs, vendor=True)
         body = await read_body(request, dict(request.scope["headers"]))
-        return principal, shape.model_validate(parse_json(body))
+        said = shape.model_validate(parse_json(body))
+        canonical.whole(getattr(said, "limit", 0), "limit", 0, limits.MAX_PAGE)
+        return principal, said
 
     async def _written(
         self,
