@@ -22,7 +22,7 @@ from retain.api.responses import Written, encoded
 from retain.api.schemas import STRICT
 from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Permission, Principal
-from retain.base import limits
+from retain.base import canonical, limits
 from retain.base.errors import Forbidden, Invalid
 from retain.kinds.items.items import Drop, PlacedItem, Put
 from retain.memory import Scope
