@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from retain.base import clock
 from retain.search import ranking
+from retain.search.candidates import Candidate, Corpus, digest
 from retain.search.question import Question, parse_question
-from retain.search.ranking import Candidate, Corpus, Ranked, digest, rank
+from retain.search.ranking import Ranked, rank
 
 DAY = clock.DAY
 

@@ -164,15 +164,15 @@ def section(
         return layer is None or (layer in cut_texts and hit.text not in cut_texts[layer])
 
     best = islice((hit for hit in recalled.hits if is_new(hit)), MAX_RECALLED)
-    scope = RecallScope(ask.session, recalled.query.asked.user, recalled.labels)
+    scope = RecallScope(ask.session, recalled.query.filter.user, recalled.labels)
     oldest_first = sorted(best, key=lambda hit: hit.at)
-    pieces = [_piece(hit, scope, recalled.query.begun.words) for hit in oldest_first]
+    pieces = [_piece(hit, scope, recalled.query.matches.words) for hit in oldest_first]
     return Section("recall", pieces, lambda kept: f"{HEAD}\n{join_lines(kept)}")
 
 
 def _relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
     """Return the hits that are about the question, and those that stand beside them."""
-    matches = query.begun
+    matches = query.matches
     rows = matches.corpus.count + 1
     min_cosine = _min_cosine(hits, query)
     weights = {

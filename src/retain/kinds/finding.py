@@ -122,7 +122,7 @@ def finish(
 ) -> list[Hit]:
     """The second half: what may be seen is asked again, because an embedder may have taken its time."""
     return find.run_query(
-        tx, services.index, replace(sought, asked=asked_by(tx, owner, sought.asked)), limit
+        tx, services.index, replace(sought, filter=asked_by(tx, owner, sought.filter)), limit
     )
 
 

@@ -1,1 +1,1 @@
-"""How it is found again: one index over every kind, by words and by meaning."""
+"""Search: one index for every kind, read by words and by vectors, ranked by learned weights."""

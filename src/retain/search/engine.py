@@ -1,4 +1,4 @@
-"""What the engines do differently for a search: writing words, finding rows by words, finding rows by vectors."""
+"""The protocol of a search engine: the part of the index that depends on the database."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 class Item(NamedTuple):
-    """One row of the index: a thing that can be found, or part of a long one. A tuple, because a search makes hundreds."""
+    """One row of the index: a record, or a part of a long one.
+
+    A tuple, because a search creates hundreds of them.
+    """
 
     kind: str
     id: str
@@ -39,9 +42,9 @@ class Item(NamedTuple):
 
 @dataclass(frozen=True)
 class SearchFilter:
-    """Which rows a search may find; None asks for any. What is nobody's, or no agent's, is everybody's.
+    """The rows that a search may return; None means no restriction.
 
-    `place` is one as rows have it: it asks for what is there or below it.
+    Rows without a user or an agent are shared: every filter lets them pass.
     """
 
     user: str | None = None
@@ -51,75 +54,75 @@ class SearchFilter:
     session: str | None = None
     since: int | None = None
     until: int | None = None
-    place: str | None = None
+    place: str | None = None  # this place and everything below it
 
 
 @dataclass(frozen=True)
 class Matches:
-    """What the words leg found: numbers, the most promising first, and how many rows of the scope have each word."""
+    """Result of a search by words."""
 
-    numbers: list[int]
-    having: list[int] = field(default_factory=list)
+    numbers: list[int]  # most promising first
+    having: list[int] = field(default_factory=list)  # rows in scope with each word
 
 
 class Engine(Protocol):
-    """The part of a search that knows its database. Everything is asked inside a transaction of one tenant."""
+    """Index operations of one kind of database. All run in a transaction of one tenant."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What must hold of words and vectors, for `verify`."""
+        """Invariants of words and vectors, for `verify`."""
         ...
 
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write rows of search_items (by column names, without number) and make their words findable."""
+        """Insert rows of search_items, given by column name without `number`, and their words."""
         ...
 
     def matching(
-        self, tx: Transaction, words: Sequence[str], asked: SearchFilter, most: int
+        self, tx: Transaction, words: Sequence[str], filter: SearchFilter, limit: int
     ) -> Matches:
-        """Rows with any of the words, at most so many, by how rare the words are that they have; filters come first."""
+        """Return up to `limit` rows with any of the words, those with the rarest words first."""
         ...
 
     def nearest(
-        self, tx: Transaction, vector: Vector, model: str, asked: SearchFilter, most: int
+        self, tx: Transaction, vector: Vector, model: str, filter: SearchFilter, limit: int
     ) -> list[tuple[int, float]]:
-        """Rows by the cosine of their vector of this model, at most so many; filters come first."""
+        """Return up to `limit` rows with the cosine of their vector of a model, nearest first."""
         ...
 
     def cosines(
         self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]
     ) -> dict[int, float]:
-        """The cosine of each row that has a vector of this model."""
+        """Return the cosine of each of the rows that has a vector of a model."""
         ...
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
-        """The rows by their numbers."""
+        """Return rows by their numbers."""
         ...
 
     def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
-        """Who said what is in the rows."""
+        """Return the distinct authors of rows."""
         ...
 
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
-        """The neighbours of rows: of the same kind and id, up to `reach` before and after, without the rows themselves."""
+        """Return the neighbours of rows: same kind and id, up to `reach` before and after."""
         ...
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
-        """Keep the vectors of rows that are still there: number, scale and one signed byte for each dimension."""
+        """Store vectors of rows that still exist: number, scale, one signed byte per dimension."""
         ...
 
     def lost(self, tx: Transaction) -> list[int]:
-        """The numbers of rows whose words are not all there, some thousands at most."""
+        """Return the numbers of rows with missing words, some thousands at most."""
         ...
 
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
-        """Write the words of rows anew, where the rows are still there; how many are."""
+        """Replace the words of rows that still exist; return how many rows that were."""
         ...
 
     def sweep(self, tx: Transaction) -> int:
-        """Remove words of rows that are gone; of how many rows they were."""
+        """Remove the words of deleted rows; return how many rows that were."""
         ...
 
-    def extent(self, tx: Transaction, asked: SearchFilter) -> int:
-        """About how many rows the scope has, whatever its other filters; it may be some seconds old."""
+    def extent(self, tx: Transaction, filter: SearchFilter) -> int:
+        """Return the approximate number of rows of the filter's user; may be some seconds old."""
         ...

@@ -1,7 +1,8 @@
-"""What can be said of each candidate of a search, as numbers: what it says, what stands around it, what its session says.
+"""Features of search candidates, as arrays with one number per candidate.
 
-Every signal is relative to the question and to the other candidates, so that one set of weights serves short chats and long
-ones. Where something is not known (a row without a vector, a thing that has no neighbours) its signal is the average.
+Every feature is relative to the question and to the other candidates, so that one set of weights works for short
+and long conversations. A feature that is unknown for a candidate (a row without a vector, a record
+without neighbours) gets the average.
 """
 
 from __future__ import annotations
@@ -20,42 +21,46 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-_K1 = 0.9  # how soon a word that comes again says nothing new
-_B = 0.6  # how much a long text has to say more to count the same
-_BESIDE = {
-    -1: 0.6,
-    1: 0.4,
-    -2: 0.4,
-    2: 0.2,
-}  # what a word, or a meaning, of a neighbour counts: what leads up to it more
-_ANSWERING = frozenset(("assistant", "tool"))
+BM25_K1 = 0.9  # how soon a repeated word adds nothing
+BM25_B = 0.6  # how much long texts are penalised
+NEIGHBOUR_WEIGHTS = {-1: 0.6, 1: 0.4, -2: 0.4, 2: 0.2}  # by distance; earlier turns count more
+ANSWERING_ROLES = frozenset(("assistant", "tool"))
 
 
 def measure(
     question: Question, candidates: Sequence[Candidate], corpus: Corpus
 ) -> dict[str, Array]:
-    """The signals by their names, each with a number for every candidate."""
+    """Return the features by name."""
     import numpy as np
 
     counts = np.array(
-        [[one.digest.counts.get(word, 0) for word in question.words] for one in candidates], float
+        [
+            [candidate.digest.counts.get(word, 0) for word in question.words]
+            for candidate in candidates
+        ],
+        float,
     )
     counts = counts.reshape(len(candidates), len(question.words))
-    rarity = _rarity(question, corpus)
-    found: dict[str, Array] = {}
-    _say(found, question, candidates, counts, rarity)
-    _mean(found, candidates)
-    base = _scaled(found["words"] + found["meaning"]) if "meaning" in found else found["words"]
-    _speak(found, question, candidates)
-    _date(found, question, candidates)
-    around = _Around(candidates)
-    _stand_beside(found, base, counts, rarity, around, candidates)
-    _gather(found, base, counts, rarity, around)
-    return found
+    rarity = _word_rarity(question, corpus)
+    features: dict[str, Array] = {}
+    _add_text_features(features, question, candidates, counts, rarity)
+    _add_meaning_features(features, candidates)
+    base = features["words"]
+    if "meaning" in features:
+        base = _standardize(features["words"] + features["meaning"])
+    _add_speaker_features(features, question, candidates)
+    _add_time_features(features, question, candidates)
+    threads = _Threads(candidates)
+    _add_neighbour_features(features, base, counts, rarity, threads, candidates)
+    _add_session_features(features, base, counts, rarity, threads)
+    return features
 
 
-def _rarity(question: Question, corpus: Corpus) -> Array:
-    """What each word of the question tells: rare ones most, those that no row has nothing; of names see `speaker`."""
+def _word_rarity(question: Question, corpus: Corpus) -> Array:
+    """Return the weight of each word of the question: its inverse document frequency.
+
+    Words that no row has, and names of authors, weigh nothing; for names see `speaker`.
+    """
     import numpy as np
 
     names = frozenset(question.names)
@@ -70,246 +75,278 @@ def _rarity(question: Question, corpus: Corpus) -> Array:
     )
 
 
-def _say(
-    found: dict[str, Array],
+def _add_text_features(
+    features: dict[str, Array],
     question: Question,
     candidates: Sequence[Candidate],
     counts: Array,
     rarity: Array,
 ) -> None:
-    """What a candidate says: which words of the question, by BM25 and by how many; how long it is, whether it asks."""
+    """Add what a candidate's own text says: words by BM25, coverage, length, whether it asks."""
     import numpy as np
 
-    lengths = np.array([one.digest.length for one in candidates], float)
-    relative = 1 - _B + _B * lengths / max(lengths.mean(), 1)
-    told = counts * (_K1 + 1) / (counts + _K1 * relative[:, None]) @ rarity
-    whole = rarity.sum() or 1.0
-    found["words"] = _scaled(told)
-    found["words of the best"] = told / (told.max() or 1.0)
-    found["coverage"] = (counts > 0) @ rarity / whole
+    lengths = np.array([candidate.digest.length for candidate in candidates], float)
+    relative = 1 - BM25_B + BM25_B * lengths / max(lengths.mean(), 1)
+    bm25 = counts * (BM25_K1 + 1) / (counts + BM25_K1 * relative[:, None]) @ rarity
+    total_rarity = rarity.sum() or 1.0
+    features["words"] = _standardize(bm25)
+    features["words of the best"] = bm25 / (bm25.max() or 1.0)
+    features["coverage"] = (counts > 0) @ rarity / total_rarity
     rarest = ((counts > 0) * rarity).max(axis=1, initial=0.0)
-    found["rarest word"] = rarest / (rarity.max(initial=0.0) or 1.0)
-    answers = np.array([one.role in _ANSWERING for one in candidates], float)
-    found["length"] = np.log1p(lengths) * (1 - answers)
-    found["length of an answer"] = np.log1p(lengths) * answers
-    found["asks"] = np.array([one.digest.asks for one in candidates], float) * (1 - answers)
+    features["rarest word"] = rarest / (rarity.max(initial=0.0) or 1.0)
+    is_answer = _is_answer(candidates)
+    features["length"] = np.log1p(lengths) * (1 - is_answer)
+    features["length of an answer"] = np.log1p(lengths) * is_answer
+    asks = np.array([candidate.digest.asks for candidate in candidates], float)
+    features["asks"] = asks * (1 - is_answer)
     quoted = np.zeros(len(candidates))
     for phrase in question.phrases:
-        has = [
-            sum(word in one.digest.counts for word in phrase) / len(phrase) for one in candidates
+        shares = [
+            sum(word in candidate.digest.counts for word in phrase) / len(phrase)
+            for candidate in candidates
         ]
-        quoted = np.maximum(quoted, has)
-    found["quoted"] = quoted
+        quoted = np.maximum(quoted, shares)
+    features["quoted"] = quoted
 
 
-def _mean(found: dict[str, Array], candidates: Sequence[Candidate]) -> None:
-    """How near a candidate is in meaning, among the candidates and against the nearest."""
+def _add_meaning_features(features: dict[str, Array], candidates: Sequence[Candidate]) -> None:
+    """Add the cosine, standardized and relative to the nearest candidate."""
     import numpy as np
 
-    known = [one.cosine for one in candidates if one.cosine is not None]
+    known = [candidate.cosine for candidate in candidates if candidate.cosine is not None]
     if not known:
         return
     average = sum(known) / len(known)
-    cosines = np.array([average if one.cosine is None else one.cosine for one in candidates])
-    found["meaning"] = _scaled(cosines)
-    found["nearest"] = cosines - cosines.max()
+    cosines = np.array(
+        [average if candidate.cosine is None else candidate.cosine for candidate in candidates]
+    )
+    features["meaning"] = _standardize(cosines)
+    features["nearest"] = cosines - cosines.max()
 
 
-def _speak(found: dict[str, Array], question: Question, candidates: Sequence[Candidate]) -> None:
-    """Whether it was said by who is asked about: one who is named; or else the user or the assistant."""
+def _add_speaker_features(
+    features: dict[str, Array], question: Question, candidates: Sequence[Candidate]
+) -> None:
+    """Add whether the one asked about said it: a named author, else the user or the assistant."""
     import numpy as np
 
-    answers = np.array([one.role in _ANSWERING for one in candidates], float)
+    is_answer = _is_answer(candidates)
     if question.authors:
-        by = [one.author in question.authors for one in candidates]
-        found["speaker"] = np.array(by, float)
+        by_author = [candidate.author in question.authors for candidate in candidates]
+        features["speaker"] = np.array(by_author, float)
     else:
-        found["speaker"] = np.where(
-            answers > 0, float(question.told), float(question.own and not question.told)
-        )
-    found["answer"] = answers
-    found["answer asked for"] = answers * question.told
+        about_user = question.own and not question.told
+        features["speaker"] = np.where(is_answer > 0, float(question.told), float(about_user))
+    features["answer"] = is_answer
+    features["answer asked for"] = is_answer * question.told
 
 
-def _date(found: dict[str, Array], question: Question, candidates: Sequence[Candidate]) -> None:
-    """Whether it is from the time that is asked about, or the latest or first where that is asked."""
+def _add_time_features(
+    features: dict[str, Array], question: Question, candidates: Sequence[Candidate]
+) -> None:
+    """Add nearness to the time asked about, and recency if the latest or the first is wanted."""
     import numpy as np
 
-    at = np.array([one.at for one in candidates], float)
+    at = np.array([candidate.at for candidate in candidates], float)
     near = np.zeros(len(candidates))
     for span in question.spans:
         days = np.maximum(0, np.maximum(span.start - at, at - span.end)) / clock.DAY
         near = np.maximum(near, np.exp(-days / (3 + (span.end - span.start) / clock.DAY / 4)))
-    found["time"] = near
-    later = np.searchsorted(np.sort(at), at) / len(at)  # the share of candidates that are older
-    found["recent"] = later * question.recent
-    found["first"] = (1 - later) * question.first
+    features["time"] = near
+    older_share = np.searchsorted(np.sort(at), at) / len(at)
+    features["recent"] = older_share * question.recent
+    features["first"] = (1 - older_share) * question.first
 
 
-class _Around:
-    """Where candidates stand: each has a place in a thread (a session, a document), and threads have places side by side."""
+def _is_answer(candidates: Sequence[Candidate]) -> Array:
+    import numpy as np
+
+    return np.array([candidate.role in ANSWERING_ROLES for candidate in candidates], float)
+
+
+class _Threads:
+    """Positions of candidates in their threads. A thread is a session or a document."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         import numpy as np
 
-        threads: dict[tuple[str, str], int] = {}
+        numbers: dict[tuple[str, str], int] = {}
         self.thread = np.array(
-            [threads.setdefault((one.kind, one.id), len(threads)) for one in candidates], np.int64
+            [
+                numbers.setdefault((candidate.kind, candidate.id), len(numbers))
+                for candidate in candidates
+            ],
+            np.int64,
         )
-        seq = np.array([one.seq for one in candidates], np.int64)
-        wide = (
-            int(seq.max()) - int(seq.min()) + 1 + 2 * max(_BESIDE)
-        )  # so that no thread's end is beside another's beginning
-        standing, self.place = np.unique(self.thread * wide + seq, return_inverse=True)
-        self.places, self.threads = len(standing), len(threads)
-        self.beside = {step: _places(standing, standing + step) for step in _BESIDE}
-        of_thread = np.zeros(self.places, np.int64)
-        of_thread[self.place] = self.thread
-        alone = np.bincount(of_thread, minlength=self.threads)
-        self.single = (alone == 1)[self.thread] & (seq == 0)
+        seq = np.array([candidate.seq for candidate in candidates], np.int64)
+        # Wide enough that the end of a thread is no neighbour of the beginning of the next.
+        stride = int(seq.max()) - int(seq.min()) + 1 + 2 * max(NEIGHBOUR_WEIGHTS)
+        keys, self.position = np.unique(self.thread * stride + seq, return_inverse=True)
+        self.position_count = len(keys)
+        self.thread_count = len(numbers)
+        self.neighbours = {step: _lookup(keys, keys + step) for step in NEIGHBOUR_WEIGHTS}
+        thread_of_position = np.zeros(self.position_count, np.int64)
+        thread_of_position[self.position] = self.thread
+        sizes = np.bincount(thread_of_position, minlength=self.thread_count)
+        self.is_single = (sizes == 1)[self.thread] & (seq == 0)
 
-    def at(self, step: int, values: Array, nothing: float) -> Array:
-        """The values of the neighbours so many steps on; `nothing` where there is none."""
+    def neighbour(self, step: int, values: Array, default: float) -> Array:
+        """Return for each candidate the value of the position `step` further on."""
         import numpy as np
 
-        there = self.beside[step][self.place]
-        shape = (len(there),) + (1,) * (values.ndim - 1)
-        return np.where((there >= 0).reshape(shape), values[there], nothing)
+        positions = self.neighbours[step][self.position]
+        shape = (len(positions),) + (1,) * (values.ndim - 1)
+        return np.where((positions >= 0).reshape(shape), values[positions], default)
 
     def best(self, values: Array) -> Array:
-        """For each place the highest value of what stands there: a long message may be there in parts."""
+        """Return the highest value of each position; a long message has several rows at one."""
         import numpy as np
 
-        highest = np.full((self.places, *values.shape[1:]), -np.inf)
-        np.maximum.at(highest, self.place, values)
+        highest = np.full((self.position_count, *values.shape[1:]), -np.inf)
+        np.maximum.at(highest, self.position, values)
         return highest
 
 
-def _places(standing: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where what is wanted stands, -1 where it does not."""
+def _lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the indexes of wanted values in sorted keys, -1 for those that are missing."""
     import numpy as np
 
-    there = np.minimum(np.searchsorted(standing, wanted), len(standing) - 1)
-    return np.where(standing[there] == wanted, there, -1)
+    indexes = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where(keys[indexes] == wanted, indexes, -1)
 
 
-def _stand_beside(
-    found: dict[str, Array],
+def _add_neighbour_features(
+    features: dict[str, Array],
     base: Array,
     counts: Array,
     rarity: Array,
-    around: _Around,
+    threads: _Threads,
     candidates: Sequence[Candidate],
 ) -> None:
-    """What the neighbours say: an answer often has no word of the question, but the turn before it has them all."""
+    """Add what the neighbours say.
+
+    An answer often has no word of the question, while the turn before it has all of them.
+    """
     import numpy as np
 
-    least, score, words = base.min(), around.best(base), np.minimum(around.best(counts), 1)
+    lowest = base.min()
+    score = threads.best(base)
+    words = np.minimum(threads.best(counts), 1)
     for name, step in (("before", -1), ("after", 1), ("second before", -2), ("second after", 2)):
-        found[name] = around.at(step, score, least)
-    found["beside"] = np.maximum(found["before"], found["after"])
-    found["near by"] = np.maximum(found["second before"], found["second after"])
-    asked = around.best(np.array([one.digest.asks for one in candidates], float))
-    found["answers"] = np.maximum(around.at(-1, score, 0.0), 0) * around.at(-1, asked, 0.0)
-    wide = counts + sum(weight * around.at(step, words, 0.0) for step, weight in _BESIDE.items())
-    whole = rarity.sum() or 1.0
-    found["words around"] = np.minimum(wide, 1) @ rarity / whole
-    found["added around"] = found["words around"] - found["coverage"]
-    found["window"] = _scaled(wide * (_K1 + 1) / (wide + _K1) @ rarity)
-    if "meaning" in found:
-        meaning = around.best(found["meaning"])
-        weight = 1 + sum(
-            share * (around.beside[step][around.place] >= 0) for step, share in _BESIDE.items()
+        features[name] = threads.neighbour(step, score, lowest)
+    features["beside"] = np.maximum(features["before"], features["after"])
+    features["near by"] = np.maximum(features["second before"], features["second after"])
+    asks = threads.best(np.array([candidate.digest.asks for candidate in candidates], float))
+    score_before = np.maximum(threads.neighbour(-1, score, 0.0), 0)
+    features["answers"] = score_before * threads.neighbour(-1, asks, 0.0)
+    wide_counts = counts + sum(
+        weight * threads.neighbour(step, words, 0.0) for step, weight in NEIGHBOUR_WEIGHTS.items()
+    )
+    total_rarity = rarity.sum() or 1.0
+    features["words around"] = np.minimum(wide_counts, 1) @ rarity / total_rarity
+    features["added around"] = features["words around"] - features["coverage"]
+    bm25 = wide_counts * (BM25_K1 + 1) / (wide_counts + BM25_K1) @ rarity
+    features["window"] = _standardize(bm25)
+    if "meaning" in features:
+        meaning = threads.best(features["meaning"])
+        weight_sum = 1 + sum(
+            weight * (threads.neighbours[step][threads.position] >= 0)
+            for step, weight in NEIGHBOUR_WEIGHTS.items()
         )
-        total = found["meaning"] + sum(
-            share * around.at(step, meaning, 0.0) for step, share in _BESIDE.items()
+        meaning_sum = features["meaning"] + sum(
+            weight * threads.neighbour(step, meaning, 0.0)
+            for step, weight in NEIGHBOUR_WEIGHTS.items()
         )
-        found["meaning around"] = _scaled(total / weight)
-    _average(
-        found,
-        around.single,
+        features["meaning around"] = _standardize(meaning_sum / weight_sum)
+    _set_average(
+        features,
+        threads.is_single,
         ("before", "after", "second before", "second after", "beside", "near by"),
     )
 
 
-def _gather(
-    found: dict[str, Array], base: Array, counts: Array, rarity: Array, around: _Around
+def _add_session_features(
+    features: dict[str, Array], base: Array, counts: Array, rarity: Array, threads: _Threads
 ) -> None:
-    """What the session says as a whole: its best turns, the words that it has, the meaning it is about."""
+    """Add what the whole thread says: its best turns, its words, its meaning."""
     import numpy as np
 
-    thread, threads = around.thread, around.threads
-    have = np.zeros((threads, counts.shape[1]))
-    np.add.at(have, thread, counts > 0)
-    whole = rarity.sum() or 1.0
-    found["session's words"] = ((have > 0) @ rarity / whole)[thread]
-    found["session by words"] = _scaled((have / (have + 1.5) @ rarity / whole)[thread])
-    others = (have[thread] - (counts > 0) > 0) & (counts == 0)
-    found["added by session"] = others @ rarity / whole
-    weight = np.zeros(threads)
+    thread = threads.thread
+    thread_count = threads.thread_count
+    turns_with_word = np.zeros((thread_count, counts.shape[1]))
+    np.add.at(turns_with_word, thread, counts > 0)
+    total_rarity = rarity.sum() or 1.0
+    features["session's words"] = ((turns_with_word > 0) @ rarity / total_rarity)[thread]
+    saturated = turns_with_word / (turns_with_word + 1.5) @ rarity / total_rarity
+    features["session by words"] = _standardize(saturated[thread])
+    only_others = (turns_with_word[thread] - (counts > 0) > 0) & (counts == 0)
+    features["added by session"] = only_others @ rarity / total_rarity
+    weight = np.zeros(thread_count)
     np.add.at(weight, thread, np.exp(base))
-    found["session"] = _scaled(np.log(weight)[thread]) if threads > 1 else np.zeros(len(base))
-    found["session's best"], found["session's three"] = _best_others(base, thread, threads)
-    if "meaning" in found:
-        found["session's meaning"] = _scaled(_top_mean(found["meaning"], thread, threads)[thread])
-    _average(
-        found,
-        around.single,
+    features["session"] = np.zeros(len(base))
+    if thread_count > 1:
+        features["session"] = _standardize(np.log(weight)[thread])
+    best, three = _best_others(base, thread, thread_count)
+    features["session's best"] = best
+    features["session's three"] = three
+    if "meaning" in features:
+        top = _highest(features["meaning"], thread, thread_count, 3, np.nan)
+        features["session's meaning"] = _standardize(np.nanmean(top, axis=1)[thread])
+    _set_average(
+        features,
+        threads.is_single,
         ("session", "session by words", "session's best", "session's three", "session's meaning"),
     )
 
 
-def _best_others(base: Array, thread: NDArray[np.int64], threads: int) -> tuple[Array, Array]:
-    """For each candidate the highest score of the others in its thread, and the average of their three highest."""
+def _best_others(base: Array, thread: NDArray[np.int64], thread_count: int) -> tuple[Array, Array]:
+    """Return the highest score of the others in the thread, and the mean of their three highest."""
     import numpy as np
 
-    least = base.min()
-    top = _top(base, thread, threads, 4, least)
+    top = _highest(base, thread, thread_count, 4, base.min())
     mine = top[thread]
-    rank = np.minimum(
-        (mine > base[:, None]).sum(axis=1), 3
-    )  # at which of the four it is itself, if at any
+    rank = np.minimum((mine > base[:, None]).sum(axis=1), 3)  # own rank in the top four
     best = np.where(rank == 0, mine[:, 1], mine[:, 0])
     three = np.where(mine[:, 3] < base, mine.sum(axis=1) - base, mine[:, :3].sum(axis=1)) / 3
     return best, three
 
 
-def _top_mean(values: Array, thread: NDArray[np.int64], threads: int) -> Array:
-    """The average of the three highest values of each thread, or of as many as it has."""
-    import numpy as np
-
-    average: Array = np.nanmean(_top(values, thread, threads, 3, np.nan), axis=1)
-    return average
-
-
-def _top(
-    values: Array, thread: NDArray[np.int64], threads: int, most: int, nothing: float
+def _highest(
+    values: Array, thread: NDArray[np.int64], thread_count: int, limit: int, default: float
 ) -> Array:
-    """The highest values of each thread, best first, filled up with `nothing`."""
+    """Return the highest values of each thread, best first, padded with `default`."""
     import numpy as np
 
     order = np.lexsort((-values, thread))
-    of = thread[order]
-    starts = np.searchsorted(of, np.arange(threads))
-    place = np.arange(len(order)) - starts[of]
-    kept = place < most
-    top = np.full((threads, most), nothing)
-    top[of[kept], place[kept]] = values[order][kept]
-    return top
+    sorted_threads = thread[order]
+    starts = np.searchsorted(sorted_threads, np.arange(thread_count))
+    rank = np.arange(len(order)) - starts[sorted_threads]
+    selected = rank < limit
+    highest = np.full((thread_count, limit), default)
+    highest[sorted_threads[selected], rank[selected]] = values[order][selected]
+    return highest
 
 
-def _scaled(values: Array) -> Array:
-    """Values as how many deviations they are above the average."""
+def _standardize(values: Array) -> Array:
+    """Return values as standard deviations above the mean."""
     import numpy as np
 
-    spread = values.std()
-    return (values - values.mean()) / spread if spread > 1e-9 else np.zeros(len(values))
+    deviation = values.std()
+    if deviation <= 1e-9:
+        return np.zeros(len(values))
+    return (values - values.mean()) / deviation
 
 
-def _average(found: dict[str, Array], which: NDArray[np.bool_], names: Sequence[str]) -> None:
-    """Where a thing stands alone by its nature, what stands around it speaks neither for nor against it."""
-    if which.any() and not which.all():
-        for name in names:
-            if name in found:
-                found[name] = found[name].copy()
-                found[name][which] = found[name][~which].mean()
+def _set_average(
+    features: dict[str, Array], which: NDArray[np.bool_], names: Sequence[str]
+) -> None:
+    """Give some candidates the average of the others.
+
+    A record that has no neighbours by nature is neither better nor worse for that.
+    """
+    if not which.any() or which.all():
+        return
+    for name in names:
+        if name in features:
+            features[name] = features[name].copy()
+            features[name][which] = features[name][~which].mean()

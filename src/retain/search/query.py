@@ -1,7 +1,8 @@
-"""One search: what the legs found is scored alike, ranked by what a conversation offers besides, and explained.
+"""One search, from the words of a question to ranked hits.
 
-It takes two reads. The first finds rows by words, and with them who the speakers are; then the question is embedded, in no
-transaction; the second finds rows by meaning, and reads whatever is to be scored.
+A search takes two reads. The first finds rows by words, and the authors of those rows. Then the question
+is parsed and embedded outside of any transaction. The second read finds rows by meaning, loads
+everything that is to be scored, and ranks it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 from retain.base import clock
 from retain.base.errors import ModelError, SettingsError
 from retain.search import question, ranking, words
-from retain.search.candidates import Candidate, Corpus, DigestCache
+from retain.search.candidates import Candidate, Corpus
 from retain.search.embedders import Embedder, Family, embed_texts
 from retain.search.engine import Item, SearchFilter
 from retain.search.index import Index
@@ -26,18 +27,17 @@ if TYPE_CHECKING:
     from retain.search.engine import Vector
 
 DEPTH = 100
-"""How many rows each leg brings."""
-CORE = 12
-"""Of how many rows of each leg the neighbours are looked at."""
-REACH = 2
+"""Rows from each retriever."""
+EXPANDED = 12
+"""Best rows of each retriever whose neighbours become candidates too."""
+NEIGHBOUR_REACH = 2
 
 
 @dataclass(frozen=True)
 class Hit:
-    """Something that was found: `score` is how likely it is wanted, from 0 to 1, and `why` what that is made of.
+    """A search result.
 
-    `kind` and `id` say what it is, `seq` which message of a session or chunk of a document; `legs` found it. A score is
-    relative to what else was found; `near` is not: the cosine of the question and the text, where both have a vector.
+    `kind` and `id` name the record, `seq` the message of a session or the chunk of a document.
     """
 
     kind: str
@@ -45,22 +45,22 @@ class Hit:
     seq: int
     text: str
     at: datetime
-    score: float
+    score: float  # probability that the hit is wanted, 0 to 1, relative to the other hits
     author: str = ""
     role: str = ""
     title: str = ""
     session: str | None = None
-    legs: tuple[str, ...] = ()
-    why: Mapping[str, float] = field(default_factory=dict)
+    legs: tuple[str, ...] = ()  # the retrievers that found it: words, vectors
+    why: Mapping[str, float] = field(default_factory=dict)  # contribution of each feature
     before: str = ""
     after: str = ""
-    near: float | None = None
-    same: int = 0
+    near: float | None = None  # cosine of question and text, if both have a vector
+    same: int = 0  # near-duplicates that were folded into this hit
 
 
 @dataclass(frozen=True)
 class WordMatches:
-    """What the first read found: rows that have words of the question, who speaks in them, and how many have each word."""
+    """Result of the first read."""
 
     words: Sequence[str]
     numbers: Sequence[int]
@@ -71,130 +71,139 @@ class WordMatches:
 
 @dataclass(frozen=True)
 class Query:
-    """A question that was read and embedded; `legs` says what ran and what did not."""
+    """A question that was parsed and embedded."""
 
-    asked: SearchFilter
-    begun: WordMatches
+    filter: SearchFilter
+    matches: WordMatches
     question: Question
     vector: Vector | None
     model: str
     family: Family
-    legs: Mapping[str, str]
+    legs: Mapping[str, str]  # for each retriever whether it ran, or why not
 
 
 def match_words(
-    tx: Transaction, index: Index, text: str, asked: SearchFilter, depth: int = DEPTH
+    tx: Transaction, index: Index, text: str, filter: SearchFilter, depth: int = DEPTH
 ) -> WordMatches:
-    """The first read: what the words of the question find."""
+    """Do the first read: find rows by the words of the question."""
+    engine = index.engine
     terms = words.query_words(text)
-    found = index.engine.matching(tx, terms, asked, depth)
-    corpus = Corpus(max(index.engine.extent(tx, asked), len(found.numbers)), found.having)
-    return WordMatches(terms, found.numbers, index.engine.authors(tx, found.numbers), corpus, depth)
+    matches = engine.matching(tx, terms, filter, depth)
+    corpus = Corpus(max(engine.extent(tx, filter), len(matches.numbers)), matches.having)
+    return WordMatches(terms, matches.numbers, engine.authors(tx, matches.numbers), corpus, depth)
 
 
 def prepare_query(
-    text: str, now: int, asked: SearchFilter, begun: WordMatches, embedder: Embedder | None
+    text: str, now: int, filter: SearchFilter, matches: WordMatches, embedder: Embedder | None
 ) -> Query:
-    """Read the question, knowing who speaks in what its words found, and embed it; a failing embedder is only a leg less."""
-    asks = question.parse_question(text, now=now, authors=begun.authors)
-    if not begun.words:
-        nothing = "there are no words in the question"
-        return Query(asked, begun, asks, None, "", "static", {"words": nothing, "vectors": nothing})
-    if embedder is None:
-        return Query(
-            asked,
-            begun,
-            asks,
-            None,
-            "",
-            "static",
-            {"words": "ran", "vectors": "no embedder is set"},
-        )
-    try:
-        vector = embed_texts(embedder, [asks.for_embedding])[0]
-    except (ModelError, SettingsError) as error:
-        return Query(
-            asked, begun, asks, None, "", "static", {"words": "ran", "vectors": f"failed: {error}"}
-        )
-    model = embedder.identity
-    return Query(
-        asked,
-        begun,
-        asks,
-        vector,
-        model,
-        embedder.family,
-        {"words": "ran", "vectors": f"ran: {model}"},
-    )
+    """Parse the question, using the authors that its words found, and embed it.
+
+    If the embedder fails, the search continues by words alone.
+    """
+    parsed = question.parse_question(text, now=now, authors=matches.authors)
+    by_words = "ran"
+    vector = None
+    model = ""
+    family: Family = "static"
+    if not matches.words:
+        by_words = by_vectors = "there are no words in the question"
+    elif embedder is None:
+        by_vectors = "no embedder is set"
+    else:
+        try:
+            vector = embed_texts(embedder, [parsed.for_embedding])[0]
+        except (ModelError, SettingsError) as error:
+            by_vectors = f"failed: {error}"
+        else:
+            model = embedder.identity
+            family = embedder.family
+            by_vectors = f"ran: {model}"
+    legs = {"words": by_words, "vectors": by_vectors}
+    return Query(filter, matches, parsed, vector, model, family, legs)
 
 
-def run_query(tx: Transaction, index: Index, sought: Query, limit: int) -> list[Hit]:
-    """The second read: what is near in meaning, the neighbours of the best, and the order of them all."""
-    engine, by_words = index.engine, sought.begun.numbers
-    near: dict[int, float] = {}
-    if sought.vector is not None:
-        near = dict(
-            engine.nearest(tx, sought.vector, sought.model, sought.asked, sought.begun.depth)
-        )
-    rows = engine.items(tx, list(dict.fromkeys([*by_words, *near])))
-    best = [
-        rows[number]
-        for number in dict.fromkeys([*by_words[:CORE], *list(near)[:CORE]])
-        if number in rows
-    ]
-    rows |= {row.number: row for row in engine.around(tx, best, REACH) if row.number not in rows}
-    cosines = near
-    if sought.vector is not None:
-        cosines = near | engine.cosines(
-            tx, sought.vector, sought.model, [number for number in rows if number not in near]
-        )
+def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[Hit]:
+    """Do the second read: find rows by meaning, add neighbours, rank all candidates."""
+    engine = index.engine
+    by_words = query.matches.numbers
+    by_vectors: dict[int, float] = {}
+    if query.vector is not None:
+        nearest = engine.nearest(tx, query.vector, query.model, query.filter, query.matches.depth)
+        by_vectors = dict(nearest)
+
+    rows = engine.items(tx, list(dict.fromkeys([*by_words, *by_vectors])))
+    best = dict.fromkeys([*by_words[:EXPANDED], *list(by_vectors)[:EXPANDED]])
+    best_rows = [rows[number] for number in best if number in rows]
+    for row in engine.around(tx, best_rows, NEIGHBOUR_REACH):
+        rows.setdefault(row.number, row)
+
+    cosines = by_vectors
+    if query.vector is not None:
+        others = [number for number in rows if number not in by_vectors]
+        cosines = by_vectors | engine.cosines(tx, query.vector, query.model, others)
     candidates = [
-        _candidate(row, cosines.get(number), index.digests) for number, row in rows.items()
+        Candidate(
+            row.number,
+            row.kind,
+            row.id,
+            row.seq,
+            row.at,
+            index.digests.get(row),
+            row.role,
+            row.author,
+            cosines.get(number),
+            row.part,
+        )
+        for number, row in rows.items()
     ]
-    wanted = {number for number, row in rows.items() if _within(row, sought.asked, tx.now)}
+    allowed = {number for number, row in rows.items() if _is_allowed(row, query.filter, tx.now)}
     ranked = ranking.rank(
-        sought.question, candidates, sought.begun.corpus, family=sought.family, wanted=wanted
+        query.question, candidates, query.matches.corpus, family=query.family, wanted=allowed
     )
-    things: dict[tuple[str, str, int], Ranked] = {}
-    for one in ranked:
-        row = rows[one.number]
-        things.setdefault((row.kind, row.id, row.seq), one)
-        if len(things) == limit:
+
+    # A long record has several rows: only the best one becomes a hit.
+    records: dict[tuple[str, str, int], Ranked] = {}
+    for entry in ranked:
+        row = rows[entry.number]
+        records.setdefault((row.kind, row.id, row.seq), entry)
+        if len(records) == limit:
             break
-    found = [rows[one.number] for one in things.values()]
-    beside = {(row.kind, row.id, row.seq): row.text for row in engine.around(tx, found, 1)}
-    beside |= {(row.kind, row.id, row.seq): row.text for row in found}
-    legs = {"words": set(by_words), "vectors": set(near)}
+    hit_rows = [rows[entry.number] for entry in records.values()]
+    texts = {(row.kind, row.id, row.seq): row.text for row in engine.around(tx, hit_rows, 1)}
+    texts |= {(row.kind, row.id, row.seq): row.text for row in hit_rows}
+    retrievers = {"words": set(by_words), "vectors": set(by_vectors)}
     return [
-        _hit(rows[one.number], one, legs, beside, cosines.get(one.number))
-        for one in things.values()
+        Hit(
+            row.kind,
+            row.id,
+            row.seq,
+            row.text,
+            clock.to_datetime(row.at),
+            entry.score,
+            row.author,
+            row.role,
+            row.title,
+            row.session,
+            tuple(name for name, numbers in retrievers.items() if row.number in numbers),
+            entry.parts,
+            before=texts.get((row.kind, row.id, row.seq - 1), ""),
+            after=texts.get((row.kind, row.id, row.seq + 1), ""),
+            near=cosines.get(row.number),
+            same=len(entry.same),
+        )
+        for row, entry in zip(hit_rows, records.values(), strict=True)
     ]
 
 
-def _within(row: Item, asked: SearchFilter, now: int) -> bool:
-    """Whether a row passes what may have changed since the first read, or was not asked of it as a neighbour."""
-    since, until = asked.since, asked.until
-    in_time = (since is None or row.at >= since) and (until is None or row.at < until)
-    shared = row.board is None or asked.boards is None or row.board in asked.boards
-    return in_time and shared and (row.expires_at is None or row.expires_at > now)
+def _is_allowed(row: Item, filter: SearchFilter, now: int) -> bool:
+    """Return whether a row may be a hit.
 
-
-def _hit(
-    row: Item,
-    ranked: Ranked,
-    legs: Mapping[str, Collection[int]],
-    beside: Mapping[tuple[str, str, int], str],
-    near: float | None,
-) -> Hit:
-    before, after = (beside.get((row.kind, row.id, row.seq + step), "") for step in (-1, 1))
-    by = tuple(leg for leg, found in legs.items() if row.number in found)
-    return Hit(
-        row.kind, row.id, row.seq, row.text, clock.to_datetime(row.at), ranked.score, row.author, row.role, row.title,
-        row.session, by, ranked.parts, before, after, near, len(ranked.same),
-    )  # fmt: skip
-
-
-def _candidate(row: Item, cosine: float | None, digests: DigestCache) -> Candidate:
-    return Candidate(
-        row.number, row.kind, row.id, row.seq, row.at, digests.get(row), row.role, row.author, cosine, row.part
-    )  # fmt: skip
+    Neighbours were not filtered when they were read, and a row may have expired since the first read.
+    """
+    if filter.since is not None and row.at < filter.since:
+        return False
+    if filter.until is not None and row.at >= filter.until:
+        return False
+    if row.board is not None and filter.boards is not None and row.board not in filter.boards:
+        return False
+    return row.expires_at is None or row.expires_at > now

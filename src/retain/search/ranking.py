@@ -1,7 +1,7 @@
-"""Candidates of a search put in order: signals, weighed by learned weights, say how likely each is what is asked for.
+"""Ranking: learned weights turn the features of candidates into an order and a probability.
 
-Pure: whoever searches brings the candidates with what is known of them. The weights are data (weights.json), learned by
-bench/learn.py, for searches by words alone and for each family of embedders, because their scales differ.
+Pure functions. The weights are data (weights.json), learned by bench/learn.py: one set for searches by words
+alone and one for each family of embedders, because their scales differ.
 """
 
 from __future__ import annotations
@@ -13,42 +13,40 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from retain.search import features as signals
-from retain.search.candidates import Candidate, Corpus, Digest, digest
+from retain.search import features
+from retain.search.candidates import Candidate, Corpus
 from retain.search.question import Question
 
 if TYPE_CHECKING:
     from retain.search.features import Array
 
-__all__ = ["Candidate", "Corpus", "Digest", "Ranked", "Weights", "digest", "rank", "weights"]
-
-_TYPICAL = 150
-"""About as many candidates as most searches have."""
+TYPICAL_CANDIDATES = 150
+"""Most searches have about this many candidates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """A candidate in its place: how likely it is wanted, its near-duplicates, and what each signal adds to it or takes."""
+    """A candidate in its place."""
 
     number: int
-    score: float
-    same: tuple[int, ...] = ()
-    signals: Sequence[str] = ()
-    added: Sequence[float] = ()
+    score: float  # probability that it is wanted
+    same: tuple[int, ...] = ()  # numbers of its near-duplicates
+    features: Sequence[str] = ()
+    contributions: Sequence[float] = ()  # of each feature
 
     @property
     def parts(self) -> dict[str, float]:
-        """What each signal adds or takes, against the average candidate; what is next to nothing is left out."""
+        """Contribution of each feature, relative to the average candidate, without tiny ones."""
         return {
-            name: round(float(part), 3)
-            for name, part in zip(self.signals, self.added, strict=True)
-            if abs(part) >= 0.001
+            name: round(float(contribution), 3)
+            for name, contribution in zip(self.features, self.contributions, strict=True)
+            if abs(contribution) >= 0.001
         }
 
 
 @dataclass(frozen=True)
 class Weights:
-    """What was learned: how much each signal counts, and how their sum becomes a probability."""
+    """Learned weights: of each feature, and for turning their sum into a probability."""
 
     signals: dict[str, float]
     chance: dict[str, float]
@@ -56,7 +54,7 @@ class Weights:
 
 @cache
 def weights(family: str) -> Weights:
-    """The weights for the cosines of a family of embedders, or for words alone."""
+    """Return the weights for a family of embedders, or for `words` alone."""
     data = json.loads(Path(__file__).with_name("weights.json").read_text(encoding="utf-8"))
     return Weights(**data["families"][family])
 
@@ -69,92 +67,97 @@ def rank(
     family: str = "static",
     wanted: Collection[int] | None = None,
 ) -> list[Ranked]:
-    """The candidates, best first. `family` is that of the embedder whose cosines they carry: static or strong.
+    """Return the candidates, best first.
 
-    Where only some are `wanted`, by their numbers, the others still say what stands beside those.
+    family: the family of the embedder of the candidates' cosines, static or strong
+    wanted: the numbers of candidates to return; the others only count as neighbours
     """
     import numpy as np
 
     if not candidates:
         return []
-    ordered = sorted(
-        candidates, key=lambda one: one.number
-    )  # so that no sum depends on the order they came in
-    learned = weights(family if any(one.cosine is not None for one in ordered) else "words")
-    measured = signals.measure(question, ordered, corpus)
+    # A fixed order, so that no floating-point sum depends on the order of arrival.
+    ordered = sorted(candidates, key=lambda candidate: candidate.number)
+    has_vectors = any(candidate.cosine is not None for candidate in ordered)
+    learned = weights(family if has_vectors else "words")
+    measured = features.measure(question, ordered, corpus)
     names = [name for name in learned.signals if name in measured]
-    parts = np.stack(
-        [(measured[name] - measured[name].mean()) * learned.signals[name] for name in names], axis=1
+    centred = [measured[name] - measured[name].mean() for name in names]
+    contributions = np.stack(
+        [values * learned.signals[name] for name, values in zip(names, centred, strict=True)],
+        axis=1,
     )
-    scores = parts.sum(axis=1).round(9)
-    hopes = np.stack(
-        list(calibration_features(scores, measured, ordered).values()), axis=1
-    ) @ np.array(list(learned.chance.values()))
-    order = np.lexsort(([-one.number for one in ordered], [-one.at for one in ordered], -scores))
-    places = [
-        place for place in order.tolist() if wanted is None or ordered[place].number in wanted
-    ]
-    chances = np.minimum.accumulate(
-        1 / (1 + np.exp(-hopes[places]))
-    )  # who stands behind is no likelier than who is before
-    chance = dict(zip(places, chances.tolist(), strict=True))
+    scores = contributions.sum(axis=1).round(9)
+    calibration = np.stack(list(calibration_features(scores, measured, ordered).values()), axis=1)
+    log_odds = calibration @ np.array(list(learned.chance.values()))
+
+    newest_first = [-candidate.number for candidate in ordered]
+    latest_first = [-candidate.at for candidate in ordered]
+    order = np.lexsort((newest_first, latest_first, -scores)).tolist()
+    places = [place for place in order if wanted is None or ordered[place].number in wanted]
+    # No candidate may be likelier than the one before it.
+    probabilities = np.minimum.accumulate(1 / (1 + np.exp(-log_odds[places])))
+    probability = dict(zip(places, probabilities.tolist(), strict=True))
     return [
-        Ranked(ordered[place].number, chance[place], same, names, parts[place].tolist())
-        for place, same in _folded(ordered, places, question.many)
+        Ranked(
+            ordered[place].number, probability[place], same, names, contributions[place].tolist()
+        )
+        for place, same in _fold_duplicates(ordered, places, keep_all=question.many)
     ]
 
 
 def calibration_features(
     scores: Array, measured: Mapping[str, Array], ordered: Sequence[Candidate]
 ) -> dict[str, Array]:
-    """What makes a probability of a sum of signals, which only says that one candidate is better than another.
+    """Return the features that turn a score into a probability.
 
-    Something is always the best of all: so besides its share among the candidates it is asked how much of the question it
-    has in itself and around it, and how near it is in meaning, and the same of the best. Where there are few candidates, it
-    is as if there were more, of average worth: being the best of one is no merit, and what it has in itself says more.
+    A score only says that one candidate is better than another, and some candidate is always the best. So the
+    probability also depends on how much of the question a candidate contains, how near it is in
+    meaning, and the same of the best candidate. If there are few candidates, average ones are
+    added in thought: to be the best of one is no merit.
     """
     import numpy as np
 
-    high, missing = scores.max(), max(_TYPICAL - len(scores), 0)
-    share = (
-        scores - high - np.log(np.exp(scores - high).sum() + missing * np.exp(scores.mean() - high))
-    )
-    near = np.array([one.cosine or 0.0 for one in ordered])
-    coverage, around, one = measured["coverage"], measured["words around"], np.ones(len(scores))
-    few = missing / _TYPICAL
+    highest = scores.max()
+    missing = max(TYPICAL_CANDIDATES - len(scores), 0)
+    total = np.exp(scores - highest).sum() + missing * np.exp(scores.mean() - highest)
+    share = scores - highest - np.log(total)
+    near = np.array([candidate.cosine or 0.0 for candidate in ordered])
+    coverage = measured["coverage"]
+    ones = np.ones(len(scores))
+    few = missing / TYPICAL_CANDIDATES
     return {
         "share": share,
         "coverage": coverage,
-        "around": around,
-        "best coverage": one * coverage.max(),
+        "around": measured["words around"],
+        "best coverage": ones * coverage.max(),
         "near": near,
-        "nearest": one * near.max(),
-        "of few": one * few,
+        "nearest": ones * near.max(),
+        "of few": ones * few,
         "coverage of few": coverage * few,
         "near of few": near * few,
-        "offset": one,
+        "offset": ones,
     }
 
 
-def _folded(
-    ordered: Sequence[Candidate], order: Sequence[int], many: bool
+def _fold_duplicates(
+    ordered: Sequence[Candidate], places: Sequence[int], *, keep_all: bool
 ) -> list[tuple[int, tuple[int, ...]]]:
-    """The places in order, each with the numbers of those behind it that say the same; a question for many gets them all.
+    """Return the places in order, each with the numbers of its duplicates behind it.
 
-    Only what one voice says again in a conversation is the same: two keys may well have one value, two documents a sentence.
+    A duplicate is the same text by the same author in a conversation. Other kinds are never folded: two
+    keys may have the same value. A question for many answers keeps all.
     """
     first: dict[tuple[str, int], int] = {}
-    same: dict[int, list[int]] = {}
-    for place in order:
-        one = ordered[place]
-        alone = many or one.kind != "messages" or not one.digest.fingerprint
-        leader = (
-            place
-            if alone
-            else first.setdefault((one.author or one.role, one.digest.fingerprint), place)
-        )
+    duplicates: dict[int, list[int]] = {}
+    for place in places:
+        candidate = ordered[place]
+        fingerprint = candidate.digest.fingerprint
+        leader = place
+        if not keep_all and candidate.kind == "messages" and fingerprint:
+            leader = first.setdefault((candidate.author or candidate.role, fingerprint), place)
         if leader == place:
-            same[place] = []
+            duplicates[place] = []
         else:
-            same[leader].append(one.number)
-    return [(place, tuple(numbers)) for place, numbers in same.items()]
+            duplicates[leader].append(candidate.number)
+    return [(place, tuple(numbers)) for place, numbers in duplicates.items()]

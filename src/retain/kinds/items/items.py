@@ -209,13 +209,14 @@ class Items(Kind):
         def work(tx: Transaction) -> Matches:
             now, known = sought, -1
             while True:  # look deeper until there is enough of what is as it must be, or no more
-                hits = finding.finish(tx, self._services, self._owner, now, now.begun.depth)
+                hits = finding.finish(tx, self._services, self._owner, now, now.matches.depth)
                 found = list(islice(self._kept(tx, hits, wanted), size))
                 if wanted is None or len(found) == size or len(hits) == known:
                     return found
-                known, deeper = len(hits), 4 * now.begun.depth
+                known, deeper = len(hits), 4 * now.matches.depth
                 now = replace(
-                    now, begun=find.match_words(tx, self._services.index, text, now.asked, deeper)
+                    now,
+                    matches=find.match_words(tx, self._services.index, text, now.filter, deeper),
                 )
 
         return self._read(work)
