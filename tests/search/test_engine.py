@@ -17,7 +17,7 @@ from retain import Memory
 from retain.search.embedders import quantise
 from retain.search.engine import Engine, Item, SearchFilter
 from retain.search.index import Index
-from retain.search.postgres import _NEAREST, _filters
+from retain.search.postgres import NEAREST_BY_INDEX, _filter_parameters
 from retain.search.retrieval import EVERY_ROW, IndexReader, short_hash
 from retain.storage.database import Transaction
 from tests.conftest import SERVERS, SETTINGS, new_database
@@ -254,7 +254,7 @@ class TestWords:
             "x" * 999,
         ):
             assert (
-                rows.read(partial(rows.engine.matching, words=[word], asked=ADA, most=10)).numbers
+                rows.read(partial(rows.engine.matching, words=[word], filter=ADA, limit=10)).numbers
                 == []
             )
 
@@ -449,11 +449,11 @@ def test_an_index_by_nearness_finds_nearly_the_same(
     assert len(rows.nearest(vectors[0], most=700)) == 700
     plan = rows.read(
         lambda tx: tx.all(
-            f"explain {_NEAREST[256]}",
+            f"explain {NEAREST_BY_INDEX[256]}",
             vector=str(vectors[0].tolist()),
             model=MODEL,
-            most=9,
-            **_filters(ADA),
+            limit=9,
+            **_filter_parameters(ADA),
         )
     )
     assert "search_vectors_near_256" in str(plan)

@@ -714,8 +714,8 @@ def test_words_of_the_tail_are_kept_while_it_is_one(tmp_path: Path) -> None:
     assert isinstance(index, SqliteEngine)
     fill(me, 40)
     assert found(memory, ENTRY) == 40
-    assert 0 < len(index._known) <= 280 % TAIL
-    last = max(number for number, _, _ in index._known)
+    assert 0 < len(index._tail_words) <= 280 % TAIL
+    last = max(number for number, _, _ in index._tail_words)
     other = "update search_items set text = :text where tenant = :tenant and number = :number"
     memory.database.write(
         "acme", lambda tx: tx.run(other, number=last, text="another text than it was")
@@ -724,7 +724,7 @@ def test_words_of_the_tail_are_kept_while_it_is_one(tmp_path: Path) -> None:
     me.messages.extend("s000", [NewMessage("user", f"more {n}") for n in range(TAIL)])
     me.messages.append("s000", "user", "and one more")
     assert found(memory, "more") == TAIL + 1
-    assert len(index._known) == 1, "the others are absorbed"
+    assert len(index._tail_words) == 1, "the others are absorbed"
     memory.close()
 
 

@@ -334,7 +334,8 @@ def _standardize(values: Array) -> Array:
     deviation = values.std()
     if deviation <= 1e-9:
         return np.zeros(len(values))
-    return (values - values.mean()) / deviation
+    standardized: Array = (values - values.mean()) / deviation
+    return standardized
 
 
 def _set_average(

@@ -1,7 +1,7 @@
-"""The index on PostgreSQL: which rows have a word is a table of numbers, written in the same round trip as the row.
+"""The index on PostgreSQL: a table of which rows have a word, written in the same round trip as the row.
 
-Row-level security is forced, so nothing may be found by an operator that could leak what it compares: words and users are
-hashes, compared as numbers.
+Row-level security is forced, so rows may only be found with operators that cannot leak what they compare.
+That is why words and users are stored as hashes and compared as numbers.
 """
 
 from __future__ import annotations
@@ -29,136 +29,36 @@ if TYPE_CHECKING:
     from retain.search.engine import Vector
     from retain.search.vector_cache import Numbers
 
-_AT_ONCE = 8192
-_IN_ONE_STATEMENT = 500
-_NO_OWNER = 0
-_ADD = """with added as (
-              insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
-                                        author, title, text, place, owner, words)
-              values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board, :session_id, :at, :expires_at, :role,
-                      :author, :title, :text, :place, :owner, :words::int[]) returning number, owner, words)
-          insert into search_words (tenant, word, owner, number)
-          select :tenant, word, owner, number from added, unnest(words) word"""
-# Many rows at once: their words come as one list, and each row takes its part of it.
-_ADD_MANY = """with added as (
-        insert into search_items (tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
-                                  author, title, text, place, owner, words)
-        select :tenant, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text,
-               place, owner, (:words::int[])[past + 1 : until]
-        from unnest(:kind::text[], :id::text[], :seq::bigint[], :part::bigint[], :user_id::text[], :agent::text[],
-            :board::text[], :session_id::text[], :at::bigint[], :expires_at::bigint[], :role::text[], :author::text[],
-            :title::text[], :text::text[], :place::text[], :owner::int[], :past::int[], :until::int[]) with ordinality
-        given (kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text, place,
-               owner, past, until, nth)
-        order by nth returning number, owner, words)
-    insert into search_words (tenant, word, owner, number)
-    select :tenant, word, owner, number from added, unnest(words) word"""
-_NEWEST = "select coalesce(max(number), 0) from search_items where tenant = :tenant"
-# Each list is read from the end of its part of the index, and no further than the cap.
-_POSTINGS = """select place, numbers from unnest(:words::int[]) with ordinality words (this, place)
-    cross join unnest(:owners::int[]) whose
-    cross join lateral (
-        select string_agg(number::text, ',') numbers from (
-            select number from search_words where tenant = :tenant and owner = whose and word = this
-            order by number desc limit :cap) newest) list
-    where numbers is not null"""
-_COUNT = "select count(*) from search_words where tenant = :tenant and owner = any(:owners::int[]) and word = :word"
-_OWNERS = """with recursive owners (owner) as (
-    (select owner from search_words where tenant = :tenant order by owner limit 1) union all
-    select (select search_words.owner from search_words where tenant = :tenant and search_words.owner > owners.owner
-            order by search_words.owner limit 1) from owners where owners.owner is not null)
-    select owner from owners where owner is not null"""
-_VISIBLE = """select number from search_items where tenant = :tenant and number = any(:numbers)
-    and (user_id is null or user_id = coalesce(:user, user_id)) and (agent is null or agent = coalesce(:agent, agent))
+ROWS_PER_READ = 8192
+ROWS_PER_STATEMENT = 500
+NO_OWNER = 0
+MAX_STAMP = 2**63 - 1
+MAX_SCANNED_TUPLES = 40_000
+
+FILTERS = """(agent is null or agent = coalesce(:agent, agent))
     and (board is null or board = any(coalesce(:boards, array[board])))
-    and kind = any(coalesce(:kinds, array[kind])) and (:session::text is null or session_id = :session)
+    and kind = any(coalesce(:kinds, array[kind]))
+    and (:session::text is null or session_id = :session)
     and at >= coalesce(:since, at) and (:until::bigint is null or at < :until)
     and (expires_at is null or expires_at > :now)
     and (:under::text is null or (place >= :under and place < :beyond))"""
-_ITEMS = f"select {COLUMNS} from search_items where tenant = :tenant and number = any(:numbers)"
-_AUTHORS = """select distinct author from search_items
-              where tenant = :tenant and number = any(:numbers) and author <> ''"""
-_AROUND = f"""select distinct {COLUMNS} from unnest(:kinds::text[], :ids::text[], :lows::bigint[], :highs::bigint[])
-    spans (of_kind, of_id, low, high) join search_items
-    on tenant = :tenant and kind = of_kind and id = of_id and seq between low and high
-    where part = 0 and (expires_at is null or expires_at > :now)"""
-_REPLACED = """delete from search_vectors
-               where tenant = :tenant and number = any(:numbers) and (model <> :model or length(vector) <> :dimension)"""
-_PUT = """insert into search_vectors (tenant, number, user_id, model, scale, vector)
-          select tenant, number, user_id, :model, scale, vector from search_items
-          join unnest(:numbers::bigint[], :scales::float8[], :vectors::bytea[]) given (number, scale, vector) using (number)
-          where tenant = :tenant on conflict do nothing"""
-_SINCE = """select number, scale, vector, stamp from search_vectors
-    where tenant = :tenant and model = :model and length(vector) = :dimension
-    and (stamp, number) > (:since, :after) and stamp < :until order by stamp, number limit :size"""
-_SINCE_OF = """select number, scale, vector, stamp from search_vectors
-    where tenant = :tenant and model = :model and user_id = :user and length(vector) = :dimension
-    and (stamp, number) > (:since, :after) and stamp < :until order by stamp, number limit :size"""
-_SINCE_NOBODY = """select number, scale, vector, stamp from search_vectors
-    where tenant = :tenant and model = :model and user_id is null and length(vector) = :dimension
-    and (stamp, number) > (:since, :after) and stamp < :until order by stamp, number limit :size"""
-_SNAPSHOT = """select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint
-               from pg_current_snapshot() now where :tenant <> ''"""
-_COUNTS = {
-    EVERYBODY: "select count(*) from search_vectors where tenant = :tenant and model = :model",
-    NOBODY: "select count(*) from search_vectors where tenant = :tenant and model = :model and user_id is null",
-    "user": "select count(*) from search_vectors where tenant = :tenant and model = :model and user_id = :user",
-}
-_PAGES = {EVERYBODY: _SINCE, NOBODY: _SINCE_NOBODY, "user": _SINCE_OF}
-_THEIRS = """select number, scale, vector from search_vectors
-             where tenant = :tenant and number = any(:numbers) and model = :model and length(vector) = :dimension"""
-_EVER = 2**63 - 1
-# Where the server has pgvector: an index for each usual length. Filters are asked of each row that it brings.
-_NEAR = """select v.number from search_vectors v join search_items i on i.tenant = :tenant and i.number = v.number
+# With pgvector there is an index for each usual length. Filters apply to each row it returns.
+_NEAR = f"""select v.number from search_vectors v
+    join search_items i on i.tenant = :tenant and i.number = v.number
     where v.tenant = :tenant and v.model = :model and octet_length(v.vector) = SIZE
-    and (v.user_id is null or v.user_id = coalesce(:user, v.user_id)) and (agent is null or agent = coalesce(:agent, agent))
-    and (board is null or board = any(coalesce(:boards, array[board])))
-    and kind = any(coalesce(:kinds, array[kind])) and (:session::text is null or session_id = :session)
-    and at >= coalesce(:since, at) and (:until::bigint is null or at < :until)
-    and (expires_at is null or expires_at > :now)
-    and (:under::text is null or (place >= :under and place < :beyond))
-    order by v.near::halfvec(SIZE) <=> :vector::halfvec(SIZE) limit :most"""
-_NEAREST = {
-    256: _NEAR.replace("SIZE", "256"),
-    384: _NEAR.replace("SIZE", "384"),
-    512: _NEAR.replace("SIZE", "512"),
-    768: _NEAR.replace("SIZE", "768"),
-    1024: _NEAR.replace("SIZE", "1024"),
-    1536: _NEAR.replace("SIZE", "1536"),
-    3072: _NEAR.replace("SIZE", "3072"),
+    and (v.user_id is null or v.user_id = coalesce(:user, v.user_id)) and {FILTERS}
+    order by v.near::halfvec(SIZE) <=> :vector::halfvec(SIZE) limit :limit"""
+NEAREST_BY_INDEX = {
+    size: _NEAR.replace("SIZE", str(size)) for size in (256, 384, 512, 768, 1024, 1536, 3072)
 }
-_NEAR_ROWS = "select reltuples from pg_class where oid = to_regclass(:index) and :tenant <> ''"
-_NEAR_SETTINGS = """select set_config('hnsw.ef_search', :ef, true), set_config('hnsw.iterative_scan', 'relaxed_order', true),
-    set_config('hnsw.max_scan_tuples', :scanned, true), :tenant"""
-_MOST_SCANNED = 40_000
-
-
-# Words are counted in one pass: looked up row by row, before there are statistics, all of them were read for each row.
-_WORDLESS = """with had as materialized (
-        select owner, number, count(*) words from search_words where tenant = :tenant group by owner, number)
-    select kind || ' ' || id || ' ' || seq from search_items left join had using (owner, number)
-    where tenant = :tenant and cardinality(search_items.words) > coalesce(had.words, 0) limit 200"""
-_STRAY = """select 'words of row ' || number || ', which is gone' from search_words where tenant = :tenant
-    and not exists (select 1 from search_items where tenant = :tenant and number = search_words.number) limit 200"""
-_LOST = _WORDLESS.replace("kind || ' ' || id || ' ' || seq", "number").replace(
-    "limit 200", "limit 20000"
-)
-_SWEEP = """with gone as (
-        delete from search_words where tenant = :tenant
-        and not exists (select 1 from search_items where tenant = :tenant and number = search_words.number)
-        returning number)
-    select count(distinct number) from gone"""
-_HELD = "select number from search_items where tenant = :tenant and number = any(:numbers) order by number for update"
-_UNWORD = """with old as materialized (select owner, unnest(words) as word, number from search_items
-                 where tenant = :tenant and number = any(:numbers))
-    delete from search_words using old where search_words.tenant = :tenant and search_words.owner = old.owner
-    and search_words.word = old.word and search_words.number = old.number"""
-_REWORD = """update search_items set words = (:words::int[])[past + 1 : until]
-    from unnest(:numbers::bigint[], :past::int[], :until::int[]) given (this, past, until)
-    where tenant = :tenant and number = this"""
-_WORD = """insert into search_words (tenant, word, owner, number)
-    select :tenant, word, owner, number from search_items, unnest(words) word
-    where tenant = :tenant and number = any(:numbers) on conflict do nothing"""
+# Words are counted in one pass: row by row, a server without statistics read all of them each time.
+_WITHOUT_WORDS = """with had as materialized (
+        select owner, number, count(*) words from search_words
+        where tenant = :tenant group by owner, number)
+    select RESULT from search_items left join had using (owner, number)
+    where tenant = :tenant and cardinality(search_items.words) > coalesce(had.words, 0)"""
+_IS_STRAY = """not exists (
+        select 1 from search_items where tenant = :tenant and number = search_words.number)"""
 
 
 class PostgresEngine(IndexReader):
@@ -166,190 +66,348 @@ class PostgresEngine(IndexReader):
 
     checks = (
         Check(
-            "every row of the index has its words (`retain reindex` writes them again)", _WORDLESS
+            "every row of the index has its words (`retain reindex` writes them again)",
+            _WITHOUT_WORDS.replace("RESULT", "kind || ' ' || id || ' ' || seq") + " limit 200",
         ),
-        Check("there are no words of rows that are gone (`retain reindex` removes them)", _STRAY),
+        Check(
+            "there are no words of rows that are gone (`retain reindex` removes them)",
+            f"""select 'words of row ' || number || ', which is gone' from search_words
+                where tenant = :tenant and {_IS_STRAY} limit 200""",
+        ),
     )
 
     exact = 150_000
-    """Up to so many rows in the scope every vector is looked at: that is as quick as an index, and misses nothing."""
+    """Up to this many rows, every vector is compared: as fast as an index, and nothing is missed."""
 
     # -- writing -----------------------------------------------------------------------------------------------
 
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write rows and their words."""
+        """Insert rows and their words."""
         if len(rows) == 1:
-            tx.run(_ADD, **rows[0], owner=_owner(rows[0]["user_id"]), words=_hashes(rows[0]))
-            return
-        for start in range(0, len(rows), _IN_ONE_STATEMENT):
-            some = rows[start : start + _IN_ONE_STATEMENT]
-            columns = {name: [row[name] for row in some] for name in some[0]}
-            words = [_hashes(row) for row in some]
-            until = list(accumulate(len(its) for its in words))
             tx.run(
-                _ADD_MANY,
-                **columns,
-                owner=[_owner(row["user_id"]) for row in some],
-                words=list(chain.from_iterable(words)),
-                past=[0, *until[:-1]],
-                until=until,
+                """with added as (
+                       insert into search_items (tenant, kind, id, seq, part, user_id, agent,
+                           board, session_id, at, expires_at, role, author, title, text, place,
+                           owner, words)
+                       values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board,
+                           :session_id, :at, :expires_at, :role, :author, :title, :text, :place,
+                           :owner, :words::int[])
+                       returning number, owner, words)
+                   insert into search_words (tenant, word, owner, number)
+                   select :tenant, word, owner, number from added, unnest(words) word""",
+                **rows[0],
+                owner=_owner(rows[0]["user_id"]),
+                words=_word_hashes(rows[0]),
             )
+            return
+        for start in range(0, len(rows), ROWS_PER_STATEMENT):
+            self._add_many(tx, rows[start : start + ROWS_PER_STATEMENT])
+
+    def _add_many(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        words = [_word_hashes(row) for row in rows]
+        ends = list(accumulate(len(hashes) for hashes in words))
+        # The words of all rows are one list, from which each row takes its part.
+        tx.run(
+            """with added as (
+                   insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
+                       session_id, at, expires_at, role, author, title, text, place, owner, words)
+                   select :tenant, kind, id, seq, part, user_id, agent, board, session_id, at,
+                       expires_at, role, author, title, text, place, owner,
+                       (:words::int[])[past + 1 : until]
+                   from unnest(:kind::text[], :id::text[], :seq::bigint[], :part::bigint[],
+                       :user_id::text[], :agent::text[], :board::text[], :session_id::text[],
+                       :at::bigint[], :expires_at::bigint[], :role::text[], :author::text[],
+                       :title::text[], :text::text[], :place::text[], :owner::int[],
+                       :past::int[], :until::int[]) with ordinality
+                   given (kind, id, seq, part, user_id, agent, board, session_id, at, expires_at,
+                       role, author, title, text, place, owner, past, until, nth)
+                   order by nth returning number, owner, words)
+               insert into search_words (tenant, word, owner, number)
+               select :tenant, word, owner, number from added, unnest(words) word""",
+            **columns,
+            owner=[_owner(row["user_id"]) for row in rows],
+            words=list(chain.from_iterable(words)),
+            past=[0, *ends[:-1]],
+            until=ends,
+        )
 
     def lost(self, tx: Transaction) -> list[int]:
-        """Rows that have fewer words than they say."""
-        return [number for (number,) in tx.all(_LOST)]
+        """Return rows with fewer words than they should have."""
+        rows = tx.all(_WITHOUT_WORDS.replace("RESULT", "number") + " limit 20000")
+        return [number for (number,) in rows]
 
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
-        """Write the words of rows anew; who removes one meanwhile waits, and removes the new ones."""
-        numbers = [number for (number,) in tx.all(_HELD, numbers=list(rows))]
+        """Replace the words of rows, which are locked against removal meanwhile."""
+        locked = tx.all(
+            """select number from search_items
+               where tenant = :tenant and number = any(:numbers) order by number for update""",
+            numbers=list(rows),
+        )
+        numbers = [number for (number,) in locked]
         words = [list({_hash(word) for word in rows[number]}) for number in numbers]
-        until = list(accumulate(len(its) for its in words))
-        tx.run(_UNWORD, numbers=numbers)
+        ends = list(accumulate(len(hashes) for hashes in words))
         tx.run(
-            _REWORD,
+            """with old as materialized (
+                   select owner, unnest(words) as word, number from search_items
+                   where tenant = :tenant and number = any(:numbers))
+               delete from search_words using old
+               where search_words.tenant = :tenant and search_words.owner = old.owner
+               and search_words.word = old.word and search_words.number = old.number""",
+            numbers=numbers,
+        )
+        tx.run(
+            """update search_items set words = (:words::int[])[past + 1 : until]
+               from unnest(:numbers::bigint[], :past::int[], :until::int[])
+                   given (this, past, until)
+               where tenant = :tenant and number = this""",
             numbers=numbers,
             words=list(chain.from_iterable(words)),
-            past=[0, *until[:-1]][: len(until)],
-            until=until,
+            past=[0, *ends[:-1]][: len(ends)],
+            until=ends,
         )
-        tx.run(_WORD, numbers=numbers)
+        tx.run(
+            """insert into search_words (tenant, word, owner, number)
+               select :tenant, word, owner, number from search_items, unnest(words) word
+               where tenant = :tenant and number = any(:numbers) on conflict do nothing""",
+            numbers=numbers,
+        )
         return len(numbers)
 
     def sweep(self, tx: Transaction) -> int:
-        """Remove words of rows that are gone."""
-        return int((tx.one(_SWEEP) or (0,))[0])
+        """Remove the words of deleted rows."""
+        removed = tx.one(
+            f"""with gone as (
+                    delete from search_words where tenant = :tenant and {_IS_STRAY}
+                    returning number)
+                select count(distinct number) from gone"""
+        )
+        return int((removed or (0,))[0])
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:
-        """Keep the vectors of rows that are still there, in place of another model's, or of another length."""
-        for start in range(0, len(vectors), _IN_ONE_STATEMENT):
-            numbers, scales, small = zip(*vectors[start : start + _IN_ONE_STATEMENT], strict=True)
-            tx.run(_REPLACED, model=model, numbers=list(numbers), dimension=len(small[0]))
+        """Store vectors of rows that still exist; replace those of another model or length."""
+        for start in range(0, len(vectors), ROWS_PER_STATEMENT):
+            batch = vectors[start : start + ROWS_PER_STATEMENT]
+            numbers = [number for number, _, _ in batch]
             tx.run(
-                _PUT, model=model, numbers=list(numbers), scales=list(scales), vectors=list(small)
+                """delete from search_vectors where tenant = :tenant and number = any(:numbers)
+                   and (model <> :model or length(vector) <> :dimension)""",
+                model=model,
+                numbers=numbers,
+                dimension=len(batch[0][2]),
+            )
+            tx.run(
+                """insert into search_vectors (tenant, number, user_id, model, scale, vector)
+                   select tenant, number, user_id, :model, scale, vector from search_items
+                   join unnest(:numbers::bigint[], :scales::float8[], :vectors::bytea[])
+                       given (number, scale, vector) using (number)
+                   where tenant = :tenant on conflict do nothing""",
+                model=model,
+                numbers=numbers,
+                scales=[scale for _, scale, _ in batch],
+                vectors=[vector for _, _, vector in batch],
             )
 
-    # -- reading -----------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
-        """The rows by their numbers."""
-        return {row[0]: item_from_row(row) for row in tx.all(_ITEMS, numbers=list(numbers))}
+        """Return rows by their numbers."""
+        rows = tx.all(
+            f"select {COLUMNS} from search_items where tenant = :tenant and number = any(:numbers)",
+            numbers=list(numbers),
+        )
+        return {row[0]: item_from_row(row) for row in rows}
 
     def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
-        """Who said what is in the rows."""
-        return {author for (author,) in tx.all(_AUTHORS, numbers=list(numbers))}
+        """Return the distinct authors of rows."""
+        rows = tx.all(
+            """select distinct author from search_items
+               where tenant = :tenant and number = any(:numbers) and author <> ''""",
+            numbers=list(numbers),
+        )
+        return {author for (author,) in rows}
 
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
-        """The neighbours of rows."""
-        found = tx.all(
-            _AROUND,
+        """Return the neighbours of rows."""
+        rows = tx.all(
+            f"""select distinct {COLUMNS}
+                from unnest(:kinds::text[], :ids::text[], :lows::bigint[], :highs::bigint[])
+                    spans (of_kind, of_id, low, high)
+                join search_items on tenant = :tenant
+                and kind = of_kind and id = of_id and seq between low and high
+                where part = 0 and (expires_at is null or expires_at > :now)""",
             kinds=[row.kind for row in items],
             ids=[row.id for row in items],
             lows=[row.seq - reach for row in items],
             highs=[row.seq + reach for row in items],
         )
         known = {row.number for row in items}
-        return [item_from_row(row) for row in found if row[0] not in known]
+        return [item_from_row(row) for row in rows if row[0] not in known]
 
-    def _visible(self, tx: Transaction, numbers: Sequence[int], asked: SearchFilter) -> set[int]:
-        return {number for (number,) in tx.all(_VISIBLE, numbers=list(numbers), **_filters(asked))}
+    def _visible(self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter) -> set[int]:
+        rows = tx.all(
+            f"""select number from search_items where tenant = :tenant and number = any(:numbers)
+                and (user_id is null or user_id = coalesce(:user, user_id)) and {FILTERS}""",
+            numbers=list(numbers),
+            **_filter_parameters(filter),
+        )
+        return {number for (number,) in rows}
 
-    # -- words -------------------------------------------------------------------------------------------------
+    # -- words --------------------------------------------------------------------------------------
 
     def _postings(
         self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None
     ) -> list[Posting]:
         import numpy as np
 
-        hashes = [_hash(word) for word in words]
-        rows = tx.all(_POSTINGS, words=hashes, owners=_owners(tx, user), cap=cap)
+        # Each list is read from the end of its part of the index, and no further than the cap.
+        rows = tx.all(
+            """select place, numbers from unnest(:words::int[]) with ordinality words (this, place)
+               cross join unnest(:owners::int[]) whose
+               cross join lateral (
+                   select string_agg(number::text, ',') numbers from (
+                       select number from search_words
+                       where tenant = :tenant and owner = whose and word = this
+                       order by number desc limit :cap) newest) list
+               where numbers is not null""",
+            words=[_hash(word) for word in words],
+            owners=_owners(tx, user),
+            cap=cap,
+        )
         lists: list[list[Numbers]] = [[] for _ in words]
-        for place, listed in rows:
-            lists[place - 1].append(np.fromstring(listed, np.int64, sep=","))
-        found = []
+        for place, joined in rows:
+            lists[place - 1].append(np.fromstring(joined, np.int64, sep=","))
+        postings = []
         for word, parts in zip(words, lists, strict=True):
             numbers = np.sort(np.concatenate([np.zeros(0, np.int64), *parts]))[::-1][:cap]
-            having = self._count(tx, word, user) if len(numbers) == cap else len(numbers)
-            found.append(Posting(numbers, max(having, len(numbers))))
-        return found
+            having = self._cached_count(tx, word, user) if len(numbers) == cap else len(numbers)
+            postings.append(Posting(numbers, max(having, len(numbers))))
+        return postings
 
-    def _counted(self, tx: Transaction, word: str, user: str | None) -> int:
-        return int((tx.one(_COUNT, word=_hash(word), owners=_owners(tx, user)) or (0,))[0])
+    def _count_rows(self, tx: Transaction, word: str, user: str | None) -> int:
+        row = tx.one(
+            """select count(*) from search_words
+               where tenant = :tenant and owner = any(:owners::int[]) and word = :word""",
+            word=_hash(word),
+            owners=_owners(tx, user),
+        )
+        return int((row or (0,))[0])
 
     def _newest(self, tx: Transaction) -> int:
-        return int((tx.one(_NEWEST) or (0,))[0])
+        row = tx.one("select coalesce(max(number), 0) from search_items where tenant = :tenant")
+        return int((row or (0,))[0])
 
-    # -- vectors -----------------------------------------------------------------------------------------------
+    # -- vectors ------------------------------------------------------------------------------------
 
     def _nearest(
         self,
         tx: Transaction,
         vector: Vector,
         model: str,
-        asked: SearchFilter,
-        most: int,
-        among: Numbers | None,
+        filter: SearchFilter,
+        limit: int,
+        narrow: Numbers | None,
     ) -> list[tuple[int, float]]:
-        """From an index where there are many rows and it brings enough of them."""
-        if among is None and self._has_index(tx, len(vector), asked, most):
-            tx.one(_NEAR_SETTINGS, ef=str(min(1000, most + most // 4)), scanned=str(_MOST_SCANNED))
+        """Return the nearest rows, from pgvector's index if that is faster and has enough."""
+        if narrow is None and self._has_index(tx, len(vector), filter, limit):
+            tx.one(
+                """select set_config('hnsw.ef_search', :ef, true),
+                       set_config('hnsw.iterative_scan', 'relaxed_order', true),
+                       set_config('hnsw.max_scan_tuples', :scanned, true), :tenant""",
+                ef=str(min(1000, limit + limit // 4)),
+                scanned=str(MAX_SCANNED_TUPLES),
+            )
             rows = tx.all(
-                _NEAREST[len(vector)],
+                NEAREST_BY_INDEX[len(vector)],
                 vector=str(vector.tolist()),
                 model=model,
-                most=most,
-                **_filters(asked),
+                limit=limit,
+                **_filter_parameters(filter),
             )
-            if len(rows) == most:
-                found = self.cosines(tx, vector, model, [number for (number,) in rows])
-                return sorted(found.items(), key=lambda pair: (-pair[1], -pair[0]))
-        return super()._nearest(tx, vector, model, asked, most, among)
+            if len(rows) == limit:
+                nearest = self.cosines(tx, vector, model, [number for (number,) in rows])
+                return sorted(nearest.items(), key=lambda pair: (-pair[1], -pair[0]))
+        return super()._nearest(tx, vector, model, filter, limit, narrow)
 
-    def _has_index(self, tx: Transaction, size: int, asked: SearchFilter, most: int) -> bool:
-        """Whether an index is likely to bring so many rows of the scope before it has looked at too many others."""
-        extent = self.extent(tx, asked)
-        if size not in _NEAREST or extent <= self.exact:
+    def _has_index(self, tx: Transaction, size: int, filter: SearchFilter, limit: int) -> bool:
+        """Return whether an index is likely to find enough rows of the scope early enough."""
+        extent = self.extent(tx, filter)
+        if size not in NEAREST_BY_INDEX or extent <= self.exact:
             return False
-        rows = tx.one(_NEAR_ROWS, index=f"search_vectors_near_{size}")
-        return rows is not None and most * rows[0] / extent < _MOST_SCANNED / 2
+        row = tx.one(
+            "select reltuples from pg_class where oid = to_regclass(:index) and :tenant <> ''",
+            index=f"search_vectors_near_{size}",
+        )
+        return row is not None and limit * row[0] / extent < MAX_SCANNED_TUPLES / 2
 
-    def _source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
-        low, high = tx.one(_SNAPSHOT) or (0, 0)
+    def _vector_source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
+        of_user = {
+            EVERYBODY: "",
+            NOBODY: "and user_id is null",
+            "user": "and user_id = :user",
+        }[whose.owner]
+        snapshot = tx.one(
+            """select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint
+               from pg_current_snapshot() now where :tenant <> ''"""
+        )
+        low, high = snapshot or (0, 0)
 
         def since(mark: int) -> Iterator[Page]:
-            # Stamps of a restored dump may be from another server's future: they are read once, at the beginning.
-            named = {
-                "model": model,
-                "user": whose.user,
-                "dimension": dimension,
-                "until": high if mark else _EVER,
-            }
+            sql = f"""select number, scale, vector, stamp from search_vectors
+                where tenant = :tenant and model = :model {of_user} and length(vector) = :dimension
+                and (stamp, number) > (:since, :after) and stamp < :until
+                order by stamp, number limit :size"""
+            # Stamps of a restored dump may be in the future: they are read once, at the beginning.
+            until = high if mark else MAX_STAMP
             after = -1
             while rows := tx.all(
-                _PAGES[whose.owner], since=mark, after=after, size=_AT_ONCE, **named
+                sql,
+                model=model,
+                user=whose.user,
+                dimension=dimension,
+                since=mark,
+                after=after,
+                until=until,
+                size=ROWS_PER_READ,
             ):
                 yield page([row[:3] for row in rows])
-                mark, after = rows[-1][3], rows[-1][0]
+                mark = rows[-1][3]
+                after = rows[-1][0]
 
         def count() -> int:
-            return int((tx.one(_COUNTS[whose.owner], model=model, user=whose.user) or (0,))[0])
+            sql = f"""select count(*) from search_vectors
+                where tenant = :tenant and model = :model {of_user}"""
+            return int((tx.one(sql, model=model, user=whose.user) or (0,))[0])
 
         return Source(since, int(low), count)
 
     def _vectors_of(
         self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
     ) -> list[Row]:
-        return tx.all(_THEIRS, numbers=list(numbers), model=model, dimension=dimension)
+        return tx.all(
+            """select number, scale, vector from search_vectors
+               where tenant = :tenant and number = any(:numbers)
+               and model = :model and length(vector) = :dimension""",
+            numbers=list(numbers),
+            model=model,
+            dimension=dimension,
+        )
 
 
-def _filters(asked: SearchFilter) -> dict[str, Any]:
-    under, beyond = place_range(asked.place)
-    boards, kinds = (
-        None if names is None else list(names) for names in (asked.boards, asked.kinds)
-    )
+def _filter_parameters(filter: SearchFilter) -> dict[str, Any]:
+    """Return the parameters of FILTERS, and the user."""
+    under, beyond = place_range(filter.place)
     return {
-        "user": asked.user, "agent": asked.agent, "boards": boards, "kinds": kinds, "session": asked.session,
-        "since": asked.since, "until": asked.until, "under": under, "beyond": beyond,
-    }  # fmt: skip
+        "user": filter.user,
+        "agent": filter.agent,
+        "boards": None if filter.boards is None else list(filter.boards),
+        "kinds": None if filter.kinds is None else list(filter.kinds),
+        "session": filter.session,
+        "since": filter.since,
+        "until": filter.until,
+        "under": under,
+        "beyond": beyond,
+    }
 
 
 @lru_cache(1 << 16)
@@ -358,8 +416,8 @@ def _hash(word: str) -> int:
     return int.from_bytes(digest, signed=True)
 
 
-def _hashes(row: Mapping[str, Any]) -> list[int]:
-    found = index_terms(
+def _word_hashes(row: Mapping[str, Any]) -> list[int]:
+    terms = index_terms(
         row["kind"],
         row["session_id"],
         row["author"],
@@ -368,15 +426,25 @@ def _hashes(row: Mapping[str, Any]) -> list[int]:
         row["at"],
         row["place"],
     )
-    return list({_hash(word) for word in found})
+    return list({_hash(term) for term in terms})
 
 
 def _owner(user: str | None) -> int:
-    return _NO_OWNER if user is None else _hash(user)
+    return NO_OWNER if user is None else _hash(user)
 
 
 def _owners(tx: Transaction, user: str | None) -> list[int]:
-    """Whose words are asked for: a user's and nobody's, or those of everybody there is."""
-    return (
-        [owner for (owner,) in tx.all(_OWNERS)] if user is None else list({_owner(user), _NO_OWNER})
+    """Return the owners whose words are searched: a user and nobody, or all there are."""
+    if user is not None:
+        return list({_owner(user), NO_OWNER})
+    rows = tx.all(
+        """with recursive owners (owner) as (
+               (select owner from search_words where tenant = :tenant order by owner limit 1)
+               union all
+               select (select search_words.owner from search_words
+                       where tenant = :tenant and search_words.owner > owners.owner
+                       order by search_words.owner limit 1)
+               from owners where owners.owner is not null)
+           select owner from owners where owner is not null"""
     )
+    return [owner for (owner,) in rows]

@@ -1,8 +1,8 @@
-"""How both legs look for rows, whatever the engine: which rows have a word, which are near, and which of those may be seen.
+"""Retrievers: find rows by words and by vectors, the same way on every engine.
 
-Every row has some marks beside its words: one that all rows have, one for its kind, one for its session, one for each place
-that it is below. So which rows there are, and which a narrow filter leaves, is asked the same way as which rows have a word,
-and needs no index of its own.
+Besides its words, every row is indexed under some marks: one that all rows have, one for its kind, one for its
+session, and one for each place above it. So the rows of a narrow filter are looked up like the rows
+of a word, and need no index of their own.
 """
 
 from __future__ import annotations
@@ -25,72 +25,74 @@ if TYPE_CHECKING:
     from retain.search.engine import Vector
     from retain.search.vector_cache import Numbers, Scores
 
-CAP = 4000
-"""A common word brings only its newest rows: older ones are found by the rarer words of the question."""
+MAX_ROWS_PER_WORD = 4000
+"""A common word brings only its newest rows; rarer words of the question find older ones."""
 EVERY_ROW = "_"
-NARROW = 4
-"""A kind, session or place with less than this part of the scope's rows is looked up first, and not filtered afterwards."""
-_MOST_COUNTS = 20_000
-SECONDS_OF_A_COUNT = 30.0
-"""The newest number does not tell of removals: a count is made again after so long, or a hundred times what it took."""
-_LARGEST_LOOK = 20_000
-COLUMNS = "number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role, author, title, text, place"
+"""The mark that all rows have."""
+NARROW_RATIO = 4
+"""A filter that leaves less than one in this many rows of the scope is looked up first."""
+COUNT_SECONDS = 30.0
+"""Lifetime of a cached count, or a hundred times as long as counting took if that is longer."""
+MAX_CACHED_COUNTS = 20_000
+MAX_ROWS_PER_CHECK = 20_000
 PLACE_SEPARATOR = "\x1f"
-"""What follows each name of a place: no name has it, and it comes before all that a name can have."""
+"""Ends each name of a place. No name contains it, and it sorts before every character of a name."""
+COLUMNS = """number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
+    author, title, text, place"""
 
 
 class Posting(NamedTuple):
-    """The rows that have a word, the newest first, and how many there are: more than these where it was capped."""
+    """The rows that have a word."""
 
-    numbers: Numbers
-    having: int
+    numbers: Numbers  # newest first
+    having: int  # how many rows have the word; more than `numbers` if those were capped
 
 
 class _Count(NamedTuple):
-    """How many rows had a word when that was the newest row, and until when to believe it."""
+    """A cached count of the rows that have a word."""
 
     rows: int
-    newest: int
-    until: float
+    newest: int  # the newest row when they were counted
+    until: float  # when the count expires
 
 
 def marks(kind: str, session: str | None, place: str | None = None) -> list[str]:
-    """What is indexed of a row beside its words; no word begins like these."""
-    found = (
-        [EVERY_ROW, of_kind(kind), of_session(session)] if session else [EVERY_ROW, of_kind(kind)]
-    )
+    """Return the marks of a row. No word starts like them."""
+    names = [EVERY_ROW, kind_mark(kind)]
+    if session:
+        names.append(session_mark(session))
     if place:
-        found += [
-            of_place(place[: at + 1])
-            for at, letter in enumerate(place)
+        names += [
+            place_mark(place[: index + 1])
+            for index, letter in enumerate(place)
             if letter == PLACE_SEPARATOR
         ]
-    return found
+    return names
 
 
-def of_kind(kind: str) -> str:
-    """The mark of the rows of a kind."""
+def kind_mark(kind: str) -> str:
+    """Return the mark of the rows of a kind."""
     return f"_k{short_hash(kind)}"
 
 
-def of_session(session: str) -> str:
-    """The mark of the rows of a session."""
+def session_mark(session: str) -> str:
+    """Return the mark of the rows of a session."""
     return f"_s{short_hash(session)}"
 
 
-def of_place(place: str) -> str:
-    """The mark of the rows at a place and below it."""
+def place_mark(place: str) -> str:
+    """Return the mark of the rows at a place and below it."""
     return f"_p{short_hash(place)}"
 
 
 def place_range(place: str | None) -> tuple[str | None, str | None]:
-    """From where to where the places are that begin with one."""
+    """Return the range of places that start with a place: first, and first beyond."""
     return (place, place[:-1] + " ") if place else (None, None)
 
 
 @lru_cache(1 << 14)
 def short_hash(name: str) -> str:
-    """A name as a few letters that an index word can be made of."""
+    """Return a name as a few letters that can be part of an index word."""
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=5).hexdigest()
 
 
@@ -103,30 +105,14 @@ def index_terms(
     at: int,
     place: str | None = None,
 ) -> set[str]:
-    """Everything that a row is found by."""
+    """Return everything that a row is indexed under: its words and its marks."""
     return {*analysis.item_words(author, title, text, at), *marks(kind, session, place)}
 
 
 def item_from_row(row: Row) -> Item:
-    """A record from a row of COLUMNS."""
-    (
-        number,
-        kind,
-        id,
-        seq,
-        part,
-        user,
-        agent,
-        board,
-        session,
-        at,
-        expires_at,
-        role,
-        author,
-        title,
-        text,
-        place,
-    ) = row
+    """Return the item of a row of COLUMNS."""
+    number, kind, id, seq, part, user, agent, board, session, at, expires_at, *rest = row
+    role, author, title, text, place = rest
     return Item(
         kind,
         id,
@@ -148,196 +134,207 @@ def item_from_row(row: Row) -> Item:
 
 
 class IndexReader:
-    """What is the same on every engine; an engine says how to look up words, vectors and rows."""
+    """Retrieval that is the same on every engine. An engine implements the lookups."""
 
     def __init__(self, vector_mib: int = 512) -> None:
-        self._shelves = VectorCache(vector_mib << 20)
+        self._vectors = VectorCache(vector_mib << 20)
         self._counts: dict[tuple[str, str | None, str], _Count] = {}
 
-    # -- what an engine does -----------------------------------------------------------------------------------
+    # -- lookups of an engine -----------------------------------------------------------------------
 
     def _postings(
         self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None
     ) -> list[Posting]:
-        """The rows of a user and of nobody that have each word, whatever the other filters."""
+        """Return for each word the rows of a user, and shared ones, without other filters."""
         raise NotImplementedError
 
     def _newest(self, tx: Transaction) -> int:
-        """About the newest row's number: by how much it grew says whether a count is still good."""
+        """Return about the newest row's number; its growth shows whether a count is outdated."""
         raise NotImplementedError
 
-    def _visible(self, tx: Transaction, numbers: Sequence[int], asked: SearchFilter) -> set[int]:
-        """Those of the rows that pass every filter."""
+    def _count_rows(self, tx: Transaction, word: str, user: str | None) -> int:
+        """Count the rows that have a word."""
         raise NotImplementedError
 
-    # -- by words ----------------------------------------------------------------------------------------------
+    def _visible(self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter) -> set[int]:
+        """Return those of the rows that pass the filter."""
+        raise NotImplementedError
+
+    def _vector_source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
+        """Return the vectors in the table."""
+        raise NotImplementedError
+
+    def _vectors_of(
+        self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
+    ) -> list[Row]:
+        """Return number, scale and vector of rows."""
+        raise NotImplementedError
+
+    # -- by words -----------------------------------------------------------------------------------
 
     def matching(
-        self, tx: Transaction, words: Sequence[str], asked: SearchFilter, most: int
+        self, tx: Transaction, words: Sequence[str], filter: SearchFilter, limit: int
     ) -> Matches:
-        """Rows with any of the words, at most so many, by how rare the words are that they have; filters come first."""
+        """Return up to `limit` rows with any of the words, those with the rarest words first."""
         distinct = list(dict.fromkeys(words))
         if not distinct:
             return Matches([])
-        among = self._among(tx, asked)
-        found = self._postings(tx, distinct, asked.user, CAP if among is None else None)
-        extent = self.extent(tx, asked)
-        kept = self._survivors(tx, _ranked(found, extent, among), asked, most)
-        capped = any(len(posting.numbers) < posting.having for posting in found)
-        if len(kept) < most and capped:
-            whole = self._postings(tx, distinct, asked.user, None)
-            kept = self._survivors(tx, _ranked(whole, extent, among), asked, most)
-        having = {word: posting.having for word, posting in zip(distinct, found, strict=True)}
-        return Matches(kept, [having[word] for word in words])
+        narrow = self._narrow_rows(tx, filter)
+        cap = MAX_ROWS_PER_WORD if narrow is None else None
+        postings = self._postings(tx, distinct, filter.user, cap)
+        extent = self.extent(tx, filter)
+        numbers = self._first_visible(tx, _rank(postings, extent, narrow), filter, limit)
+        capped = any(len(posting.numbers) < posting.having for posting in postings)
+        if len(numbers) < limit and capped:
+            complete = self._postings(tx, distinct, filter.user, None)
+            numbers = self._first_visible(tx, _rank(complete, extent, narrow), filter, limit)
+        having = {word: posting.having for word, posting in zip(distinct, postings, strict=True)}
+        return Matches(numbers, [having[word] for word in words])
 
-    def _among(self, tx: Transaction, asked: SearchFilter) -> Numbers | None:
-        """The only rows that can pass a narrow filter; None where all of them have to be looked at."""
+    def _narrow_rows(self, tx: Transaction, filter: SearchFilter) -> Numbers | None:
+        """Return the only rows that can pass a narrow filter; None if the filter is wide."""
         import numpy as np
 
-        extent, among = self.extent(tx, asked), None
+        extent = self.extent(tx, filter)
+        narrow = None
         for names in (
-            [of_kind(kind) for kind in asked.kinds or ()],
-            [of_session(asked.session)] if asked.session else [],
-            [of_place(asked.place)] if asked.place else [],
+            [kind_mark(kind) for kind in filter.kinds or ()],
+            [session_mark(filter.session)] if filter.session else [],
+            [place_mark(filter.place)] if filter.place else [],
         ):
-            if (
-                names
-                and sum(self._count(tx, name, asked.user) for name in names) * NARROW <= extent
-            ):
-                rows = np.concatenate(
-                    [posting.numbers for posting in self._postings(tx, names, asked.user, None)]
-                )
-                among = rows if among is None else np.intersect1d(among, rows)
-        return None if among is None else np.sort(among)
+            if not names:
+                continue
+            count = sum(self._cached_count(tx, name, filter.user) for name in names)
+            if count * NARROW_RATIO <= extent:
+                postings = self._postings(tx, names, filter.user, None)
+                rows = np.concatenate([posting.numbers for posting in postings])
+                narrow = rows if narrow is None else np.intersect1d(narrow, rows)
+        return None if narrow is None else np.sort(narrow)
 
-    def _survivors(
-        self, tx: Transaction, ranked: Numbers, asked: SearchFilter, most: int
+    def _first_visible(
+        self, tx: Transaction, ranked: Numbers, filter: SearchFilter, limit: int
     ) -> list[int]:
-        """The first so many that pass the filters: a few are looked at, then more and more of them."""
-        kept: list[int] = []
-        start, size = 0, most + most // 4
-        while start < len(ranked) and len(kept) < most:
-            look = ranked[start : start + size].tolist()
-            visible = self._visible(tx, look, asked)
-            kept += [number for number in look if number in visible]
-            start, size = start + size, min(4 * size, _LARGEST_LOOK)
-        return kept[:most]
+        """Return the first rows that pass the filter, checked in growing batches."""
+        numbers: list[int] = []
+        start = 0
+        size = limit + limit // 4
+        while start < len(ranked) and len(numbers) < limit:
+            batch = ranked[start : start + size].tolist()
+            visible = self._visible(tx, batch, filter)
+            numbers += [number for number in batch if number in visible]
+            start += size
+            size = min(4 * size, MAX_ROWS_PER_CHECK)
+        return numbers[:limit]
 
-    def extent(self, tx: Transaction, asked: SearchFilter) -> int:
-        """About how many rows the scope has, whatever its other filters; it may be some hundredths out of date."""
-        return self._count(tx, EVERY_ROW, asked.user)
+    def extent(self, tx: Transaction, filter: SearchFilter) -> int:
+        """Return the approximate number of rows of the filter's user; it may be 2 % off."""
+        return self._cached_count(tx, EVERY_ROW, filter.user)
 
-    def _count(self, tx: Transaction, word: str, user: str | None) -> int:
-        """How many rows have a word; it is counted again when there are a fiftieth more rows, or after a while."""
-        key, newest, began = (tx.tenant, user, word), self._newest(tx), time.monotonic()
-        known = self._counts.get(key)
+    def _cached_count(self, tx: Transaction, word: str, user: str | None) -> int:
+        """Return how many rows have a word; count again after 2 % more rows, or after a while.
+
+        The newest number shows additions but not removals, so a count also expires.
+        """
+        key = (tx.tenant, user, word)
+        newest = self._newest(tx)
+        started = time.monotonic()
+        count = self._counts.get(key)
         if (
-            known is None
-            or began > known.until
-            or not 0 <= newest - known.newest <= known.rows // 50
+            count is not None
+            and started <= count.until
+            and 0 <= newest - count.newest <= count.rows // 50
         ):
-            rows, now = self._counted(tx, word, user), time.monotonic()
-            if len(self._counts) >= _MOST_COUNTS:
-                self._counts.clear()
-            known = self._counts[key] = _Count(
-                rows, newest, now + max(SECONDS_OF_A_COUNT, 100 * (now - began))
-            )
-        return known.rows
+            return count.rows
+        rows = self._count_rows(tx, word, user)
+        now = time.monotonic()
+        if len(self._counts) >= MAX_CACHED_COUNTS:
+            self._counts.clear()
+        lifetime = max(COUNT_SECONDS, 100 * (now - started))
+        self._counts[key] = _Count(rows, newest, now + lifetime)
+        return rows
 
-    def _counted(self, tx: Transaction, word: str, user: str | None) -> int:
-        raise NotImplementedError
-
-    # -- by vectors --------------------------------------------------------------------------------------------
-
-    def _source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
-        """The vectors in the table."""
-        raise NotImplementedError
+    # -- by vectors ---------------------------------------------------------------------------------
 
     def nearest(
-        self, tx: Transaction, vector: Vector, model: str, asked: SearchFilter, most: int
+        self, tx: Transaction, vector: Vector, model: str, filter: SearchFilter, limit: int
     ) -> list[tuple[int, float]]:
-        """Rows by the cosine of their vector of this model, at most so many; filters come first."""
-        return self._nearest(tx, vector, model, asked, most, self._among(tx, asked))
+        """Return up to `limit` rows with the cosine of their vector of a model, nearest first."""
+        return self._nearest(tx, vector, model, filter, limit, self._narrow_rows(tx, filter))
 
     def _nearest(
         self,
         tx: Transaction,
         vector: Vector,
         model: str,
-        asked: SearchFilter,
-        most: int,
-        among: Numbers | None,
+        filter: SearchFilter,
+        limit: int,
+        narrow: Numbers | None,
     ) -> list[tuple[int, float]]:
-        """The same, where `among` are the only rows that can pass a narrow filter."""
+        """Return the nearest rows; `narrow` are the only ones that can pass a narrow filter."""
         import numpy as np
 
-        parts = []
-        for whose in (
-            (Whose(EVERYBODY),)
-            if asked.user is None
-            else (Whose(NOBODY), Whose("user", asked.user))
-        ):
-            source = self._source(tx, model, whose, len(vector))
-            parts.append(self._shelves.scores((tx.tenant, model, whose), source, vector, among))
-        numbers, scores = (np.concatenate(part) for part in zip(*parts, strict=True))
-        kept: dict[int, float] = {}
-        seen, size = 0, most + most // 4
-        while len(kept) < most and seen < len(numbers):
-            best = _top(numbers, scores, size)[seen:]
-            visible = self._visible(tx, numbers[best].tolist(), asked)
-            kept |= {
-                n: float(s)
-                for n, s in zip(numbers[best].tolist(), scores[best], strict=True)
-                if n in visible
-            }
-            seen, size = size, 4 * size
-        return list(kept.items())[:most]
+        owners = [Whose(EVERYBODY)]
+        if filter.user is not None:
+            owners = [Whose(NOBODY), Whose("user", filter.user)]
+        scored = []
+        for whose in owners:
+            source = self._vector_source(tx, model, whose, len(vector))
+            scored.append(self._vectors.scores((tx.tenant, model, whose), source, vector, narrow))
+        numbers, scores = (np.concatenate(part) for part in zip(*scored, strict=True))
+        nearest: dict[int, float] = {}
+        checked = 0
+        size = limit + limit // 4
+        while len(nearest) < limit and checked < len(numbers):
+            best = _best(numbers, scores, size)[checked:]
+            batch = numbers[best].tolist()
+            visible = self._visible(tx, batch, filter)
+            for number, score in zip(batch, scores[best], strict=True):
+                if number in visible:
+                    nearest[number] = float(score)
+            checked = size
+            size *= 4
+        return list(nearest.items())[:limit]
 
     def cosines(
         self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]
     ) -> dict[int, float]:
-        """The cosine of each row that has a vector of this model."""
+        """Return the cosine of each of the rows that has a vector of a model."""
         rows = self._vectors_of(tx, model, numbers, len(vector)) if numbers else []
         if not rows:
             return {}
-        found = page(rows)
-        return dict(zip(found.numbers.tolist(), cosines(vector, found).tolist(), strict=True))
-
-    def _vectors_of(
-        self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
-    ) -> list[Row]:
-        """Number, scale and vector of rows."""
-        raise NotImplementedError
+        vectors = page(rows)
+        return dict(zip(vectors.numbers.tolist(), cosines(vector, vectors).tolist(), strict=True))
 
 
-def _top(numbers: Numbers, scores: Scores, size: int) -> NDArray[np.intp]:
-    """Where the best are, in order; of equals the newest first."""
+def _best(numbers: Numbers, scores: Scores, size: int) -> NDArray[np.intp]:
+    """Return the indexes of the highest scores, best first; newest first among equals."""
     import numpy as np
 
-    places = (
-        np.argpartition(scores, len(scores) - size)[-size:]
-        if size < len(scores)
-        else np.arange(len(scores))
-    )
-    return places[np.lexsort((-numbers[places], -scores[places]))]
+    if size < len(scores):
+        indexes = np.argpartition(scores, len(scores) - size)[-size:]
+    else:
+        indexes = np.arange(len(scores))
+    return indexes[np.lexsort((-numbers[indexes], -scores[indexes]))]
 
 
-def _ranked(found: Sequence[Posting], extent: int, among: Numbers | None) -> Numbers:
-    """The rows of some postings by the weight of the words that they have; of equals the newest first."""
+def _rank(postings: Sequence[Posting], extent: int, narrow: Numbers | None) -> Numbers:
+    """Return the rows of postings by the summed rarity of their words; newest first among equals."""
     import numpy as np
 
-    numbers = np.concatenate([posting.numbers for posting in found])
+    numbers = np.concatenate([posting.numbers for posting in postings])
     rarity = [
-        np.log1p(max(extent - posting.having, 0.5) / (posting.having + 0.5)) for posting in found
+        np.log1p(max(extent - posting.having, 0.5) / (posting.having + 0.5)) for posting in postings
     ]
-    weights = np.repeat(np.array(rarity), [len(posting.numbers) for posting in found])
-    if among is not None:
-        inside = np.isin(numbers, among)
-        numbers, weights = numbers[inside], weights[inside]
+    weights = np.repeat(np.array(rarity), [len(posting.numbers) for posting in postings])
+    if narrow is not None:
+        inside = np.isin(numbers, narrow)
+        numbers = numbers[inside]
+        weights = weights[inside]
     if not len(numbers):
         return numbers
     order = np.argsort(numbers, kind="stable")
-    numbers, weights = numbers[order], weights[order]
+    numbers = numbers[order]
+    weights = weights[order]
     starts = np.flatnonzero(np.diff(numbers, prepend=numbers[0] - 1))
     sums = np.round(np.add.reduceat(weights, starts), 9)
     distinct: Numbers = numbers[starts]
