@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from retain.base.errors import BadAnswer, ModelUnavailable
+from retain import Memory, Scope
+from retain.base.errors import BadAnswer, Full, InDoubt, ModelUnavailable, Unreachable
 from retain.models import Model
 from retain.testing import (
     HUGE,
@@ -27,8 +28,10 @@ from retain.testing import (
     EchoModel,
     FailingModel,
     FakeService,
+    FaultyDatabase,
     Request,
     ScriptedModel,
+    with_faults,
 )
 
 
@@ -294,3 +297,53 @@ def test_requests_that_a_service_cannot_understand(service: FakeService) -> None
             post(service, path, body)
     with pytest.raises(urllib.error.HTTPError, match="404"):
         post(service, "elsewhere", {})
+
+
+# -- a database with faults ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def faulty(memory: Memory) -> tuple[Scope, FaultyDatabase]:
+    memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
+    memory, faults = with_faults(memory)
+    return memory.scope(tenant="acme", user="ada", agent="scout"), faults
+
+
+def test_the_nth_write_fails_and_leaves_nothing(faulty: tuple[Scope, FaultyDatabase]) -> None:
+    me, faults = faulty
+    faults.fail("write", Full(problem="a test"), at=2)
+    me.messages.append("s", "user", "first")
+    with pytest.raises(Full):
+        me.messages.append("s", "user", "second")
+    me.messages.append("s", "user", "third")
+    assert [message.text for message in me.messages.window("s")] == ["first", "third"]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_a_lost_commit_is_in_doubt(faulty: tuple[Scope, FaultyDatabase], committed: bool) -> None:
+    me, faults = faulty
+    faults.kill("commit", committed=committed)
+    with pytest.raises(InDoubt):
+        me.messages.append("s", "user", "hello", key="k")
+    assert len(me.messages.window("s")) == int(committed)
+    assert me.messages.append("s", "user", "hello", key="k").seq == 1
+
+
+def test_reads_fail_until_the_database_is_healed(faulty: tuple[Scope, FaultyDatabase]) -> None:
+    me, faults = faulty
+    faults.kill("read", times=None)
+    for _ in range(2):
+        with pytest.raises(Unreachable):
+            me.messages.window("s")
+    faults.heal()
+    assert me.messages.window("s") == []
+
+
+def test_a_delay_makes_a_read_slow_and_changes_nothing(
+    faulty: tuple[Scope, FaultyDatabase],
+) -> None:
+    me, faults = faulty
+    faults.delay("read", 0.05)
+    started = time.monotonic()
+    assert me.messages.window("s") == []
+    assert time.monotonic() - started >= 0.05

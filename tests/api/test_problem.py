@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 import pytest
 from fastapi import FastAPI
@@ -20,9 +21,22 @@ from retain.base.errors import (
     Unreachable,
 )
 from retain.base.logging import FIELDS
+from retain.testing import FaultyDatabase, with_faults
 from tests.calling import Calling
 
 WHERE = 'connection to server at "db.internal" (10.0.0.7), port 5432 failed'
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., Memory]) -> Memory:
+    """The test's database, with faults; without a script they never strike."""
+    return with_faults(open_memory())[0]
+
+
+@pytest.fixture
+def faults(memory: Memory) -> FaultyDatabase:
+    assert isinstance(memory.database, FaultyDatabase)
+    return memory.database
 
 
 @pytest.fixture
@@ -34,17 +48,13 @@ def engine() -> str:
 def test_nobody_is_told_where_the_database_is(
     app: FastAPI,
     calling: Calling,
-    memory: Memory,
-    monkeypatch: pytest.MonkeyPatch,
+    faults: FaultyDatabase,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """S6: not even the bearer of a key; the log has the reason, under the request's id."""
     client = calling()
 
-    def away(*given: object, **named: object) -> None:
-        raise Unreachable(problem=f"{WHERE}\nDETAIL: more")
-
-    monkeypatch.setattr(memory.database, "read", away)
+    faults.fail("read", Unreachable(problem=f"{WHERE}\nDETAIL: more"), times=None)
     for key in (
         client.headers["Authorization"],
         "Bearer rtn_mfrggzdf_aaaaaaaaaaaaaaaa_" + "a" * 52,

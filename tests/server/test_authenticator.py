@@ -29,6 +29,7 @@ from retain.server import authenticator as doors
 from retain.server import web_app
 from retain.server.app import create_app
 from retain.server.authenticator import Authenticator, refuse_open
+from retain.testing import FaultyDatabase, with_faults
 from tests.auth.test_jwt_tokens import KEYS, signed, written
 from tests.calling import HERE, URL, Calling
 from tests.conftest import SETTINGS, one_engine
@@ -50,6 +51,18 @@ BOTH = {"/api/users/x/erase", "/api/messages/x/pop"}
 """What needs `admin`, and `delete` besides; and what removes and tells it, which needs `delete` and `read`."""
 NOT_MINE = ("/mcp", "/.well-known")
 """Who may call a tool is a test of MCP's own."""
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., Memory]) -> Memory:
+    """The test's database, with faults; without a script they never strike."""
+    return with_faults(open_memory())[0]
+
+
+@pytest.fixture
+def faults(memory: Memory) -> FaultyDatabase:
+    assert isinstance(memory.database, FaultyDatabase)
+    return memory.database
 
 
 @pytest.fixture
@@ -242,16 +255,13 @@ def test_the_tenant_comes_from_the_key_and_from_nowhere_else(
 
 
 def test_database_trouble_is_503_and_never_401(
-    calling: Calling, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+    calling: Calling, app: FastAPI, faults: FaultyDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B32: whoever cannot be looked up is not called a stranger."""
     http = calling()
     authenticator: Authenticator = app.state.authenticator
 
-    def busy(*_: Any, **__: Any) -> Any:
-        raise Busy(problem="no connection is free")
-
-    monkeypatch.setattr(authenticator.keys._database, "read", busy)
+    faults.fail("read", Busy(problem="no connection is free"), times=None)
     authenticator.forget()
     found = http.get("/api/me")
     assert found.status_code == 503

@@ -12,6 +12,7 @@ from retain import Memory
 from retain.base.errors import Unreachable
 from retain.server.health import READY_SECONDS, Health
 from retain.server.serve import WAIT_SECONDS
+from retain.testing import with_faults
 from tests.calling import Calling
 from tests.conftest import one_engine
 
@@ -39,23 +40,20 @@ def test_a_database_that_is_away(app: FastAPI, calling: Calling, memory: Memory)
 
 
 def test_the_log_says_once_why_the_database_is_away(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Also where the answer comes after those who asked had been told that it takes too long."""
+    memory, faults = with_faults(memory)
     health = Health(memory)
-
-    def away(*given: object) -> None:
-        raise Unreachable(problem="port 5432: connection refused\nand more")
-
-    with monkeypatch.context() as changed:
-        changed.setattr(memory.database, "read", away)
-        for _ in range(3):
-            assert health._ask() == "The database cannot be reached."
+    refused = Unreachable(problem="port 5432: connection refused\nand more")
+    faults.fail("read", refused, times=3)
+    for _ in range(3):
+        assert health._ask() == "The database cannot be reached."
     assert [one.getMessage() for one in caplog.records] == [
         "the database cannot be used: Unreachable: port 5432: connection refused"
     ]
     assert health._ask() == ""
-    monkeypatch.setattr(memory.database, "read", away)
+    faults.fail("read", refused)
     health._ask()
     assert len(caplog.records) == 2
 

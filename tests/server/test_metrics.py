@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,6 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.auth.api_keys import Keys
-from retain.base.errors import Unreachable
 from retain.jobs.job import Done
 from retain.jobs.runner import Worked
 from retain.models import Completion
@@ -27,11 +27,24 @@ from retain.server import metrics
 from retain.server.database_metrics import FIGURES
 from retain.server.metric_store import Tally
 from retain.server.metrics import METRICS, MOST_NAMES, Metrics
+from retain.testing import FaultyDatabase, with_faults
 from tests.calling import Calling
 from tests.conftest import one_engine
 
 DOCS = Path(__file__).parents[2] / "docs" / "guides" / "operations.md"
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+
+
+@pytest.fixture
+def memory(open_memory: Callable[..., Memory]) -> Memory:
+    """The test's database, with faults; without a script they never strike."""
+    return with_faults(open_memory())[0]
+
+
+@pytest.fixture
+def faults(memory: Memory) -> FaultyDatabase:
+    assert isinstance(memory.database, FaultyDatabase)
+    return memory.database
 
 
 def scraped(client: TestClient) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -194,7 +207,7 @@ def test_a_scraper_is_known_while_the_database_is_away(
     calling: Calling,
     operator: TestClient,
     memory: Memory,
-    monkeypatch: pytest.MonkeyPatch,
+    faults: FaultyDatabase,
     engine: str,
 ) -> None:
     """What was good stays good for a while; nobody else comes in, with or without a key."""
@@ -202,21 +215,18 @@ def test_a_scraper_is_known_while_the_database_is_away(
     other, stranger = calling(memory.settings.tenant), calling(None)
     app.state.authenticator.forget()
 
-    def away(*given: object, **named: object) -> None:
-        raise Unreachable(problem="a test")
-
-    with monkeypatch.context() as changed:
-        changed.setattr(memory.database, "read", away)
-        assert operator.get("/metrics").status_code == 200
-        assert other.get("/metrics").status_code == 503
-        assert stranger.get("/metrics").status_code in (401, 503)
+    faults.kill("read", times=None)
+    assert operator.get("/metrics").status_code == 200
+    assert other.get("/metrics").status_code == 503
+    assert stranger.get("/metrics").status_code in (401, 503)
+    faults.heal()
     keys = Keys(memory.database)
     for key in keys.list(memory.settings.tenant):
         keys.revoke(memory.settings.tenant, key.id)
     app.state.authenticator.forget()
     assert operator.get("/metrics").status_code == 401
     app.state.authenticator.forget()
-    monkeypatch.setattr(memory.database, "read", away)
+    faults.kill("read", times=None)
     assert operator.get("/metrics").status_code == 503
 
 

@@ -1,11 +1,17 @@
-"""Doubles for tests, ours and yours: models and embedders that do what they are told to, and a service that misbehaves.
+"""Test doubles for your tests and ours.
 
-A test gives one to a memory: `Memory.open(url, models=Models(settings, main=ScriptedModel("An answer.")))`, or the address
-of a service: `with FakeService() as service: Memory.open(url, settings=Settings(model="m", base_url=service.url))`, or an
-embedder: `Memory.open(url, embedder=FakeEmbedder())`.
+Memory.open(url, models=Models(settings, main=ScriptedModel("An answer.")))     # a scripted model
+Memory.open(url, embedder=FakeEmbedder())                                       # a fast embedder
+
+with FakeService() as service:                                                  # a model service
+Memory.open(url, settings=Settings(model="m", base_url=service.url))
+
+memory, faults = with_faults(Memory.open(url))                                  # a failing database
+faults.fail("write", Full(problem="a test"), at=3)
 """
 
 from retain.testing.embedder import FakeEmbedder
+from retain.testing.faults import FaultyDatabase, with_faults
 from retain.testing.models import Asked, EchoModel, FailingModel, ScriptedModel, calling
 from retain.testing.service import HUGE, INJECTION, JUNK, MISBEHAVIOURS, FakeService, Request
 
@@ -19,7 +25,9 @@ __all__ = [
     "FailingModel",
     "FakeEmbedder",
     "FakeService",
+    "FaultyDatabase",
     "Request",
     "ScriptedModel",
     "calling",
+    "with_faults",
 ]

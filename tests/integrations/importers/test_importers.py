@@ -31,6 +31,7 @@ from retain.integrations.importers import FORMATS, Report, detect_format, import
 from retain.integrations.langchain import RetainChatMessageHistory
 from retain.integrations.langgraph import RetainStore
 from retain.integrations.openai_agents import RetainSession
+from retain.testing import with_faults
 from tests.conftest import one_engine
 from tests.integrations.importers import sources
 
@@ -111,29 +112,21 @@ def test_a_dry_run_says_it_and_a_second_run_finds_it(
 def test_stopped_anywhere_it_is_whole_after_another_run(
     open_memory: Callable[..., Memory], tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, memory = MAKE[format](tmp_path), open_memory()
+    source = MAKE[format](tmp_path)
+    memory, faults = with_faults(open_memory())
     import_from(memory, source, format, tenant="whole", user="ada")
     monkeypatch.setattr("retain.integrations.importers.writer.BATCH_SIZE", 2)
-    real, left = memory.database.write, 0
-
-    def write(*given: Any, **named: Any) -> Any:
-        nonlocal left
-        if left == 0:
-            raise KeyboardInterrupt
-        left -= 1
-        return real(*given, **named)
-
     tries = 0
     while True:
-        left, tries = tries, tries + 1
-        monkeypatch.setattr(memory.database, "write", write)
+        tries += 1
+        faults.fail("write", KeyboardInterrupt(), at=tries)
         try:
             import_from(memory, source, format, tenant="parts", user="ada")
             break
         except KeyboardInterrupt:
             continue
         finally:
-            monkeypatch.setattr(memory.database, "write", real)
+            faults.heal()
     assert tries > 2
     for tenant in ("whole", "parts"):
         memory.export(tmp_path / f"{tenant}.jsonl", tenants=[tenant])

@@ -1,0 +1,207 @@
+"""A database that fails as a script says, for tests of what happens then.
+
+    faults = FaultyDatabase(memory.database)
+    faults.fail("write", Full(problem="a test"), at=3)       # the third write from now fails
+    faults.kill("commit")                                    # the next commit loses its connection
+    faults.kill("commit", committed=True)                    # … after the server has committed
+    faults.delay("read", 0.5, times=10)                      # ten slow reads
+    faults.heal()                                            # no more faults
+
+Everything else is the real database: a write that fails is rolled back by the engine itself. `with_faults` opens a
+`Memory` over such a database; it is then `memory.database`.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from retain.base.errors import InDoubt, RetainError, Unreachable
+from retain.memory import Memory
+from retain.storage.blobs import Blobs
+from retain.storage.database import Database, Finding, Step, Transaction, Work
+from retain.storage.writer import Writer
+
+T = TypeVar("T")
+Operation = Literal["read", "write", "commit"]
+
+
+@dataclass
+class _Fault:
+    operation: Operation
+    skip: int  # operations that still succeed before it
+    times: int | None  # operations that it still strikes; None: all
+    seconds: float = 0.0
+    error: BaseException | None = None
+    committed: bool = False
+
+
+class FaultyDatabase:
+    """A real database, and the faults that a test gives it; `calls` counts its operations."""
+
+    def __init__(self, database: Database) -> None:
+        self.name = database.name
+        self.calls: dict[Operation, int] = {"read": 0, "write": 0, "commit": 0}
+        self._database = database
+        self._faults: list[_Fault] = []
+
+    # -- the script ---------------------------------------------------------------------------------
+
+    def fail(
+        self,
+        operation: Operation,
+        error: BaseException,
+        *,
+        at: int = 1,
+        times: int | None = 1,
+        committed: bool = False,
+    ) -> None:
+        """Raise an error at the n-th operation from now, and at the next ones after it.
+
+        operation: `read` and `write` fail before any statement runs; `commit` fails after the statements
+                   of a write, which are rolled back, or kept if `committed`
+        times:     how many operations fail; None: all until `heal`
+        """
+        self._faults.append(_Fault(operation, at - 1, times, error=error, committed=committed))
+
+    def kill(
+        self,
+        operation: Operation,
+        *,
+        at: int = 1,
+        times: int | None = 1,
+        committed: bool = False,
+    ) -> None:
+        """Fail like a connection that was closed: `Unreachable`, or `InDoubt` during a commit."""
+        problem = "the connection was closed by a test"
+        error = InDoubt(problem=problem) if operation == "commit" else Unreachable(problem=problem)
+        self.fail(operation, error, at=at, times=times, committed=committed)
+
+    def delay(
+        self, operation: Operation, seconds: float, *, at: int = 1, times: int | None = 1
+    ) -> None:
+        """Wait before the n-th operation from now, and before the next ones after it."""
+        self._faults.append(_Fault(operation, at - 1, times, seconds=seconds))
+
+    def heal(self) -> None:
+        """Remove all faults."""
+        self._faults.clear()
+
+    def _next_fault(self, operation: Operation) -> _Fault | None:
+        """Count an operation and return the fault that strikes it."""
+        self.calls[operation] += 1
+        for fault in self._faults:
+            if fault.operation != operation:
+                continue
+            if fault.skip:
+                fault.skip -= 1
+                continue
+            if fault.times is not None:
+                fault.times -= 1
+                if not fault.times:
+                    self._faults.remove(fault)
+            return fault
+        return None
+
+    # -- reads and writes ---------------------------------------------------------------------------
+
+    def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
+        """Read, unless a fault strikes."""
+        _strike(self._next_fault("read"))
+        return self._database.read(tenant, work, long=long)
+
+    def write(
+        self,
+        tenant: str,
+        work: Work[T],
+        *,
+        idempotent: bool = False,
+        frees_space: bool = False,
+        long: bool = False,
+    ) -> T:
+        """Write, unless a fault strikes before it or at its commit."""
+        _strike(self._next_fault("write"))
+        fault = self._next_fault("commit")
+
+        def work_and_fault(tx: Transaction) -> T:
+            result = work(tx)
+            if fault and not fault.committed:
+                _strike(fault)
+            return result
+
+        result = self._database.write(
+            tenant, work_and_fault, idempotent=idempotent, frees_space=frees_space, long=long
+        )
+        if fault and fault.committed:
+            _strike(fault)
+        return result
+
+    # -- the rest of the database -------------------------------------------------------------------
+
+    def tenants(self) -> list[str]:
+        """Return the tenants of the real database, with a read of its own."""
+        _strike(self._next_fault("read"))
+        return self._database.tenants()
+
+    def version(self) -> int:
+        """Return the version of the real database."""
+        return self._database.version()
+
+    def step(self, wanted: Step) -> bool:
+        """Apply a migration to the real database."""
+        return self._database.step(wanted)
+
+    def script(self, wanted: Step) -> str:
+        """Return the statements of a migration."""
+        return self._database.script(wanted)
+
+    def refit(self) -> None:
+        """Refit the real database."""
+        self._database.refit()
+
+    def health(self) -> list[Finding]:
+        """Check the real database."""
+        return self._database.health()
+
+    def engine(self) -> str:
+        """Describe the real database."""
+        return self._database.engine()
+
+    def figures(self) -> dict[str, float]:
+        """Return the measurements of the real database."""
+        return self._database.figures()
+
+    def backup(self, target: Path) -> None:
+        """Back up the real database."""
+        self._database.backup(target)
+
+    def compact(self, *, emergency: bool = False) -> bool:
+        """Compact the real database."""
+        return self._database.compact(emergency=emergency)
+
+    def close(self) -> None:
+        """Close the real database."""
+        self._database.close()
+
+
+def with_faults(memory: Memory) -> tuple[Memory, FaultyDatabase]:
+    """Return the same memory over a database with faults, and that database."""
+    faults = FaultyDatabase(memory.database)
+    services = replace(
+        memory.services,
+        database=faults,
+        writer=Writer(faults),
+        blobs=Blobs(faults, memory.services.blobs.folder),
+    )
+    return Memory(services, memory.migrations), faults
+
+
+def _strike(fault: _Fault | None) -> None:
+    if fault is None:
+        return
+    if fault.seconds:
+        time.sleep(fault.seconds)
+    if fault.error is not None:
+        raise fault.error.again() if isinstance(fault.error, RetainError) else fault.error
