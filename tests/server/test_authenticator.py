@@ -627,7 +627,8 @@ def test_what_nobody_asked_for_by_name_is_not_open(small: Memory) -> None:
     """A new route without a word about who may is caught here."""
     app = create_app(small)
     silent = {path for _, path, needs in routes(app) if needs is None}
-    assert silent <= {"/docs", "/openapi.json", "/metrics", "/api/me", "/api/status"}, silent
+    pages = {path for path in silent if path.startswith("/docs")}
+    assert silent <= pages | {"/openapi.json", "/metrics", "/api/me", "/api/status"}, silent
 
 
 def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(

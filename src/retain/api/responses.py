@@ -1,119 +1,114 @@
-"""What a verb returned, as a response: JSON, with the version of a record as its ETag."""
+"""Render the result of a verb as a JSON response; the version of a record is its ETag."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Iterable
 from typing import Any
 
+import msgspec
 from starlette.responses import Response
 
 from retain.api.rendering import as_json
 from retain.auth.idempotency import StoredResponse
-from retain.base import clock
-from retain.base.canonical import quote
 from retain.kinds.kind import Page
 from retain.messages.message import Message
 
-_JSON = b"application/json"
-_write = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_encode = msgspec.json.Encoder().encode
 
 
-def rendered(found: Any, status: int = 200) -> StoredResponse:
-    """An answer as it goes over the wire."""
-    if found is None and status == 204:
+def rendered(result: Any, status: int = 200) -> StoredResponse:
+    """Render a result, in the form in which an idempotent response is stored."""
+    if result is None and status == 204:
         return StoredResponse(204, "")
-    version = getattr(found, "version", None)
-    return StoredResponse(status, written(found), version if isinstance(version, int) else None)
+    version = getattr(result, "version", None)
+    return StoredResponse(status, written(result), version if isinstance(version, int) else None)
 
 
-def written(found: Any) -> str:
-    """A result as JSON; messages, of which there are many, without taking their content apart and putting it together."""
-    if type(found) is Message:
-        return _message(found)
-    if type(found) is list and found and type(found[0]) is Message:
-        return f"[{','.join(map(_message, found))}]"
-    if type(found) is Page and found.items and type(found.items[0]) is Message:
-        return f'{{"data":[{",".join(map(_message, found.items))}],"next":{_write(found.next)}}}'
-    return _write(as_json(found))
+def written(result: Any) -> str:
+    """Render a result as JSON text."""
+    try:
+        return _encode(_with_raw_content(result)).decode()
+    except (OverflowError, UnicodeEncodeError):  # integers over 64 bits, half surrogate pairs
+        return json.dumps(as_json(result), ensure_ascii=False, separators=(",", ":"))
 
 
-def _message(one: Message) -> str:
-    kept = vars(one)
-    author, at = kept["author"], kept.get("_at")
-    made = clock.from_datetime(one.created_at, "created_at") if at is None else at
-    return (
-        f'{{"session":{_quoted(kept["session"])},"seq":{kept["seq"]},"role":"{kept["role"]}",'
-        f'"author":{"null" if author is None else _quoted(author)},"tokens":{kept["tokens"]},'
-        f'"tokens_in":{_number(kept["tokens_in"])},"tokens_out":{_number(kept["tokens_out"])},'
-        f'"cost":{_number(kept["cost"])},"created_at":"{_second(made // clock.SECOND)}{_fraction(made % clock.SECOND)}",'
-        f'"content":{kept["raw"]}}}'
-    )
+def _with_raw_content(result: Any) -> Any:
+    """Return a result for the encoder, with the stored JSON text of messages as it is.
+
+    Long lists of messages are the most frequent response; parsing and rendering their content
+    again would take most of the time.
+    """
+    if type(result) is Message:
+        return _message(result)
+    if type(result) is list and result and type(result[0]) is Message:
+        return [_message(message) for message in result]
+    if type(result) is Page and result.items and type(result.items[0]) is Message:
+        return {"data": [_message(message) for message in result.items], "next": result.next}
+    return as_json(result)
 
 
-@lru_cache(1024)
-def _quoted(name: str) -> str:
-    return quote(name)
-
-
-@lru_cache(1024)
-def _second(seconds: int) -> str:
-    return clock.to_datetime(seconds * clock.SECOND).isoformat().removesuffix("+00:00")
-
-
-def _fraction(micros: int) -> str:
-    return f".{micros:06d}Z" if micros else "Z"
-
-
-def _number(given: float | None) -> str:
-    return "null" if given is None else repr(given)
+def _message(message: Message) -> dict[str, Any]:
+    return {
+        "session": message.session,
+        "seq": message.seq,
+        "role": message.role,
+        "author": message.author,
+        "tokens": message.tokens,
+        "tokens_in": message.tokens_in,
+        "tokens_out": message.tokens_out,
+        "cost": message.cost,
+        "created_at": message.created_at,
+        "content": msgspec.Raw(message.raw.encode()),
+    }
 
 
 class Written(Response):
-    """JSON that is written already, with its headers: the framework's way to make one takes longer than writing it."""
+    """A response whose JSON is already rendered."""
 
     def __init__(
         self, body: bytes, status: int, headers: Iterable[tuple[bytes, bytes]] = ()
     ) -> None:
-        self.status_code, self.body, self.background = status, body, None
+        self.status_code = status
+        self.body = body
+        self.background = None
         self.raw_headers = [
             (b"content-length", str(len(body)).encode()),
-            (b"content-type", _JSON),
+            (b"content-type", b"application/json"),
             *headers,
         ]
 
 
-def response(answer: StoredResponse, known: str | None = None) -> Response:
-    """An answer as a response; 304 where who asks knows it already, by its ETag."""
+def response(stored: StoredResponse, known_etags: str | None = None) -> Response:
+    """Return the HTTP response: 304 if the caller already has this version, by its ETag."""
     headers: list[tuple[bytes, bytes]] = []
-    if answer.version is not None:
-        tag = f'"{answer.version}"'
-        if known is not None and _has(known, tag):
-            return Response(status_code=304, headers={"ETag": tag})
-        headers.append((b"etag", tag.encode()))
-    if answer.replayed:
+    if stored.version is not None:
+        etag = f'"{stored.version}"'
+        if known_etags is not None and _matches(known_etags, etag):
+            return Response(status_code=304, headers={"ETag": etag})
+        headers.append((b"etag", etag.encode()))
+    if stored.replayed:
         headers.append((b"idempotent-replayed", b"true"))
-    if answer.status == 204:
-        return Response(
-            status_code=204, headers={name.decode(): value.decode() for name, value in headers}
-        )
-    return Written(encoded(answer.body), answer.status, headers)
+    if stored.status == 204:
+        no_content = Response(status_code=204)
+        no_content.raw_headers += headers
+        return no_content
+    return Written(encoded(stored.body), stored.status, headers)
 
 
 def encoded(body: str) -> bytes:
-    """JSON as bytes; what came in as half a letter, and was not kept, goes out as it came in."""
+    """Encode JSON text as UTF-8; half surrogate pairs are escaped as they came in."""
     try:
         return body.encode()
     except UnicodeEncodeError:
         return json.dumps(json.loads(body)).encode()
 
 
-def answer(found: Any, status: int = 200) -> Response:
-    """What a verb returned, as a response."""
-    return response(rendered(found, 204 if found is None else status))
+def answer(result: Any, status: int = 200) -> Response:
+    """Return the response for a result; without a result, 204."""
+    return response(rendered(result, 204 if result is None else status))
 
 
-def _has(known: str, tag: str) -> bool:
-    given: Sequence[str] = [one.strip().removeprefix("W/") for one in known.split(",")]
-    return tag in given or given == ["*"]
+def _matches(known_etags: str, etag: str) -> bool:
+    known = [known.strip().removeprefix("W/") for known in known_etags.split(",")]
+    return etag in known or known == ["*"]
