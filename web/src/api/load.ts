@@ -1,6 +1,6 @@
 // What a page shows of the server: loaded once, again when asked, page by page; never an older answer over a newer one, and
 // never the answer to another question as if it were this one's.
-import { useCallback, useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useEffectEvent, useRef, useState } from "react";
 import { begun, came, failed, type Held, NOTHING } from "./held";
 
 export type Loaded<T> = {
@@ -21,15 +21,19 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, on: readon
   const [round, setRound] = useState(0);
   const now = useRef(question);
   now.current = question;
+  const start = useEffectEvent(() => ask(question, load, (_, found) => found));
   useEffect(() => {
-    ask(question, load, (_, found) => found);
+    start();
     return stop;
-  }, [question, round]);
+  }, [question, round, stop]);
   const reload = useCallback(() => setRound((before) => before + 1), []);
-  const set = useCallback((data: T) => {
-    stop(); // what was asked for before this is older
-    setState(came(now.current, data));
-  }, []);
+  const set = useCallback(
+    (data: T) => {
+      stop(); // what was asked for before this is older
+      setState(came(now.current, data));
+    },
+    [stop, setState],
+  );
   return { data: state.data, error: state.error, loading: state.loading, stale: state.stale, reload, set };
 }
 
@@ -65,10 +69,11 @@ export function usePages<T>(
       (before, found) => (after ? { ...found, data: [...(before?.data ?? []), ...found.data] } : found),
     );
   };
+  const start = useEffectEvent(() => page(undefined));
   useEffect(() => {
-    page(undefined);
+    start();
     return stop;
-  }, [question, round]);
+  }, [question, round, stop]);
   const { data: items, next } = state.data ?? { data: [], next: null };
   const hasMore = next !== null && !state.stale;
   return {

@@ -46,50 +46,61 @@ export function useWho(): Who {
 /** Whose memory somebody may see: two who differ in this share no page. */
 export const identity = ({ me }: Here): string => JSON.stringify(me && [me.tenant, me.user, me.agent]);
 
+type Now = {
+  here?: Here;
+  away: Who["away"];
+  waiting: ((again: boolean) => void)[];
+  lost: (problem: Problem) => Promise<boolean>;
+};
+
 export function Known({ children }: { children: ReactNode }) {
   const [here, setHere] = useState<Here>();
   const [error, setError] = useState<unknown>();
   const [chosen, setChosen] = useState(kept(USER));
   const [away, setAway] = useState<Who["away"]>(null);
   // What calls from outside of a render need as it is now: who one was, and which calls wait until one is back.
-  const now = useRef<{ here?: Here; away: Who["away"]; waiting: ((again: boolean) => void)[] }>({
-    away: null,
-    waiting: [],
-  });
+  const now = useRef<Now>({ away: null, waiting: [], lost: async () => false });
   const turn = useCallback((next: Who["away"], again = false) => {
     now.current.away = next;
     setAway(next);
     if (next === "asking") return;
     for (const go of now.current.waiting.splice(0)) go(again);
   }, []);
-  const take = useCallback((found: Here): boolean => {
-    const before = now.current.here;
-    const same = !!before?.signed_in && found.signed_in && identity(before) === identity(found);
-    if (before?.signed_in && identity(before) !== identity(found)) return begin();
-    now.current.here = found;
-    signIn(found.csrf, lost);
-    setHere(found);
-    setError(undefined);
-    turn(null, same);
-    return same;
-  }, []);
-  const lost = useCallback(async (problem: Problem): Promise<boolean> => {
-    if (problem.status === 403) return take(await ask()); // another tab signed in: this one has the older word
+  // `take` hands `lost` to the client, and `lost` calls `take`: each is reached through `now`, so neither depends on the other.
+  const take = useCallback(
+    (found: Here): boolean => {
+      const before = now.current.here;
+      const same = !!before?.signed_in && found.signed_in && identity(before) === identity(found);
+      if (before?.signed_in && identity(before) !== identity(found)) return begin();
+      now.current.here = found;
+      signIn(found.csrf, now.current.lost);
+      setHere(found);
+      setError(undefined);
+      turn(null, same);
+      return same;
+    },
+    [turn],
+  );
+  now.current.lost = async (problem: Problem): Promise<boolean> => {
+    if (problem.status === 403) return take(await ask()); // another tab signed in: this one has the older token
     if (!now.current.here?.signed_in || now.current.away === "later") return false;
     turn("asking");
     return new Promise((done) => now.current.waiting.push(done));
-  }, []);
-  const refresh = useCallback((said?: Here) => {
-    if (said) take(said);
-    else ask().then(take, setError);
-  }, []);
-  useEffect(() => refresh(), []);
+  };
+  const refresh = useCallback(
+    (said?: Here) => {
+      if (said) take(said);
+      else ask().then(take, setError);
+    },
+    [take],
+  );
+  useEffect(() => refresh(), [refresh]);
   useEffect(() => {
     if (!away) return;
     const look = () => void ask().then((found) => found.signed_in && take(found), Boolean); // perhaps in another tab
     window.addEventListener("focus", look);
     return () => window.removeEventListener("focus", look);
-  }, [away]);
+  }, [away, take]);
   const who = useMemo<Who | undefined>(() => {
     if (!here) return undefined;
     const bound = here.me?.user ?? null;
@@ -106,7 +117,7 @@ export function Known({ children }: { children: ReactNode }) {
       later: (later) => turn(later ? "later" : "asking"),
       refresh,
     };
-  }, [here, chosen, away]);
+  }, [here, chosen, away, turn, refresh]);
   if (who) return <Context value={who}>{children}</Context>;
   if (error) return <Failure error={error} retry={() => refresh()} />;
   return <Loading />;

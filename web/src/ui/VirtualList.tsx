@@ -1,6 +1,6 @@
 // A list of any length: only what is in sight is in the document.
 import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, type Ref, useEffect, useImperativeHandle, useRef } from "react";
+import { type ReactNode, type Ref, useEffect, useEffectEvent, useImperativeHandle, useRef } from "react";
 
 type Shown<T> = {
   items: readonly T[];
@@ -39,8 +39,9 @@ export function VirtualList<T>({
   useImperativeHandle(handle, () => list, [list]);
   const seen = list.getVirtualItems();
   const last = seen.at(-1)?.index ?? -1;
+  const reachedEnd = useEffectEvent(() => nearEnd?.());
   useEffect(() => {
-    if (items.length && last >= items.length - 5) nearEnd?.();
+    if (items.length && last >= items.length - 5) reachedEnd();
   }, [last, items.length]);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard

@@ -1,5 +1,5 @@
 // Arriving at a place in a long list: what stands before it grows when it is read and measured, and moves it away again.
-import { useEffect, useRef } from "react";
+import { useEffect, useEffectEvent, useRef } from "react";
 
 /** How far before a place the rows are that are in the document with it, and the place itself. */
 export const BEFORE = Array.from({ length: 7 }, (_, near) => near);
@@ -21,12 +21,13 @@ export function useArrive(place: number, known: number, go: () => void) {
       for (const hand of HANDS) window.removeEventListener(hand, leave, { capture: true });
     };
   }, [place]);
+  const scroll = useEffectEvent(go);
   useEffect(() => {
     if (!place || left.current === place) return;
     let frames = 0;
     let next = 0;
     const step = () => {
-      go();
+      scroll();
       if (frames++ < FRAMES && left.current !== place) next = requestAnimationFrame(step);
     };
     step();

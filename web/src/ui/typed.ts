@@ -1,6 +1,6 @@
 // A box whose text the address holds: it follows the hand, and it follows the address when that changes by itself (Back, a
 // link).
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useEffectEvent, useRef, useState } from "react";
 import { useSettled } from "../api/settled";
 
 type Box = [text: string, type: (text: string) => void];
@@ -21,12 +21,13 @@ export function useTyped(held: string, put: (text: string, before: string) => vo
   const [text, type] = useState(held);
   const settled = useSettled(text, milliseconds);
   const own = useRef(held); // what this box itself has put
-  useEffect(() => {
-    if (settled === held) return;
+  const settle = useEffectEvent((next: string) => {
+    if (next === held) return;
     const before = own.current;
-    own.current = settled;
-    put(settled, before);
-  }, [settled]);
+    own.current = next;
+    put(next, before);
+  });
+  useEffect(() => settle(settled), [settled]);
   useEffect(() => {
     if (held === own.current) return;
     own.current = held;

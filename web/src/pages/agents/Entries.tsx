@@ -1,5 +1,5 @@
 // An agent's private memory (J6): its entries, the newest first, a hundred at a time, and all that one can do with them.
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Entry } from "../../api";
 import { get, post, told } from "../../api/client";
 import { useLoad } from "../../api/load";
@@ -66,16 +66,16 @@ export function Entries({ agent }: { agent: string }) {
       (data) => downloadJson(agent, "memory", data),
       (error) => say(told(error)),
     );
-  const all = (items: Picked<Entry>) => {
+  const all = useCallback((items: Picked<Entry>) => {
     setPicked(items);
     setAnchor(null);
-  };
+  }, []);
   const asking = useRef(new AbortController()); // called off with the question: what it finds is not what is shown then
   useEffect(() => {
     all(new Map());
     asking.current = new AbortController();
     return () => asking.current.abort();
-  }, [agent, scope.user, sought]);
+  }, [agent, scope.user, sought, all]);
   const pickMatching = async () => {
     const { signal } = asking.current;
     const found = await matching(scope, sought, signal);

@@ -35,7 +35,7 @@ export function Settings({ name, agent, saved }: Shown) {
   useEffect(() => {
     if (changed) unsaved.set(name, { draft, before, version });
     else unsaved.delete(name);
-  }, [name, draft, before, version]);
+  }, [name, draft, before, version, changed]);
   const took = (now: Agent, text: string, sent?: Draft) => {
     setDraft((mine) => (sent ? merged(sent, mine, draftOf(now)) : draftOf(now))); // who wrote on meanwhile keeps that
     setBefore(draftOf(now));

@@ -52,9 +52,10 @@ export default function Chat() {
   const another = () => start(who).catch(setFailed);
   useShortcut(() => may("write") && another());
   const real = session?.agent;
+  const at = query.get("at") ?? undefined;
   useEffect(() => {
-    if (named && real && real !== agent) go(to(["chat", real, named], { at: query.get("at") ?? undefined }), true);
-  }, [named, real, agent]);
+    if (named && real && real !== agent) go(to(["chat", real, named], { at }), true);
+  }, [named, real, agent, at]);
   useTitle(session?.label || who.join(", "));
   const sessions = (
     <Sessions

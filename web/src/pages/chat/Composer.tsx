@@ -40,7 +40,7 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
   useEffect(() => {
     if (!touch) field.current?.focus();
     setWrong("");
-  }, [talk]);
+  }, [talk, touch]);
   const add = async (given: readonly File[]) => {
     setReading((count) => count + 1);
     try {

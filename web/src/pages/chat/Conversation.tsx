@@ -1,7 +1,7 @@
 // The messages, of any number: only those in sight are in the document, and only those that were seen have been read. It
 // begins at the end and stays there while an answer grows, unless the reader went elsewhere.
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useCallback, useEffect, useLayoutEffect, useRef, useState } from "react";
+import { type ReactNode, useCallback, useEffect, useEffectEvent, useLayoutEffect, useRef, useState } from "react";
 import type { Agent } from "../../api/index";
 import { BEFORE, useArrive } from "../../ui/arrive";
 import { Icon } from "../../ui/Icon";
@@ -43,7 +43,7 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   const to = seen.at(-1)?.index ?? 0;
   useEffect(() => {
     if (stored) talk.need(first + from, Math.min(first + to, talk.last));
-  }, [talk, talk.version, from, to]);
+  }, [talk, talk.version, from, to, first, stored]);
   const height = list.getTotalSize();
   useLayoutEffect(() => {
     if (stay.current && box.current) box.current.scrollTop = box.current.scrollHeight;
@@ -70,8 +70,9 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   // The same while nothing more was read, so that a message is not drawn again for each word of an answer.
   const results = useCallback<Results>((seq, call) => resultOf(talk, seq, call), [talk, talk.messages.size]);
   const newest = talk.sent.at(-1)?.key;
+  const showEnd = useEffectEvent(toEnd);
   useEffect(() => {
-    if (newest) toEnd(); // whoever says something wants to see it
+    if (newest) showEnd(); // whoever sends a message wants to see it
   }, [newest]);
   return (
     <div className="conversation">

@@ -34,7 +34,7 @@ function Stored({ picture }: { picture: Picture }) {
       stop.abort();
       if (made) URL.revokeObjectURL(made);
     };
-  }, [picture.key, user]);
+  }, [picture.key, picture.media, user]);
   if (!shown) return <RefChip refKey={picture.key} description="Image" />;
   return <img src={shown} alt="Attached to this message" />;
 }

@@ -1,5 +1,5 @@
 // The calls of models one by one, the newest first.
-import { useEffect, useState } from "react";
+import { useEffect, useEffectEvent, useState } from "react";
 import { get } from "../../api/client";
 import type { Interaction } from "../../api/index";
 import { useLoad, usePages } from "../../api/load";
@@ -28,8 +28,9 @@ export function Calls() {
   const shown = failed ? calls.items.filter((call) => call.error) : calls.items;
   const looking = failed && shown.length < 30 && calls.hasMore && !calls.error;
   const further = calls.items.length < patience * PAGE;
+  const more = useEffectEvent(calls.more);
   useEffect(() => {
-    if (looking && further && !calls.loading) calls.more();
+    if (looking && further && !calls.loading) more();
   }, [looking, further, calls.loading]);
   const choose = (changes: Record<string, string>) =>
     go(to(["operations", "calls"], { model, route, failed: failed ? "1" : "", ...changes }), true);

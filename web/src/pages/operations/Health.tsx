@@ -18,15 +18,16 @@ export function Health() {
   const seen = useLoad((signal) => look(admin, signal), [admin]);
   const looking = useRef(false);
   looking.current = seen.loading;
+  const { reload } = seen;
   useEffect(() => {
-    const again = () => document.hidden || looking.current || seen.reload(); // a slow look is waited for, not begun anew
+    const again = () => document.hidden || looking.current || reload(); // a slow check is not started again
     const timer = setInterval(again, SECONDS * 1000);
     document.addEventListener("visibilitychange", again);
     return () => {
       clearInterval(timer);
       document.removeEventListener("visibilitychange", again);
     };
-  }, []);
+  }, [reload]);
   if (!seen.data) return <Loading what="Looking" />;
   const { trouble, status, error, at } = seen.data;
   const found = findings({ trouble, status, model: here.model, needsKey: here.needs_key, now: Date.parse(at) });

@@ -1,7 +1,7 @@
 // What came from a source that is not trusted waits here until a person has read it: until then no prompt has it.
 
 import type { Virtualizer } from "@tanstack/react-virtual";
-import { type KeyboardEvent, useEffect, useRef, useState } from "react";
+import { type KeyboardEvent, useEffect, useEffectEvent, useRef, useState } from "react";
 import { get, post, told } from "../../api/client";
 import type { Entry } from "../../api/index";
 import { usePages } from "../../api/load";
@@ -34,11 +34,6 @@ export function Review({ changed }: { changed: () => void }) {
   const { items } = queue;
   const here = Math.min(at, items.length - 1);
   const started = items.length > 0;
-  useEffect(() => {
-    const idle = document.activeElement === document.body || document.activeElement?.id === "main";
-    if (started && idle) focus(0);
-  }, [started]);
-
   /** Make one the current one: in sight, and with the focus, so that the keys are about it. */
   const focus = (place: number) => {
     const to = Math.max(0, Math.min(items.length - 1, place));
@@ -46,6 +41,11 @@ export function Review({ changed }: { changed: () => void }) {
     list.current?.scrollToIndex(to);
     requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-at="${to}"]`)?.focus());
   };
+  const focusFirst = useEffectEvent(() => focus(0));
+  useEffect(() => {
+    const idle = document.activeElement === document.body || document.activeElement?.id === "main";
+    if (started && idle) focusFirst();
+  }, [started]);
   const settle = async (entries: Entry[], decision: Decision) => {
     setBusy(true);
     const done: Entry[] = [];

@@ -1,9 +1,9 @@
 // Which legs of the search ran, how, and how much each of them found.
-import type { Found } from "../../api/index";
+import type { SearchResults } from "../../api/index";
 import { leg } from "../../refs/signals";
 import { count } from "../../ui/time";
 
-export function Legs({ found }: { found: Found }) {
+export function Legs({ found }: { found: SearchResults }) {
   const beside = found.hits.filter((hit) => hit.legs.length === 0).length;
   return (
     <p className="search-legs" role="status">

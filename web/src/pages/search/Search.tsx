@@ -1,7 +1,7 @@
 // One search over everything that is remembered; the address holds what is asked.
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { get, post } from "../../api/client";
-import type { Found } from "../../api/index";
+import type { SearchResults } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { go, useRoute } from "../../app/route";
 import { useWho } from "../../app/who";
@@ -53,7 +53,7 @@ export default function Search() {
   );
 }
 
-type Loaded = { found: Found; sessions: Named; question: string };
+type Loaded = { found: SearchResults; sessions: Named; question: string };
 
 function Results({ asked, change }: { asked: Asked; change: (change: Partial<Asked>) => void }) {
   const { user } = useWho();
@@ -65,7 +65,13 @@ function Results({ asked, change }: { asked: Asked; change: (change: Partial<Ask
   const loaded = useLoad<Loaded>(
     async (signal) => {
       const { q, kinds, session, agent } = asked;
-      const body = { query: q, kinds: kinds.length ? kinds : null, session: session || null, limit, min_score: MIN_SCORE };
+      const body = {
+        query: q,
+        kinds: kinds.length ? kinds : null,
+        session: session || null,
+        limit,
+        min_score: MIN_SCORE,
+      };
       const query = { user, agent: agent || undefined };
       const found = await post("/api/search", { query, body: { ...body, ...span(asked), at: null }, signal });
       return { found, sessions: await named(found, known.current, user, signal), question: q };
@@ -105,7 +111,7 @@ function Results({ asked, change }: { asked: Asked; change: (change: Partial<Ask
 }
 
 /** The conversations that hits are from, each asked for once; one that is gone meanwhile has no name. */
-async function named(found: Found, known: Named, user: string, signal: AbortSignal): Promise<Named> {
+async function named(found: SearchResults, known: Named, user: string, signal: AbortSignal): Promise<Named> {
   const ids = new Set(found.hits.flatMap((hit) => (hit.session && !known[hit.session] ? [hit.session] : [])));
   await Promise.all(
     [...ids].map(async (id) => {
@@ -162,7 +168,7 @@ function useSlash(box: React.RefObject<HTMLInputElement | null>): void {
     };
     addEventListener("keydown", press);
     return () => removeEventListener("keydown", press);
-  }, []);
+  }, [box]);
 }
 
 /** Arrows go from the box to the hits, from hit to hit, and back. */

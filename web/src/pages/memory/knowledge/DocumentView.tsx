@@ -1,6 +1,6 @@
 // A document, read passage by passage. However long it is, only the passages near what is in sight are fetched.
 import type { Virtualizer } from "@tanstack/react-virtual";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { get } from "../../../api/client";
 import type { Document } from "../../../api/index";
 import { useLoad } from "../../../api/load";
@@ -102,20 +102,24 @@ function usePassages(document: Document): Passages {
   const [error, setError] = useState<unknown>();
   const asked = useRef(new Set<number>());
   const [round, setRound] = useState(0);
-  const need = (seq: number) => {
-    const block = Math.floor((seq - 1) / BLOCK);
-    if (asked.current.has(block)) return;
-    asked.current.add(block);
-    const middle = Math.min(block * BLOCK + BLOCK / 2, document.chunks);
-    const query = { user, seq: middle, around: BLOCK / 2, limit: BLOCK + 1 };
-    get("/api/knowledge/{id}/passages", { path: { id: document.id }, query }).then(
-      (page) => setKnown((before) => new Map([...before, ...page.data.map((one) => [one.seq, one] as const)])),
-      setError,
-    );
-  };
+  // Another function after a retry, so that the passages in sight ask again.
+  const need = useCallback(
+    (seq: number) => {
+      const block = Math.floor((seq - 1) / BLOCK);
+      if (asked.current.has(block)) return;
+      asked.current.add(block);
+      const middle = Math.min(block * BLOCK + BLOCK / 2, document.chunks);
+      const query = { user, seq: middle, around: BLOCK / 2, limit: BLOCK + 1 };
+      get("/api/knowledge/{id}/passages", { path: { id: document.id }, query }).then(
+        (page) => setKnown((before) => new Map([...before, ...page.data.map((one) => [one.seq, one] as const)])),
+        setError,
+      );
+    },
+    [document.id, document.chunks, user, round],
+  );
   return {
     of: (seq) => known.get(seq),
-    need: useMemo(() => need, [document.id, round]),
+    need,
     error,
     retry: () => {
       asked.current.clear();

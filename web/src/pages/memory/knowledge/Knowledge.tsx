@@ -1,5 +1,5 @@
 // Knowledge: documents that agents look things up in. Drop files anywhere on the page; open one to read its passages.
-import { type DragEvent, type ReactNode, useEffect, useRef, useState } from "react";
+import { type DragEvent, type ReactNode, useEffect, useEffectEvent, useRef, useState } from "react";
 import { get } from "../../../api/client";
 import type { Document } from "../../../api/index";
 import { useLoad, usePages } from "../../../api/load";
@@ -28,11 +28,14 @@ export function Knowledge() {
   const counts = useLoad((signal) => get("/api/knowledge/counts", { query: { user }, signal }), [user]);
   const finished = useFinished();
   const known = useRef(finished); // those are in the first look already
+  const reload = useEffectEvent(() => {
+    pages.reload();
+    counts.reload();
+  });
   useEffect(() => {
     if (finished === known.current) return;
     known.current = finished;
-    pages.reload();
-    counts.reload();
+    reload();
   }, [finished]);
   const gone = (id: string) => {
     pages.edit((items) => items.filter((one) => one.id !== id));

@@ -39,7 +39,7 @@ export function Editor({ whose, live, note, close }: Shown) {
     };
     addEventListener("storage", heard);
     return () => removeEventListener("storage", heard);
-  }, [draft]);
+  }, [draft, user, agent, text, base.text]);
   const leave = () => {
     keepDraft(user, agent, null);
     close();

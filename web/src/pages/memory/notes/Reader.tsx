@@ -1,5 +1,5 @@
 // The notes as they read: rendered, with what changed a moment ago marked, and an outline to jump by.
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useWho } from "../../../app/who";
 import { Icon } from "../../../ui/Icon";
 import { Changed, Markdown } from "../../../ui/Markdown";
@@ -78,10 +78,10 @@ type Heading = { text: string; depth: number };
 /** The headings that are shown, taken from the page itself, so that both always agree. */
 function Outline({ text, box }: { text: string; box: React.RefObject<HTMLElement | null> }) {
   const [headings, setHeadings] = useState<Heading[]>([]);
-  const all = () => [...(box.current?.querySelectorAll<HTMLElement>("h3, h4, h5, h6") ?? [])];
+  const all = useCallback(() => [...(box.current?.querySelectorAll<HTMLElement>("h3, h4, h5, h6") ?? [])], [box]);
   useEffect(() => {
     setHeadings(all().map((one) => ({ text: one.textContent ?? "", depth: Number(one.tagName[1]) - 3 })));
-  }, [text]);
+  }, [text, all]);
   if (headings.length < 2) return null;
   const jump = (place: number) => {
     const heading = all()[place];

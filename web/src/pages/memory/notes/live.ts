@@ -1,6 +1,6 @@
 // Notes as they are now, on every device: loaded once, then told of each change as it happens (N5). After a break it goes on
 // where it was, with growing pauses.
-import { useEffect, useRef, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 import { address, get, Problem, pause } from "../../../api/client";
 import { events } from "../../../api/events";
 import type { Note, NoteVersion } from "../../../api/index";
@@ -31,17 +31,20 @@ export function useNotes(user: string, agent: string): Live {
   const [hearing, setHearing] = useState(false);
   const [round, setRound] = useState(0);
   const now = useRef<Text>(undefined);
-  const show = (next: Text | undefined) => {
+  const show = useCallback((next: Text | undefined) => {
     now.current = next;
     setNote(next);
-  };
-  const hear = (told: NoteVersion) => {
-    const before = now.current;
-    if (!before || (told.version === before.version && told.text === before.text)) return;
-    show({ text: told.text, version: told.version, at: told.created_at, by: told.source });
-    const { source: by, operation, created_at: at } = told;
-    setChange((earlier) => ({ before: earlier?.before ?? before.text, by, operation, at }));
-  };
+  }, []);
+  const hear = useCallback(
+    (told: NoteVersion) => {
+      const before = now.current;
+      if (!before || (told.version === before.version && told.text === before.text)) return;
+      show({ text: told.text, version: told.version, at: told.created_at, by: told.source });
+      const { source: by, operation, created_at: at } = told;
+      setChange((earlier) => ({ before: earlier?.before ?? before.text, by, operation, at }));
+    },
+    [show],
+  );
   useEffect(() => {
     const stop = new AbortController();
     show(undefined);
@@ -79,7 +82,7 @@ export function useNotes(user: string, agent: string): Live {
         await pause(wait * (0.75 + Math.random() / 2), signal);
       }
     }
-  }, [user, agent, round]);
+  }, [user, agent, round, show, hear]);
   return {
     note,
     error,

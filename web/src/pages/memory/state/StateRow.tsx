@@ -1,5 +1,5 @@
 // One key of the state: its value, folded where it is big, and how long it still lasts.
-import { useEffect, useMemo } from "react";
+import { useEffect, useEffectEvent, useMemo } from "react";
 import type { Item } from "../../../api/index";
 import { Icon } from "../../../ui/Icon";
 import { Time, useNow } from "../../../ui/time";
@@ -60,9 +60,10 @@ function Countdown({ ends, skew, over }: { ends: string; skew: number; over: () 
   const now = useNow(1);
   const rest = (Date.parse(ends) - now - skew) / 1000;
   const ended = rest <= 0;
+  const finish = useEffectEvent(over);
   useEffect(() => {
     if (!ended) return;
-    const timer = setTimeout(over, FADE);
+    const timer = setTimeout(() => finish(), FADE);
     return () => clearTimeout(timer);
   }, [ended]);
   return (
