@@ -70,7 +70,7 @@ def test_another_persons_edit_is_shown_and_neither_is_lost(web: Web, memory: Mem
     web.expects("412")
     page.get_by_role("button", name="Save").click()
     told = page.get_by_role("alert")
-    expect(told).to_contain_text("Somebody else changed this agent meanwhile")
+    expect(told).to_contain_text("Somebody else changed this agent in the meantime")
     expect(told).to_contain_text("other")
     expect(told).to_be_in_viewport()
     expect(page.get_by_label("Prompt")).to_have_value("You scout ahead.")

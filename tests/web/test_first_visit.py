@@ -40,7 +40,7 @@ def test_without_a_model(web: Web, memory: Memory) -> None:
     tell(page, "Where does my sister live?")
     expect(page.get_by_role("article", name="assistant said").last).to_contain_text("Porto")
     page.get_by_role("article").get_by_role("link", name="Why").last.click()
-    page.get_by_role("link", name="What would it be given now?").click()
+    page.get_by_role("link", name="What would its context be now?").click()
     recalled = page.get_by_role("region", name=re.compile("^Recalled"))
     expect(recalled.get_by_role("listitem").filter(has_text="Porto").first).to_be_visible()
     assert len(memory.scope(user="default").sessions.list()) == 2

@@ -142,7 +142,7 @@ def test_what_waits_is_read_and_decided_by_keyboard(web: Web, memory: Memory) ->
     page.keyboard.press("a")
     expect(waiting).to_have_count(2)
     expect(waiting.last).to_contain_text("<img src=x onerror=alert(1)>")
-    expect(waiting.last.get_by_role("list", name="Look twice")).to_contain_text(
+    expect(waiting.last.get_by_role("list", name="Warnings")).to_contain_text(
         "It tells the agent how to behave"
     )
     assert waiting.last.locator("a, img").count() == 0
@@ -170,7 +170,7 @@ def test_what_waits_is_read_and_decided_by_keyboard(web: Web, memory: Memory) ->
 def test_with_the_first_key_everybody_needs_one_and_nobody_is_locked_out(web: Web) -> None:
     page = web.open("/operations/keys")
     page.get_by_role("button", name="New key").click()
-    expect(page.get_by_text("From then on everybody needs a key")).to_be_visible()
+    expect(page.get_by_text("From then on, everyone needs a key")).to_be_visible()
     page.get_by_label("Admin:").uncheck()
     expect(page.get_by_text("you could not manage keys here any more")).to_be_visible()
     page.get_by_label("Admin:").check()
@@ -246,7 +246,7 @@ def test_what_a_key_does_not_allow_is_not_offered(web: Web, memory: Memory) -> N
     expect(page.get_by_role("navigation", name="Operations")).not_to_contain_text("API keys")
     for path in ("keys", "audit"):
         web.open(f"/operations/{path}", page)
-        expect(page.get_by_role("heading", name="This needs an admin’s key")).to_be_visible()
+        expect(page.get_by_role("heading", name="An admin key is required")).to_be_visible()
     web.open("/operations/health", page)
     expect(page.get_by_text("is for a key that allows admin")).to_be_visible()
 

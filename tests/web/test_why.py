@@ -101,7 +101,7 @@ def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
     expect(
         recalled.get_by_role("list", name="Why it was found").get_by_role("button").nth(1)
     ).to_be_visible()
-    expect(recalled.get_by_role("link", name="Open it where it lives")).to_have_attribute(
+    expect(recalled.get_by_role("link", name="Open the original")).to_have_attribute(
         "href", "/chat/scout/trip?at=1"
     )
 
@@ -129,7 +129,7 @@ def test_a_message_leads_to_its_turn_and_turns_to_each_other(web: Web, me: Scope
     expect(answers.get_by_role("link")).to_have_count(2)
     answers.get_by_role("link").last.click()
     expect(page.get_by_role("figure")).to_contain_text("of 1,200 tokens")
-    page.get_by_role("link", name="What would it be given now?").click()
+    page.get_by_role("link", name="What would its context be now?").click()
     expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
     web.open("/why?session=now&seq=1")
     expect(page.get_by_text("No answer is recorded for this message")).to_be_visible()

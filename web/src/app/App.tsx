@@ -71,7 +71,7 @@ function Here() {
 
 function Nowhere() {
   return (
-    <Empty title="There is no such page">
+    <Empty title="Page not found">
       <p>
         <Link href="/chat">Go to the chat</Link>
       </p>

@@ -108,9 +108,7 @@ function Whose({ close, choosable, signedIn }: { close: () => void; choosable: b
           </button>
         </footer>
       </form>
-      {signedIn && (
-        <p className="quiet">Signing out forgets what you have begun to write in this browser and not sent.</p>
-      )}
+      {signedIn && <p className="quiet">Signing out deletes unsent drafts from this browser.</p>}
       <p className="quiet">
         retain {here.version}
         {here.me && `, as ${here.me.name} of ${here.me.tenant}`} · <a href="/docs">API</a>

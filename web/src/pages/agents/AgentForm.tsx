@@ -11,7 +11,7 @@ export function AgentForm({ name, draft, change, disabled = false }: Shown) {
   const set = (part: Partial<Draft>) => change({ ...draft, ...part });
   return (
     <fieldset className="parts agent-fields" disabled={disabled}>
-      <legend className="visually-hidden">How it is set up</legend>
+      <legend className="visually-hidden">Configuration</legend>
       <Field
         label="Prompt"
         hint={`What the agent is told before every conversation; “You are ${name || "NAME"}.” if this is empty. Write {long_term_memory_notes} where the notes about the user should stand; without it they follow in a section of their own.`}

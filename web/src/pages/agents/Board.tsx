@@ -67,8 +67,8 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
         </VirtualList>
       )}
       {!list.loading && !list.error && list.items.length === 0 && (
-        <Empty title="Nothing stands on it yet">
-          <p>Agents write here by themselves; you can write the first line.</p>
+        <Empty title="The board is empty">
+          <p>Agents write here on their own; you can add the first line.</p>
         </Empty>
       )}
       {list.error ? <Failure error={list.error} retry={list.retry} /> : null}

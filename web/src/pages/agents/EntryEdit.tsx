@@ -37,7 +37,7 @@ export function EntryEdit({ entry, edited, editing, took }: Shown) {
       {theirs && (
         <div className="theirs" role="alert">
           <p>
-            <b>Somebody else changed it meanwhile.</b> It says now:
+            <b>Somebody else changed it in the meantime.</b> It says now:
           </p>
           <pre>{theirs.content}</pre>
           <div className="actions">

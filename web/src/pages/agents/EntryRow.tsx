@@ -68,7 +68,7 @@ export function EntryRow({ entry, editing, took, remove, review, before, title, 
           <p className="entry-review">
             <span className="quiet">
               It reaches no prompt until somebody accepts it.
-              {entry.signs.length > 0 && ` Look twice: ${entry.signs.join(", ")}.`}
+              {entry.signs.length > 0 && ` Warnings: ${entry.signs.join(", ")}.`}
             </span>
             <button type="button" onClick={() => review(entry, "accept")}>
               Accept

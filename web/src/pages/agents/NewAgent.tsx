@@ -23,7 +23,7 @@ export function NewAgent() {
   useEffect(() => {
     if (taken) field.current?.focus();
   }, [taken, error]);
-  if (!may("write")) return <Empty title="This key may not make agents" />;
+  if (!may("write")) return <Empty title="This key may not create agents" />;
   const save = async (event?: FormEvent) => {
     event?.preventDefault();
     setBusy(true);

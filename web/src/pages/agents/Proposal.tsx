@@ -41,7 +41,7 @@ export function Proposal({ proposal, scope, took }: Shown) {
     setFailed(undefined);
     try {
       took(await decide(deed, proposal.id, scope));
-      if (deed === "accept") say("It is a core entry now.");
+      if (deed === "accept") say("Saved as a core entry.");
     } catch (error) {
       setFailed({ deed, error });
     }
@@ -54,7 +54,7 @@ export function Proposal({ proposal, scope, took }: Shown) {
         {proposal.content && <p className="entry-text">{proposal.content}</p>}
         <p className="entry-facts">
           <Time at={proposal.created_at} />
-          <span className="chip" title="Who wrote its sources: of several, the one who is trusted least">
+          <span className="chip" title="Who wrote its sources; of several, the least trusted">
             {proposal.source}
           </span>
           <span>{proposal.model === "extractive" || !proposal.model ? "by a rule" : `by ${proposal.model}`}</span>

@@ -68,7 +68,7 @@ export function Settings({ name, agent, saved }: Shown) {
           is under Memory all the same.
         </p>
       )}
-      {!may("write") && <p className="card quiet">The key you signed in with may look at this, and not change it.</p>}
+      {!may("write") && <p className="card quiet">Your key allows reading only: you cannot change this.</p>}
       <AgentForm name={name} draft={draft} change={setDraft} disabled={!may("write")} />
       <div ref={told}>
         {theirs && (
@@ -117,9 +117,9 @@ function Theirs({ theirs, before, mine, take, save }: Compared) {
   const parts = differences(before, theirs);
   return (
     <section className="card theirs" role="alert" aria-label="Changed by somebody else">
-      <h2>Somebody else changed this agent meanwhile</h2>
+      <h2>Somebody else changed this agent in the meantime</h2>
       <p className="quiet">Saved {moment(theirs.updated_at)}. What you wrote is still in the fields above.</p>
-      {parts.length === 0 && <p>They changed nothing that is shown here.</p>}
+      {parts.length === 0 && <p>Their changes do not affect anything shown here.</p>}
       <dl>
         {parts.map((part) => (
           <div key={part} className="their-part">
@@ -135,7 +135,7 @@ function Theirs({ theirs, before, mine, take, save }: Compared) {
           </div>
         ))}
       </dl>
-      <p className="quiet">Saving yours keeps their change wherever you changed nothing.</p>
+      <p className="quiet">Saving your version keeps their changes to the fields that you did not change.</p>
       <footer className="actions">
         <button type="button" onClick={take}>
           Take theirs

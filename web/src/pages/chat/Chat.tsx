@@ -96,7 +96,7 @@ export default function Chat() {
             <Link href="/agents/new">Set up an agent</Link>
           </Failure>
         ) : there && !there.id ? (
-          <Empty title="Nothing has been said here">
+          <Empty title="No messages yet">
             <p>Your key may read, but not write. What is said with {agent} by others of you appears here.</p>
           </Empty>
         ) : (
@@ -138,7 +138,7 @@ function Open({ talk, who, agents, named, follow }: Shown) {
     <>
       {other && (
         <div className="card notice" role="alert">
-          <p>You went on with another conversation in another window or on another device.</p>
+          <p>You continued another conversation in another window or on another device.</p>
           <button
             type="button"
             onClick={() => {
@@ -176,7 +176,7 @@ function Open({ talk, who, agents, named, follow }: Shown) {
       {may("write") && may("read") ? (
         <Composer talk={talk} draft={draft} change={change} send={send} />
       ) : (
-        <p className="quiet readonly">Your key may read, but not write: nothing can be said here.</p>
+        <p className="quiet readonly">Your key allows reading only: you cannot send messages.</p>
       )}
       <p className="visually-hidden" role="status">
         {talk.announced}

@@ -62,7 +62,7 @@ function Foot({ message, text }: { message: Stored; text: string }) {
   const copy = () =>
     navigator.clipboard.writeText(text).then(
       () => say("Copied."),
-      () => say("This browser does not let the page copy. Select the text instead."),
+      () => say("This browser does not allow copying. Select the text instead."),
     );
   return (
     <footer className="foot">

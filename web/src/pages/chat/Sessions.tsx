@@ -157,7 +157,7 @@ function Spoken({ search, agent, chosen }: { search: string; agent: string; chos
       <h2>By what was said</h2>
       {found.loading && !found.data && <Loading />}
       {!!found.error && <Failure error={found.error} retry={found.reload} />}
-      {found.data?.hits.length === 0 && <p className="quiet none">Nothing like this was said.</p>}
+      {found.data?.hits.length === 0 && <p className="quiet none">No matching messages.</p>}
       {wordless(found.data?.hits ?? []) && <p className="quiet none">{WORDLESS}</p>}
       <ul aria-label="Found by what was said">
         {found.data?.hits.map((hit) => (

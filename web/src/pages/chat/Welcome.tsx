@@ -36,9 +36,8 @@ export function NoModel() {
   return (
     <div className="card notice">
       <p>
-        <b>No model is set, so answers come from memory alone.</b> Everything is kept all the same. To have a model
-        write the answers, start the server with <code>RETAIN_MODEL</code> and <code>RETAIN_BASE_URL</code>, for
-        example:
+        <b>No model is set, so answers come from memory only.</b> Everything is kept all the same. To have a model write
+        the answers, start the server with <code>RETAIN_MODEL</code> and <code>RETAIN_BASE_URL</code>, for example:
       </p>
       <pre>RETAIN_MODEL=llama3.2 RETAIN_BASE_URL=http://localhost:11434/v1 retain serve</pre>
     </div>

@@ -39,7 +39,7 @@ export default function Memory() {
 
 function Nowhere() {
   return (
-    <Empty title="There is no such kind of memory">
+    <Empty title="Unknown kind of memory">
       <p>
         <Link href="/memory/notes">Go to the notes</Link>
       </p>

@@ -10,7 +10,7 @@ import { look } from "./look";
 import { Work } from "./Work";
 
 const SECONDS = 10;
-const STATES = { problem: "Problem", warning: "Look at this", ok: "Well" };
+const STATES = { problem: "Problem", warning: "Warning", ok: "OK" };
 
 export function Health() {
   const { here, may } = useWho();
@@ -35,9 +35,11 @@ export function Health() {
   return (
     <>
       <div className="toolbar">
-        <p role="status">{wrong ? `${wrong} to look at.` : "All is well."}</p>
+        <p role="status">
+          {wrong ? `${wrong} ${wrong === 1 ? "item needs" : "items need"} attention.` : "No problems found."}
+        </p>
         <p className="quiet">
-          Looked at {moment(at)}, and again every {SECONDS} s.
+          Checked at {moment(at)}; checked again every {SECONDS} s.
         </p>
         <button type="button" onClick={seen.reload}>
           Look now
@@ -49,7 +51,9 @@ export function Health() {
         ))}
       </ul>
       {error && trouble !== undefined ? <Failure error={error} retry={seen.reload} /> : null}
-      {!admin && <p className="quiet">What is in the database, and what is due, is for a key that allows admin.</p>}
+      {!admin && (
+        <p className="quiet">Database statistics and due jobs are visible to keys with the admin permission.</p>
+      )}
       {status && (
         <>
           <Work status={status} />

@@ -46,7 +46,7 @@ export function Keys() {
 
 const NoKeys = () => (
   <Empty title="No keys yet">
-    <p>A key lets a program or a person in from elsewhere. With the first one, everybody needs one.</p>
+    <p>API keys let programs and people sign in. Once a key exists, everyone needs one.</p>
   </Empty>
 );
 
@@ -127,7 +127,7 @@ function Revoke({ one, close, done }: { one: Key; close: () => void; done: (key:
         cannot be undone.
       </p>
       {here.me?.name.endsWith(`(${one.id})`) && (
-        <p className="callout">This is the key that you signed in with. You would have to sign in with another one.</p>
+        <p className="callout">You signed in with this key. After revoking it you must sign in with another one.</p>
       )}
       {error ? <Failure error={error} /> : null}
     </Confirm>

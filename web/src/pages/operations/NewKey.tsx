@@ -66,7 +66,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
     <Dialog title={first ? "The first key" : "New key"} close={close} dirty={Object.values(said).some(Boolean)}>
       {first && (
         <p className="callout">
-          <b>From then on everybody needs a key</b>, also on this machine: every program, and every browser. This one
+          <b>From then on, everyone needs a key</b>, also on this machine: every program, and every browser. This one
           will be signed in with the new key at once.
         </p>
       )}
@@ -161,7 +161,9 @@ function Shown(props: { text: string; first: boolean; busy: boolean; error: unkn
         {warned && !copied && "You have not copied it here yet. If you have it, close this; it cannot be shown again."}
       </p>
       {first && busy && <p>This browser is being signed in with it …</p>}
-      {first && !busy && !error && <p>This browser is signed in with it. All others need it, or a key of their own.</p>}
+      {first && !busy && !error && (
+        <p>This browser is signed in with it. All others need this key or one of their own.</p>
+      )}
       {error ? (
         <Failure
           error={new Error(`The key was made, but this browser is not signed in: ${told(error)} Sign in with it.`)}

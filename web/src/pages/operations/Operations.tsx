@@ -49,11 +49,11 @@ export default function Operations() {
       </header>
       <Tabs label="Operations" tabs={tabs} />
       {!part ? (
-        <Empty title="There is no such page">
+        <Empty title="Page not found">
           <Link href="/operations">Go to the overview</Link>
         </Empty>
       ) : part.admin && !admin ? (
-        <Empty title="This needs an admin’s key">
+        <Empty title="An admin key is required">
           <p>
             {part.label}: only a key that allows admin, and is bound to no user and no agent, can see this. Yours is{" "}
             <b>{here.me?.name}</b>, which allows {here.me?.permissions.join(", ") || "nothing"}.

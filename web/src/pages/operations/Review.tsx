@@ -147,9 +147,7 @@ export function Review({ changed }: { changed: () => void }) {
           </p>
         )}
       </div>
-      {!may("write") && (
-        <p className="quiet">Your key does not allow write: you can read what waits, and decide nothing.</p>
-      )}
+      {!may("write") && <p className="quiet">Your key allows reading only: you cannot accept or refuse entries.</p>}
       {queue.error ? <Failure error={queue.error} retry={queue.reload} /> : null}
       {items.length > 0 && (
         <VirtualList
@@ -187,7 +185,7 @@ export function Review({ changed }: { changed: () => void }) {
 function Nothing({ which }: { which: "pending" | "refused" }) {
   if (which === "refused") return <Empty title="Nothing was refused" />;
   return (
-    <Empty title="Nothing waits">
+    <Empty title="Nothing to review">
       <p>
         Core entries and whiteboard lines that were written by a tool wait here until a person has read them; before
         that they are in no prompt. Whose do is the setting <code>review</code>.

@@ -72,7 +72,7 @@ export function Waiting({ entry, place, here, chosen, wrong, busy, come, pick, a
         )}
       </p>
       {entry.signs.length > 0 && (
-        <ul className="signs" aria-label="Look twice">
+        <ul className="signs" aria-label="Warnings">
           {entry.signs.map((sign) => (
             <li key={sign}>
               <span className="chip bad">{sign}</span> {SIGNS[sign] ?? ""}

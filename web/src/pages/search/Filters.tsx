@@ -79,7 +79,7 @@ export function Filters({ asked, change }: Shown) {
           {[...names].filter(Boolean).map((name) => (
             <option key={name}>{name}</option>
           ))}
-          {cut[0] && <option disabled>Only a hundred are listed</option>}
+          {cut[0] && <option disabled>Only 100 are listed</option>}
         </select>
         <select
           aria-label="Conversation"
@@ -95,7 +95,7 @@ export function Filters({ asked, change }: Shown) {
               {one.label || `${one.agent}, ${ago(one.created_at)}`}
             </option>
           ))}
-          {cut[1] && <option disabled>Only the newest hundred are listed</option>}
+          {cut[1] && <option disabled>Only the newest 100 are listed</option>}
         </select>
       </div>
     </div>

@@ -37,7 +37,7 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
           {session && `in ${session.label || "a conversation"} · `}
           <Time at={hit.at} />
         </span>
-        <span className="hit-score" title="How likely it is wanted, from 0 to 1">
+        <span className="hit-score" title="Estimated relevance, from 0 to 1">
           <i aria-hidden="true">
             <b style={{ width: `${Math.round(hit.score * 100)}%` }} />
           </i>

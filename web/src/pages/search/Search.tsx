@@ -145,7 +145,7 @@ function Nothing({ asked, change }: { asked: Asked; change: (change: Partial<Ask
   const narrowed = asked.kinds.length > 0 || asked.since || asked.until || asked.agent || asked.session;
   return (
     <Empty title="Nothing was found">
-      <p>Try fewer or other words. What was written a moment ago is found by its words at once, by its meaning soon.</p>
+      <p>Try fewer or different words. New content is found by keyword at once, and by meaning after a moment.</p>
       {narrowed && (
         <button type="button" onClick={() => change({ kinds: [], since: "", until: "", agent: "", session: "" })}>
           Search everything instead

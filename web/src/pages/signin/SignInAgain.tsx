@@ -18,7 +18,7 @@ export default function SignInAgain() {
   }
   return (
     <aside className="signed-out" aria-label="Signed out">
-      <p role="status">You are signed out. Nothing is saved until you are back.</p>
+      <p role="status">You are signed out. Nothing is saved until you sign in again.</p>
       <button type="button" className="primary" onClick={() => later(false)}>
         Sign in
       </button>

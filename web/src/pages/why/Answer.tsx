@@ -32,11 +32,11 @@ export function Answer({ id }: { id: string }) {
           <Given report={report} turn={turn} agent={agent} />
         ) : (
           <Empty title="This answer was saved without its context">
-            <p>Whoever saved it did not send the report, so nobody can say any more what it was given.</p>
+            <p>The turn was saved without its report, so its context cannot be shown.</p>
           </Empty>
         )}
         <p>
-          <Link href={again}>What would it be given now?</Link>
+          <Link href={again}>What would its context be now?</Link>
         </p>
       </div>
       <aside>
@@ -75,7 +75,7 @@ function Exchange({ agent, turn, question, answer }: Omit<Answered, "call">) {
       </div>
       <p className="quiet">
         <Time at={turn.created_at} /> ·{" "}
-        <Link href={messageAt(agent, turn.session, turn.last_seq)}>Open it in the conversation</Link>
+        <Link href={messageAt(agent, turn.session, turn.last_seq)}>Open in the conversation</Link>
       </p>
     </section>
   );

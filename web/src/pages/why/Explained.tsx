@@ -38,7 +38,7 @@ export function Explained({ report, reading, stale, came, fell = [] }: Shown) {
         </details>
       )}
       <section aria-labelledby="why-in">
-        <h2 id="why-in">What is in it, in the order of the prompt</h2>
+        <h2 id="why-in">Contents, in prompt order</h2>
         <Items groups={groups} reading={reading} came={came} />
       </section>
       {report.left_out.length > 0 && (

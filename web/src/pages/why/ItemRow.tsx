@@ -59,7 +59,7 @@ export function ItemRow({ item, most, reading, isNew }: Shown) {
           {source.kind === "ref" ? (
             <RefChip refKey={source.key} description="Open the stored output" />
           ) : (
-            place && <Link href={place}>Open it where it lives</Link>
+            place && <Link href={place}>Open the original</Link>
           )}
         </div>
       )}

@@ -48,7 +48,7 @@ export function Preview() {
         </div>
       ) : (
         <Empty title="Nothing to explain yet">
-          <p>Here you see what an agent is given for a message, and why. It needs a conversation first.</p>
+          <p>This page shows what an agent's model is given for a message, and why. Start a conversation first.</p>
           <p>
             <Link href={to(["chat", picked.data.agent])}>Talk to {picked.data.agent}</Link>
           </p>

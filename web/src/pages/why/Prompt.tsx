@@ -8,7 +8,7 @@ export function Prompt({ messages }: { messages: Messages }) {
   const copy = () =>
     navigator.clipboard.writeText(JSON.stringify(messages, null, 2)).then(
       () => say("Copied."),
-      () => say("The browser does not allow it: select the text and copy it."),
+      () => say("The browser does not allow copying. Select the text and copy it."),
     );
   return (
     <details className="why-fold">

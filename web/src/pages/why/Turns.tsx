@@ -21,7 +21,7 @@ export function Turns({ session, here }: { session: string; here?: string }) {
       {turns.error !== undefined && <Failure error={turns.error} retry={turns.reload} />}
       {turns.loading && !turns.items.length && <Loading />}
       {!turns.loading && !turns.error && !turns.items.length && (
-        <p className="quiet">None yet in this conversation. Each answer of a chat comes with its reasons.</p>
+        <p className="quiet">None yet in this conversation. Each chat answer can be explained here.</p>
       )}
       <ul>
         {turns.items.map(({ turn, asked }) => (

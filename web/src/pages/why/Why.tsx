@@ -37,9 +37,9 @@ function Found({ session, seq }: { session: string; seq: number }) {
   if (turn.data !== null) return <Loading />;
   return (
     <Empty title="No answer is recorded for this message">
-      <p>It was stored without a turn: only what an agent answered through a chat or a saved turn has reasons.</p>
+      <p>It was stored without a turn. Only answers from a chat or a saved turn can be explained.</p>
       <p>
-        <Link href={to(["why"], { session })}>See what the conversation would be given now</Link>
+        <Link href={to(["why"], { session })}>Show the conversation's current context</Link>
       </p>
     </Empty>
   );

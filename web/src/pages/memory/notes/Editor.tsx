@@ -8,13 +8,12 @@ import { Markdown } from "../../../ui/Markdown";
 import { Failure } from "../../../ui/states";
 import { say } from "../../../ui/toast";
 import { type Draft, draftOf, keepDraft, placeOf } from "./draft";
-import type { Live, Text } from "./live";
+import type { Live, NotesOwner, Text } from "./live";
 import { Merge } from "./Merge";
-import type { Whose } from "./Notes";
 import { compare, conflicts, merged } from "./threeway";
 import { who } from "./words";
 
-type Shown = { whose: Whose; live: Live; note: Text; close: () => void };
+type Shown = { whose: NotesOwner; live: Live; note: Text; close: () => void };
 
 export function Editor({ whose, live, note, close }: Shown) {
   const { user, agent } = whose;
@@ -48,7 +47,7 @@ export function Editor({ whose, live, note, close }: Shown) {
     const chunks = compare(base.text, text, note.text);
     if (conflicts(chunks)) return setAsking("merge");
     change(merged(chunks), note);
-    say("Put together: your text now has both changes. Save it when you like.");
+    say("Merged: your text now contains both changes. Save it when you are ready.");
   };
   const save = async (event?: FormEvent) => {
     event?.preventDefault();
@@ -98,7 +97,7 @@ export function Editor({ whose, live, note, close }: Shown) {
         </section>
       </div>
       <footer className="actions">
-        <p className="quiet grow">Ctrl+S saves. What you type stays in this browser until you do.</p>
+        <p className="quiet grow">Ctrl+S saves. Unsaved text is kept in this browser.</p>
         <button type="button" onClick={() => (text === base.text ? leave() : setAsking("discard"))}>
           Cancel
         </button>

@@ -13,11 +13,10 @@ import { Time } from "../../../ui/time";
 import { say } from "../../../ui/toast";
 import { useAsked } from "../asked";
 import { unified } from "./diff";
-import type { Live, Text } from "./live";
-import type { Whose } from "./Notes";
+import type { Live, NotesOwner, Text } from "./live";
 import { how, who } from "./words";
 
-type Shown = { whose: Whose; live: Live; note: Text };
+type Shown = { whose: NotesOwner; live: Live; note: Text };
 
 export function History({ whose, live, note }: Shown) {
   const { query, href } = useAsked();
@@ -111,7 +110,7 @@ function Version({ whose, live, note, version, known }: One) {
   );
 }
 
-function Difference({ whose, version, against }: { whose: Whose; version: number; against: number | undefined }) {
+function Difference({ whose, version, against }: { whose: NotesOwner; version: number; against: number | undefined }) {
   const diff = useLoad(
     (signal) => get("/api/notes/diff", { query: { ...whose, version, against }, signal }),
     [whose.user, whose.agent, version, against],

@@ -15,7 +15,7 @@ export function Merge({ base, mine, theirs, done, close }: Shown) {
     setChoices((before) => Array.from({ length: all }, (_, at) => (at === place ? choice : before[at])));
   let place = 0;
   return (
-    <Dialog title="Put both changes together" close={close} wide>
+    <Dialog title="Merge both changes" close={close} wide>
       <p>
         {all === 1 ? "One place was" : `${all} places were`} changed by both. Everything else is put together already.
       </p>

@@ -12,11 +12,9 @@ import { useAsked } from "../asked";
 import { draftOf, keepDraft } from "./draft";
 import { Editor } from "./Editor";
 import { History } from "./History";
-import { type Live, type Text, useNotes } from "./live";
+import { type Live, type NotesOwner, type Text, useNotes } from "./live";
 import { Reader } from "./Reader";
 import { who } from "./words";
-
-export type Whose = { user: string; agent: string };
 
 export function Notes() {
   const { user } = useWho();
@@ -31,7 +29,7 @@ export function Notes() {
   );
 }
 
-function Shown({ whose, picker }: { whose: Whose; picker: React.ReactNode }) {
+function Shown({ whose, picker }: { whose: NotesOwner; picker: React.ReactNode }) {
   const live = useNotes(whose.user, whose.agent);
   const { may } = useWho();
   const { query, ask } = useAsked();
@@ -86,7 +84,7 @@ function Facts({ note, hearing }: { note: Text; hearing: boolean }) {
   );
 }
 
-function Deeds({ whose, live, note }: { whose: Whose; live: Live; note: Text }) {
+function Deeds({ whose, live, note }: { whose: NotesOwner; live: Live; note: Text }) {
   const { may } = useWho();
   const { ask } = useAsked();
   const [clearing, setClearing] = useState(false);
@@ -112,14 +110,14 @@ function Deeds({ whose, live, note }: { whose: Whose; live: Live; note: Text }) 
   );
 }
 
-function Clearing({ whose, live, note, close }: { whose: Whose; live: Live; note: Text; close: () => void }) {
+function Clearing({ whose, live, note, close }: { whose: NotesOwner; live: Live; note: Text; close: () => void }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const act = async () => {
     setBusy(true);
     try {
       live.take(await remove("/api/notes", { query: { ...whose, if_version: note.version } }));
-      say("The notes are empty. Their history is kept.");
+      say("The notes are empty. Earlier versions are kept.");
       close();
     } catch (failure) {
       setError(failure);
@@ -135,7 +133,7 @@ function Clearing({ whose, live, note, close }: { whose: Whose; live: Live; note
 }
 
 /** Something was typed here before and never saved. */
-function Unsaved({ whose, edit }: { whose: Whose; edit: () => void }) {
+function Unsaved({ whose, edit }: { whose: NotesOwner; edit: () => void }) {
   const [draft, setDraft] = useState(() => draftOf(whose.user, whose.agent));
   if (!draft) return null;
   return (
@@ -148,7 +146,7 @@ function Unsaved({ whose, edit }: { whose: Whose; edit: () => void }) {
           onClick={() => {
             keepDraft(whose.user, whose.agent, null);
             setDraft(null);
-            say("The draft is gone.", () => {
+            say("Draft discarded.", () => {
               keepDraft(whose.user, whose.agent, draft);
               setDraft(draft);
             });

@@ -21,6 +21,9 @@ export type Live = {
   reload: () => void;
 };
 
+/** The user and the agent that the notes belong to. */
+export type NotesOwner = { user: string; agent: string };
+
 const LONGEST = 30;
 const textOf = (note: Note): Text => ({ ...note, at: note.updated_at });
 

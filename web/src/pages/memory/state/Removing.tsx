@@ -32,7 +32,7 @@ export function Removing({ item, area, gone, close }: Shown) {
   };
   return (
     <Confirm title={`Remove ${item.key}?`} yes="Remove" busy={busy} act={act} close={close}>
-      <p>The value is gone for good.</p>
+      <p>The value is deleted permanently.</p>
       {error ? <Failure error={error} /> : null}
     </Confirm>
   );
