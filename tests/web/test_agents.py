@@ -205,7 +205,7 @@ def test_who_may_only_read_is_offered_nothing_else(web: Web, memory: Memory) -> 
     for button in ("Add", "Import", "Edit: Ada lives in Porto.", "Delete: Ada lives in Porto."):
         expect(page.get_by_role("button", name=button, exact=True)).to_have_count(0)
     web.open("/agents/scout", page)
-    expect(page.get_by_text("may look at this, and not change it")).to_be_visible()
+    expect(page.get_by_text("allows reading only")).to_be_visible()
     expect(page.get_by_label("Prompt")).to_be_disabled()
     expect(page.get_by_role("button", name="Save")).to_have_count(0)
 

@@ -77,7 +77,7 @@ def test_from_nothing_to_a_remembered_fact(web: Web, memory: Memory) -> None:
     web.model = None
     web.restart()
     page = chat(web, "/")
-    expect(page.get_by_text("answers come from memory alone")).to_be_visible()
+    expect(page.get_by_text("answers come from memory only")).to_be_visible()
     assert web.axe() == []
     web.screens("chat-first")
     page.get_by_role("button", name="My sister lives in Lisbon").click()
@@ -339,6 +339,6 @@ def test_a_key_that_may_only_read(web: Web, memory: Memory) -> None:
     page.context.set_extra_http_headers({"Authorization": f"Bearer {web.key(['read'])}"})
     web.open("/chat", page)
     expect(page.get_by_role("article").get_by_text("Lisbon in May")).to_be_visible()
-    expect(page.get_by_text("Your key may read, but not write")).to_be_visible()
+    expect(page.get_by_text("Your key allows reading only")).to_be_visible()
     expect(page.get_by_label("Message", exact=True)).to_have_count(0)
     expect(page.get_by_role("button", name="New conversation")).to_have_count(0)

@@ -242,13 +242,13 @@ def test_what_a_key_does_not_allow_is_not_offered(web: Web, memory: Memory) -> N
     page = _signed_in(web, web.key(["read"]), "/operations/review")
     expect(page.get_by_role("article")).to_be_visible()
     expect(page.get_by_role("button", name="Accept")).to_have_count(0)
-    expect(page.get_by_text("does not allow write")).to_be_visible()
+    expect(page.get_by_text("allows reading only")).to_be_visible()
     expect(page.get_by_role("navigation", name="Operations")).not_to_contain_text("API keys")
     for path in ("keys", "audit"):
         web.open(f"/operations/{path}", page)
         expect(page.get_by_role("heading", name="An admin key is required")).to_be_visible()
     web.open("/operations/health", page)
-    expect(page.get_by_text("is for a key that allows admin")).to_be_visible()
+    expect(page.get_by_text("with the admin permission")).to_be_visible()
 
 
 @one_engine

@@ -87,7 +87,7 @@ def test_whoever_is_signed_out_in_mid_work_keeps_what_was_typed(web: Web) -> Non
     expect(dialog).to_be_visible()
     assert web.axe(page) == []
     dialog.get_by_role("button", name="Close").click()
-    expect(page.get_by_text("Nothing is saved until you are back")).to_be_visible()
+    expect(page.get_by_text("Nothing is saved until you sign in again")).to_be_visible()
     page.get_by_role("complementary", name="Signed out").get_by_role(
         "button", name="Sign in"
     ).click()

@@ -195,9 +195,9 @@ def test_it_is_operable_and_looks_right(web: Web, me: Scope) -> None:
     page = web.open("/why?agent=nobody")
     expect(page.get_by_role("link", name="Talk to nobody")).to_be_visible()
     web.open("/why?session=now&message=Where")
-    expect(page.get_by_role("heading", name="What is in it")).to_be_visible()
+    expect(page.get_by_role("heading", name="Contents, in prompt order")).to_be_visible()
     web.open(where)
-    expect(page.get_by_role("heading", name="What is in it")).to_be_visible()
+    expect(page.get_by_role("heading", name="Contents, in prompt order")).to_be_visible()
     row(web, "Recalled", "Message 1").locator("summary").click()
     assert web.axe() == []
     web.screens("why-recalled")
