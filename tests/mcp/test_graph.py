@@ -20,7 +20,7 @@ from retain import Memory
 from retain.auth import audit_log
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
-from retain.cli.mcp import unread
+from retain.cli.mcp_command import import_hint
 from retain.kinds.graph import Entity
 from retain.mcp.graph import NODES, Nodes
 from retain.mcp.guest import Caller
@@ -333,11 +333,11 @@ def test_the_file_of_the_official_server_is_offered_once(memory: Memory, tmp_pat
     """Whose configuration still names the file is told how to bring it in; nothing is read by itself."""
     file, graph = tmp_path / "memory.jsonl", memory.scope(tenant="acme", user="ada").graph
     words = (None, "acme", "ada")
-    assert unread(memory, str(file), *words) == ""
+    assert import_hint(memory, str(file), *words) == ""
     file.write_text(json.dumps({"type": "entity", **ADA}))
-    assert unread(memory, str(file), *words).endswith(
+    assert import_hint(memory, str(file), *words).endswith(
         f"retain import {file} --from mcp-memory --tenant acme --user ada"
     )
     assert graph.read().entities == []
     graph.add([Entity("Ada", "person")])
-    assert unread(memory, str(file), *words) == ""
+    assert import_hint(memory, str(file), *words) == ""

@@ -1,4 +1,4 @@
-"""Whom `retain chat` talks with: an agent on the database here, or one behind a server; both tell the same events."""
+"""The two backends of `retain chat`: the local database, or a server. Both report the same events."""
 
 from __future__ import annotations
 
@@ -14,62 +14,62 @@ from retain.kinds.kind import Owner
 from retain.kinds.sessions import Session
 from retain.memory import Memory, Scope
 
-Heard = Callable[[str, Mapping[str, Any]], None]
-"""Who is told what happens: the name of an event, and its data."""
+OnEvent = Callable[[str, Mapping[str, Any]], None]
+"""A callback for events: their name and data."""
 
 
-class Here:
-    """An agent on the database here."""
+class LocalBackend:
+    """Chat with an agent on the local database."""
 
-    stopped = "Stopped. What you said is kept, the answer is not."
+    stopped = "Stopped. Your message is saved, the answer is not."
 
     def __init__(self, memory: Memory, scope: Scope, id: str | None) -> None:
         self._memory = memory
         self.scope, self.session = enter(scope, id)
 
-    def go(self, id: str) -> None:
-        """Go on in another session."""
+    def switch(self, id: str) -> None:
+        """Continue another session."""
         self.scope, self.session = enter(self.scope, self.scope.sessions.get(id).id)
 
-    def new(self) -> None:
+    def start_new(self) -> None:
         """Start a new session."""
         self.session = self.scope.sessions.add()
 
-    def say(self, text: str, heard: Heard) -> Mapping[str, Any]:
-        """Say something, and tell what happens until there is an answer."""
-        session, key = self.session.id, ids.uuid7()
+    def send(self, text: str, on_event: OnEvent) -> Mapping[str, Any]:
+        """Send a message and return the reply; report events on the way."""
+        session = self.session.id
+        key = ids.uuid7()
 
         def emit(event: Event) -> None:
-            heard(event.what, wire.told(event, session, key))
+            on_event(event.what, wire.told(event, session, key))
 
         return wire.reply(turn.run(self._memory, self.scope, session, text, key=key, emit=emit))
 
 
-class There:
-    """An agent behind a server."""
+class RemoteBackend:
+    """Chat with an agent on a server."""
 
-    stopped = "Stopped listening. The server finishes the answer and keeps it."
+    stopped = "Stopped. The server completes the answer and saves it."
 
     def __init__(self, client: Client, user: str | None, agent: str | None, id: str | None) -> None:
         self._client = client
-        body = {
-            name: value
-            for name, value in (("session_id", id), ("user", user), ("agent_id", agent))
-            if value
-        }
-        found = client.send("POST", "/api/chat/sessions", Owner(""), {}, body).json()
-        self.scope = client.scope(user=found["user"], agent=found["agent"])
-        self.session: Session = self.scope.sessions.get(found["id"])
+        names = {"session_id": id, "user": user, "agent_id": agent}
+        body = {name: value for name, value in names.items() if value}
+        opened = client.send("POST", "/api/chat/sessions", Owner(""), {}, body).json()
+        self.scope = client.scope(user=opened["user"], agent=opened["agent"])
+        self.session: Session = self.scope.sessions.get(opened["id"])
 
-    def go(self, id: str) -> None:
-        """Go on in another session."""
+    def switch(self, id: str) -> None:
+        """Continue another session."""
         self.session = self.scope.sessions.activate(id)
 
-    def new(self) -> None:
+    def start_new(self) -> None:
         """Start a new session."""
         self.session = self.scope.sessions.add()
 
-    def say(self, text: str, heard: Heard) -> Mapping[str, Any]:
-        """Say something, and tell what happens until there is an answer; a stream that breaks off is taken up again."""
-        one = self.session
-        return self._client.chat(text, session=one.id, user=one.user, agent=one.agent, heard=heard)
+    def send(self, text: str, on_event: OnEvent) -> Mapping[str, Any]:
+        """Send a message and return the reply; a stream that breaks off is resumed."""
+        session = self.session
+        return self._client.chat(
+            text, session=session.id, user=session.user, agent=session.agent, heard=on_event
+        )

@@ -1,4 +1,4 @@
-"""A command that is not one verb of one kind, and what such commands share."""
+"""The definition of a command, and helpers that commands share."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ Arguments = argparse.Namespace
 
 
 def open_memory(arguments: Arguments, *, migrate_up: bool = True, create: bool = False) -> Memory:
-    """The database that flags, environment and settings file name; only commands that add something make a new one."""
+    """Open the configured database; create it only for commands that write."""
     settings = Settings.load(arguments.config, database=arguments.database)
     return Memory.open(settings=settings, migrate_up=migrate_up, create=create)
 
 
-def whose(arguments: Arguments, settings: Settings) -> tuple[str | None, str | None, str | None]:
-    """The tenant, user and agent that flags and settings name."""
+def scope_names(
+    arguments: Arguments, settings: Settings
+) -> tuple[str | None, str | None, str | None]:
+    """Return the tenant, user and agent from flags and settings."""
     return (
         arguments.tenant,
         arguments.user if arguments.user is not None else settings.user or None,
@@ -37,25 +39,27 @@ def whose(arguments: Arguments, settings: Settings) -> tuple[str | None, str | N
 
 
 def scope_of(arguments: Arguments, memory: Memory, source: Source = "user") -> Scope:
-    """Return the scope that flags and settings name."""
-    tenant, user, agent = whose(arguments, memory.settings)
+    """Return the scope from flags and settings."""
+    tenant, user, agent = scope_names(arguments, memory.settings)
     return memory.scope(tenant=tenant, user=user, agent=agent, source=source)
 
 
 def tenants(arguments: Arguments, memory: Memory) -> list[str] | None:
-    """Which tenants a command is about: one, unless all were asked for."""
+    """Return the selected tenant, or None for all tenants."""
     if arguments.all_tenants:
         if arguments.tenant is not None or getattr(arguments, "user", None) is not None:
-            raise Invalid(field="--all-tenants", problem="cannot go with --tenant or --user")
+            raise Invalid(
+                field="--all-tenants", problem="cannot be combined with --tenant or --user"
+            )
         return None
     return [arguments.tenant or memory.settings.tenant]
 
 
 def operator(tenant: str) -> Principal:
-    """Whoever works at the command line, as the audit log calls them; who can open the database may do anything."""
+    """Return the principal for the audit log; whoever can open the database may do anything."""
     try:
         name = getpass.getuser()
-    except (KeyError, OSError):  # nobody that this machine knows
+    except (KeyError, OSError):  # the user id has no name
         name = str(os.getuid())
     return Principal(tenant, PERMISSIONS, f"cli:{name}")
 
@@ -78,21 +82,23 @@ def add_to_audit_log(
             memory.database.write(tenant, lambda tx: audit_log.add(tx, name, action, subject))
 
 
-EVERY = {
+ALL_TENANTS: dict[str, dict[str, Any]] = {
     "--all-tenants": {
         "action": "store_true",
-        "help": "of every tenant, not only the one of --tenant or the settings",
+        "help": "for every tenant, not only that of --tenant or the settings",
     }
 }
+
+SCOPE = ("tenant", "user", "agent")
 
 
 @dataclass(frozen=True)
 class Command:
-    """One command: what it does, an example, which part of the scope it heeds, and its own arguments."""
+    """A command."""
 
-    name: str
-    run: Callable[[Arguments], int]
+    name: str  # with a space for a command of a group: "keys create"
+    run: Callable[[Arguments], int]  # returns the exit status
     about: str
     example: str
-    heeds: tuple[str, ...] = ()
-    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)
+    scope: tuple[str, ...] = ()  # the scope options that it uses
+    arguments: dict[str, dict[str, Any]] = field(default_factory=dict)  # for add_argument

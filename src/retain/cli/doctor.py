@@ -11,30 +11,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from retain.api.rendering import show, table
 from retain.auth.api_keys import Keys
 from retain.auth.local import loopback, may_be_open
 from retain.base.errors import RetainError
 from retain.base.settings import Settings
 from retain.base.version import version
-from retain.cli.command import Arguments
+from retain.cli.command import Arguments, Command
+from retain.cli.output import print_table, show
 from retain.jobs.embed import lag
 from retain.memory import Memory
 from retain.models import EXTRACTIVE
 from retain.search.embedders import embed_texts
 from retain.storage.connect import embedded, in_memory
-
-ABOUT = "Check settings, database, models and server, and say what to do."
-EXAMPLE = """retain doctor
-  retain doctor --models --json"""
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--models": {
-        "action": "store_true",
-        "help": "also call each model once with a few tokens, which may cost money",
-    },
-}
 
 State = Literal["ok", "warning", "problem"]
 
@@ -64,7 +54,7 @@ def doctor(arguments: Arguments) -> int:
         show({"ok": not problems, "version": version(), "checks": checks}, json_wanted=True)
     else:
         rows = [(check.check, check.state, check.found, check.todo) for check in checks]
-        table(("check", "state", "found", "what to do"), rows)
+        print_table(("check", "state", "found", "what to do"), rows)
         print(f"{len(checks)} checks: {problems} problems, {warnings} warnings.")
     return 1 if problems else 0
 
@@ -275,3 +265,20 @@ def _check_server(settings: Settings) -> Check:
         pass
     found = f"Another program listens on port {settings.port}."
     return Check("server", "warning", found, "Set another `port`.")
+
+
+COMMANDS = (
+    Command(
+        "doctor",
+        doctor,
+        "Check settings, database, models and server, and say what to do.",
+        "retain doctor\n  retain doctor --models --json",
+        (),
+        {
+            "--models": {
+                "action": "store_true",
+                "help": "also call each model once with a few tokens, which may cost money",
+            },
+        },
+    ),
+)

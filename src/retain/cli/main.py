@@ -1,6 +1,6 @@
-"""The command line: every verb of every kind, built from the table of ways and the verbs' own signatures.
+"""The command line: every verb of every kind, built from the endpoint table and the verbs' signatures.
 
-Built on argparse, because the library that was tried took longer to import than all else that `retain --help` does.
+argparse is used because other libraries take longer to import than the rest of `retain --help`.
 """
 
 from __future__ import annotations
@@ -20,30 +20,71 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from retain.api.endpoints import ENDPOINTS, Endpoint, parameter_help
-from retain.api.rendering import plain, show, show_itself
 from retain.base import canonical
 from retain.base.canonical import JsonText
 from retain.base.clock import parse_time
 from retain.base.errors import Invalid, RetainError
 from retain.base.version import version
-from retain.cli import operations
-from retain.cli.command import Command, open_memory, scope_of
+from retain.cli import (
+    audit_command,
+    chat_command,
+    context_command,
+    doctor,
+    import_command,
+    jobs_command,
+    keys_command,
+    knowledge_command,
+    mcp_command,
+    operations,
+    run_command,
+    search_command,
+    serve_command,
+)
+from retain.cli.command import SCOPE, Command, open_memory, scope_of
+from retain.cli.output import plain, show, show_raw
 from retain.kinds import KINDS
 from retain.kinds.refs.reference import Output
 from retain.memory import Scope
 from retain.messages.content import Content
 from retain.messages.message import NewMessage
 
-EXIT_CODES = """exit status: 0 done · 1 a check found something, or an unexpected error · 2 bad input · 3 not found ·
-4 conflict · 5 the database · 6 the settings · 7 a model ·
-8 not allowed: no key, a wrong one, or too many requests · 130 stopped"""
-SCOPE = {
+EXIT_CODES = """exit status:
+  0    success
+  1    a check failed, or an unexpected error
+  2    invalid input
+  3    not found
+  4    conflict
+  5    database error
+  6    settings error
+  7    model error
+  8    not allowed: missing or wrong key, or too many requests
+  130  interrupted"""
+_SCOPE_HELP = {
     "tenant": "the tenant (default: the setting)",
-    "user": "the user; without one, every user of the tenant",
-    "agent": "the agent; without one, every agent",
+    "user": "the user (default: all users of the tenant)",
+    "agent": "the agent (default: all agents)",
 }
+_MODULES = (
+    operations,
+    doctor,
+    import_command,
+    jobs_command,
+    context_command,
+    search_command,
+    knowledge_command,
+    chat_command,
+    mcp_command,
+    run_command,
+    serve_command,
+    keys_command,
+    audit_command,
+)
+_COMMANDS: tuple[Command, ...] = tuple(
+    command for module in _MODULES for command in module.COMMANDS
+)
+_GROUPS = {**operations.GROUPS, **keys_command.GROUPS}
 _KINDS = {kind.name: kind for kind in KINDS}
-_MAKES = (
+_CREATING_VERBS = (
     "add",
     "add_many",
     "append",
@@ -55,42 +96,39 @@ _MAKES = (
     "set",
     "share",
 )
-_FROM_STDIN = ("content", "text")
+_STDIN_PARAMETERS = ("content", "text")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status."""
-    _have_streams()
+    """Run a command and return its exit status."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(
-                errors="backslashreplace"
-            )  # a terminal that cannot show a letter is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # never fail on an odd character
     arguments = parser().parse_args(argv)
     try:
-        _refuse_what_is_not_heeded(arguments)
+        _check_scope_options(arguments)
         status = int(arguments.run(arguments) or 0)
         sys.stdout.flush()
         return status
     except RetainError as error:
-        _complain(error, arguments)
+        _print_error(error, arguments)
         return error.exit_code
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # or Python complains once more at its end
+        # Python would report the closed pipe once more when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"retain: cannot go on: {error.strerror or error}", file=sys.stderr)
+        print(f"retain: {error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nStopped.", file=sys.stderr)
+        print("\nInterrupted.", file=sys.stderr)
         return 130
 
 
-def _have_streams() -> None:
-    """In place of a closed standard stream put nothing, or the next file that is opened would be taken for it."""
+def _open_closed_streams() -> None:
+    """Open the null device for closed standard streams, so that no other file takes their number."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             with suppress(OSError):
@@ -99,38 +137,38 @@ def _have_streams() -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """Build the parser of the whole command line."""
     top = argparse.ArgumentParser(
         prog="retain",
-        description="Memory for AI agents that never loses a write, and the context that their models are given.",
+        description="Memory for AI agents.",
         epilog=f"Start with:\n  retain sessions resume --user ada --agent scout\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common(tuple(SCOPE), top=True)],
+        parents=[common(SCOPE, top=True)],
     )
     top.add_argument("--version", action="version", version=version())
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    by_hand = {command.name for command in operations.COMMANDS}
+    special = {command.name for command in _COMMANDS}
     groups = {}
     for kind in _KINDS.values():
         groups[kind.name] = _add_group(
             commands, kind.name, (inspect.getdoc(kind) or "").split("\n")[0]
         )
         for endpoint in ENDPOINTS:
-            if endpoint.kind == kind.name and endpoint.command not in by_hand:
+            if endpoint.kind == kind.name and endpoint.command not in special:
                 _add_verb(groups[kind.name], endpoint)
-    groups |= {name: _add_group(commands, name, about) for name, about in operations.GROUPS.items()}
-    for command in operations.COMMANDS:
+    groups |= {name: _add_group(commands, name, about) for name, about in _GROUPS.items()}
+    for command in _COMMANDS:
         group, _, verb = command.name.rpartition(" ")
-        _add_operation(groups[group] if group else commands, verb, command)
+        _add_command(groups[group] if group else commands, verb, command)
     return top
 
 
 def common(scope: Sequence[str], *, top: bool = False) -> argparse.ArgumentParser:
-    """The options that commands share; they may stand before the command too, and what stands after it wins."""
+    """Return the options that commands share; given twice, the one after the command wins."""
     options = argparse.ArgumentParser(
         add_help=False, argument_default=None if top else argparse.SUPPRESS
     )
-    group = options.add_argument_group("whose memory, and where" if scope else "which database")
+    group = options.add_argument_group("scope and database" if scope else "database")
     group.add_argument(
         "--database", metavar="URL", help="sqlite:///FILE, postgresql://…, or memory:"
     )
@@ -138,12 +176,12 @@ def common(scope: Sequence[str], *, top: bool = False) -> argparse.ArgumentParse
         "--config",
         metavar="FILE",
         type=Path,
-        help="the settings file (default: retain.yaml, if there)",
+        help="the settings file (default: retain.yaml, if it exists)",
     )
     for name in scope:
-        group.add_argument(f"--{name}", help=SCOPE[name])
-    no = False if top else argparse.SUPPRESS
-    group.add_argument("--json", action="store_true", default=no, help="print JSON")
+        group.add_argument(f"--{name}", help=_SCOPE_HELP[name])
+    default = False if top else argparse.SUPPRESS
+    group.add_argument("--json", action="store_true", default=default, help="print JSON")
     return options
 
 
@@ -152,25 +190,25 @@ def _add_group(commands: Any, name: str, about: str) -> Any:
     return group.add_subparsers(title="commands", metavar="VERB", required=True)
 
 
-def _add_operation(commands: Any, name: str, command: Command) -> None:
+def _add_command(commands: Any, name: str, command: Command) -> None:
     added = commands.add_parser(
         name,
         help=command.about,
         description=command.about,
-        parents=[common(command.heeds)],
+        parents=[common(command.scope)],
         epilog=f"example:\n  {command.example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     for argument, options in command.arguments.items():
         added.add_argument(argument, **options)
-    added.set_defaults(run=command.run, heeds=command.heeds)
+    added.set_defaults(run=command.run, scope_options=command.scope)
 
 
-def _refuse_what_is_not_heeded(arguments: argparse.Namespace) -> None:
-    """A scope given before a command that does not look at it would be a scope ignored."""
+def _check_scope_options(arguments: argparse.Namespace) -> None:
+    """Refuse a scope option that the command does not use."""
     for name in SCOPE:
-        if getattr(arguments, name) is not None and name not in arguments.heeds:
-            raise Invalid(field=f"--{name}", problem="means nothing to this command")
+        if getattr(arguments, name) is not None and name not in arguments.scope_options:
+            raise Invalid(field=f"--{name}", problem="is not an option of this command")
 
 
 def _add_verb(verbs: Any, endpoint: Endpoint) -> None:
@@ -181,7 +219,7 @@ def _add_verb(verbs: Any, endpoint: Endpoint) -> None:
         help=about.split("\n")[0],
         description=about,
         epilog=f"example:\n  {endpoint.example}",
-        parents=[common(tuple(SCOPE))],
+        parents=[common(SCOPE)],
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     hints = get_type_hints(method)
@@ -189,15 +227,15 @@ def _add_verb(verbs: Any, endpoint: Endpoint) -> None:
         _add_parameter(command, endpoint.kind, parameter, hints[parameter.name])
     if endpoint.command == "refs get":
         command.add_argument(
-            "--raw", action="store_true", help="The whole content as it is, however large."
+            "--raw", action="store_true", help="write the whole content, unchanged"
         )
-    command.set_defaults(run=_call, endpoint=endpoint, heeds=tuple(SCOPE))
+    command.set_defaults(run=_call, endpoint=endpoint, scope_options=SCOPE)
 
 
 def _add_parameter(
     command: argparse.ArgumentParser, kind: str, parameter: inspect.Parameter, hint: Any
 ) -> None:
-    """One parameter of a verb as an argument or an option."""
+    """Add a parameter of a verb as an argument or an option."""
     hint = _without_none(hint)
     options: dict[str, Any] = {"help": parameter_help(kind, parameter.name).replace("%", "%%")}
     if get_origin(hint) is Literal:
@@ -205,114 +243,113 @@ def _add_parameter(
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
         flag = "--" + parameter.name.replace("_", "-")
         if hint is bool:
-            either = parameter.default is None  # --expired, --no-expired, or no matter
-            command.add_argument(
-                flag, action=argparse.BooleanOptionalAction if either else "store_true", **options
-            )
+            # An optional boolean has three states: --expired, --no-expired, or not given.
+            is_optional = parameter.default is None
+            action = argparse.BooleanOptionalAction if is_optional else "store_true"
+            command.add_argument(flag, action=action, **options)
             return
         if parameter.default is inspect.Parameter.empty:
             options["required"] = True
-        command.add_argument(flag, metavar=_meta(hint), **options)
+        command.add_argument(flag, metavar=_metavar(hint), **options)
         return
     if parameter.default is not inspect.Parameter.empty:
         options["nargs"] = "?"
     command.add_argument(parameter.name, metavar=parameter.name.upper(), **options)
     if hint == Content:
-        command.add_argument(
-            "--as-json", action="store_true", help="the content is a JSON object, kept as it is"
-        )
+        command.add_argument("--as-json", action="store_true", help="the content is a JSON object")
 
 
 def _call(arguments: argparse.Namespace) -> int:
-    """Call the verb that was asked for, and show what it returns."""
+    """Call a verb and show its result."""
     endpoint: Endpoint = arguments.endpoint
     method = getattr(_KINDS[endpoint.kind], endpoint.verb)
     hints = get_type_hints(method)
-    positional, named = [], {}
+    positional = []
+    named = {}
     for parameter in list(inspect.signature(method).parameters.values())[1:]:
-        given = getattr(arguments, parameter.name)
+        value = getattr(arguments, parameter.name)
+        if value is None:
+            continue
+        hint = _without_none(hints[parameter.name])
+        converted = _convert(value, hint, parameter.name, arguments)
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            if given is not None:
-                named[parameter.name] = _convert(
-                    given, _without_none(hints[parameter.name]), parameter.name, arguments
-                )
-        elif given is not None:
-            positional.append(
-                _convert(given, _without_none(hints[parameter.name]), parameter.name, arguments)
-            )
-    with open_memory(arguments, create=endpoint.verb in _MAKES) as memory:
+            named[parameter.name] = converted
+        else:
+            positional.append(converted)
+    with open_memory(arguments, create=endpoint.verb in _CREATING_VERBS) as memory:
         scope = scope_of(arguments, memory)
         if getattr(arguments, "raw", False):
-            return _copy(scope, *positional, **named)
-        found = getattr(getattr(scope, endpoint.kind), endpoint.verb)(*positional, **named)
+            return _copy_content(scope, *positional, **named)
+        result = getattr(getattr(scope, endpoint.kind), endpoint.verb)(*positional, **named)
     if endpoint.raw_output and not arguments.json:
-        show_itself(found)
+        show_raw(result)
     else:
-        show(found, json_wanted=arguments.json)
+        show(result, json_wanted=arguments.json)
     return 0
 
 
-def _copy(scope: Scope, key: str, **part: Any) -> int:
-    """A whole content to standard output, piece by piece."""
+def _copy_content(scope: Scope, key: str, **part: Any) -> int:
+    """Copy a whole content to standard output."""
     if part:
-        raise Invalid(
-            field="--raw", problem=f"is the whole content, and cannot go with --{next(iter(part))}"
-        )
+        raise Invalid(field="--raw", problem=f"cannot be combined with --{next(iter(part))}")
     with scope.refs.opening(key) as content:
         shutil.copyfileobj(content, sys.stdout.buffer)
     return 0
 
 
-def _convert(given: Any, hint: Any, name: str, arguments: argparse.Namespace) -> Any:
-    """A word of the command line in the type that the verb wants."""
-    if hint is str and name in _FROM_STDIN and given == "-":
-        return _stdin()
+def _convert(value: Any, hint: Any, name: str, arguments: argparse.Namespace) -> Any:
+    """Convert a command-line value to the type of a parameter."""
+    if hint is str and name in _STDIN_PARAMETERS and value == "-":
+        return _read_stdin()
     if hint in (bool, str) or get_origin(hint) is Literal:
-        return given
+        return value
     for wanted, convert in _CONVERTERS:
         if hint == wanted:
-            return convert(given, name, arguments)
-    raise TypeError(f"the command line cannot give a {hint} as {name}")
+            return convert(value, name, arguments)
+    raise TypeError(f"no conversion to {hint} for the parameter {name}")
 
 
 def _number(kind: type) -> Callable[[str, str, argparse.Namespace], Any]:
-    def convert(given: str, name: str, arguments: argparse.Namespace) -> Any:
+    def convert(value: str, name: str, arguments: argparse.Namespace) -> Any:
         try:
-            return kind(given)
+            return kind(value)
         except ValueError:
             wanted = "a whole number" if kind is int else "a number"
-            raise Invalid(field=name, problem=f"must be {wanted}, not {given!r}") from None
+            raise Invalid(field=name, problem=f"must be {wanted}, not {value!r}") from None
 
     return convert
 
 
-def _stdin() -> str:
-    """What is on standard input, without the line ending that a shell puts behind it."""
+def _read_stdin() -> str:
+    """Return the text on standard input, without its last line ending."""
     return sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n")
 
 
-def _content(given: str, name: str, arguments: argparse.Namespace) -> Content:
-    text = _stdin() if given == "-" else given
+def _content(value: str, name: str, arguments: argparse.Namespace) -> Content:
+    text = _read_stdin() if value == "-" else value
     return JsonText(text) if arguments.as_json else text
 
 
-def _messages(given: str, name: str, arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
-    """Messages out of a file: JSON Lines, or one JSON list."""
+def _messages(value: str, name: str, arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
+    """Read messages from a file of JSON Lines or one JSON array."""
     try:
-        data = sys.stdin.buffer.read() if given == "-" else Path(given).read_bytes()
+        data = sys.stdin.buffer.read() if value == "-" else Path(value).read_bytes()
         text = data.decode()
     except OSError as error:
         raise Invalid(
-            field=name, problem=f"cannot be read from {given}: {error.strerror}"
+            field=name, problem=f"cannot be read from {value}: {error.strerror}"
         ) from None
     except UnicodeDecodeError:
-        raise Invalid(field=name, problem=f"in {given} are not UTF-8 text") from None
+        raise Invalid(field=name, problem=f"in {value} are not UTF-8 text") from None
     if text.lstrip().startswith("["):
-        found = canonical.parse(text, name)
+        messages = canonical.parse(text, name)
     else:
-        lines = [(n, line) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
-        found = [canonical.parse(line, f"{given}, line {n}") for n, line in lines]
-    return [_message(message, name) for message in found]
+        messages = [
+            canonical.parse(line, f"{value}, line {number}")
+            for number, line in enumerate(text.splitlines(), 1)
+            if line.strip()
+        ]
+    return [_message(message, name) for message in messages]
 
 
 def _message(message: Any, name: str) -> Mapping[str, Any]:
@@ -323,15 +360,15 @@ def _message(message: Any, name: str) -> Mapping[str, Any]:
     return message
 
 
-def _output(given: str, name: str, arguments: argparse.Namespace) -> Output:
-    return sys.stdin.buffer.read() if given == "-" else given
+def _output(value: str, name: str, arguments: argparse.Namespace) -> Output:
+    return sys.stdin.buffer.read() if value == "-" else value
 
 
-def _range(given: str, name: str, arguments: argparse.Namespace) -> tuple[int, int]:
-    first, _, last = given.partition("-")
+def _range(value: str, name: str, arguments: argparse.Namespace) -> tuple[int, int]:
+    first, _, last = value.partition("-")
     if not (first.isdecimal() and last.isdecimal()):
         raise Invalid(
-            field=name, problem=f"must be the first and the last line, such as 1-40, not {given!r}"
+            field=name, problem=f"must be a first and a last line, such as 1-40, not {value!r}"
         )
     return int(first), int(last)
 
@@ -339,27 +376,27 @@ def _range(given: str, name: str, arguments: argparse.Namespace) -> tuple[int, i
 _CONVERTERS: tuple[tuple[Any, Callable[[str, str, argparse.Namespace], Any]], ...] = (
     (int, _number(int)),
     (float, _number(float)),
-    (datetime, lambda given, name, arguments: parse_time(given, name)),
+    (datetime, lambda value, name, arguments: parse_time(value, name)),
     (Content, _content),
     (Output, _output),
     (tuple[int, int], _range),
-    (Any, lambda given, name, arguments: JsonText(given)),
-    (Mapping[str, Any], lambda given, name, arguments: JsonText(given)),
-    (Sequence[str], lambda given, name, arguments: canonical.listed(given)),
+    (Any, lambda value, name, arguments: JsonText(value)),
+    (Mapping[str, Any], lambda value, name, arguments: JsonText(value)),
+    (Sequence[str], lambda value, name, arguments: canonical.listed(value)),
     (Sequence[NewMessage | Mapping[str, Any]], _messages),
     (Sequence[Mapping[str, Any]], _messages),
 )
 
 
 def _without_none(hint: Any) -> Any:
-    """The type of an optional parameter when it is given."""
+    """Return the type of an optional parameter without None."""
     if get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint):
-        kept = [part for part in get_args(hint) if part is not NoneType]
-        return kept[0] if len(kept) == 1 else Content
+        parts = [part for part in get_args(hint) if part is not NoneType]
+        return parts[0] if len(parts) == 1 else Content
     return hint
 
 
-def _meta(hint: Any) -> str | None:
+def _metavar(hint: Any) -> str | None:
     if get_origin(hint) is Literal:
         return None
     names = {
@@ -373,7 +410,7 @@ def _meta(hint: Any) -> str | None:
     return names.get(hint, "VALUE")
 
 
-def _complain(error: RetainError, arguments: argparse.Namespace) -> None:
+def _print_error(error: RetainError, arguments: argparse.Namespace) -> None:
     if getattr(arguments, "json", False):
         details = {name: str(value) for name, value in error.details.items()}
         body = {"error": type(error).__name__, "message": str(error), "details": details}

@@ -25,39 +25,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
-from retain.api.rendering import as_json, plain
+from retain.api.rendering import as_json
 from retain.base import canonical, limits
 from retain.base.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
 from retain.base.settings import Settings
 from retain.base.tokens import estimate
-from retain.cli.command import Arguments, open_memory, scope_of
+from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
+from retain.cli.output import plain
 from retain.kinds.refs.refs import Ref
 from retain.memory import Scope
-
-ABOUT = "Run a command. Store a large output and print a placeholder for it."
-EXAMPLE = "retain run -- ls -l"
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--session": {"metavar": "ID", "help": "the session that the reference belongs to"},
-    "--type": {
-        "metavar": "TYPE",
-        "default": "command_output",
-        "help": "type of the reference (default: command_output)",
-    },
-    "--tokens": {
-        "metavar": "N",
-        "type": int,
-        "help": "store outputs of more than N tokens (default: 500)",
-    },
-    "--quiet": {
-        "action": "store_true",
-        "help": "for agents: print a small output, or only the placeholder of a large one",
-    },
-    "command": {
-        "metavar": "CMD",
-        "nargs": argparse.REMAINDER,
-        "help": "the command and its arguments",
-    },
-}
 
 EXIT_NOT_FOUND = 127
 EXIT_NOT_RUNNABLE = 126
@@ -433,3 +409,36 @@ def _signal_name(number: int) -> str:
 def _print_problem(problem: str) -> None:
     with contextlib.suppress(OSError):
         print(f"retain: {plain(problem)}", file=sys.stderr)
+
+
+COMMANDS = (
+    Command(
+        "run",
+        run,
+        "Run a command. Store a large output and print a placeholder for it.",
+        "retain run -- ls -l",
+        SCOPE,
+        {
+            "--session": {"metavar": "ID", "help": "session that the reference belongs to"},
+            "--type": {
+                "metavar": "TYPE",
+                "default": "command_output",
+                "help": "type of the reference (default: command_output)",
+            },
+            "--tokens": {
+                "metavar": "N",
+                "type": int,
+                "help": "store outputs of more than N tokens (default: 500)",
+            },
+            "--quiet": {
+                "action": "store_true",
+                "help": "for agents: print a small output, or only the placeholder of a large one",
+            },
+            "command": {
+                "metavar": "CMD",
+                "nargs": argparse.REMAINDER,
+                "help": "the command and its arguments",
+            },
+        },
+    ),
+)

@@ -8,27 +8,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
-from retain.api.rendering import plain, progress, show, table
 from retain.base.errors import Invalid, ModelError, StorageError
-from retain.cli.command import EVERY, Arguments, open_memory, tenants
+from retain.cli.command import ALL_TENANTS, Arguments, Command, open_memory, tenants
+from retain.cli.output import plain, print_table, progress, show
 from retain.jobs.runner import Worked, Worker
-
-ABOUT = "Run the background jobs that are due: vectors, summaries, consolidation."
-EXAMPLE = "retain jobs --every 30 --all-tenants"
-ARGUMENTS: dict[str, dict[str, Any]] = {
-    "--every": {
-        "type": float,
-        "metavar": "SECONDS",
-        "help": "again and again, with a pause of so many seconds",
-    },
-    **EVERY,
-}
 
 
 def jobs(arguments: Arguments) -> int:
-    """Do what is due; the exit status is a model's when one failed."""
+    """Run the jobs that are due; the exit status says if a model failed."""
     every = arguments.every
     if every is not None and not 0 < every < 1_000_000:
         raise Invalid(field="--every", problem="must be a number of seconds above 0")
@@ -39,18 +27,18 @@ def jobs(arguments: Arguments) -> int:
                 worked = worker.run(tenants(arguments, memory), bar)
             _show(worked, arguments)
             return ModelError.exit_code if worked.failed else 0
-        with _stoppable():
+        with _stop_on_sigterm():
             try:
                 while True:
-                    _round(worker, tenants(arguments, memory), arguments)
+                    _run_once(worker, tenants(arguments, memory), arguments)
                     time.sleep(every)
             except KeyboardInterrupt:
                 print("Stopped.", file=sys.stderr)
     return 0
 
 
-def _round(worker: Worker, chosen: list[str] | None, arguments: Arguments) -> None:
-    """One round; a database that is away for a while is a reason to say so, and to try again in the next."""
+def _run_once(worker: Worker, chosen: list[str] | None, arguments: Arguments) -> None:
+    """Run the due jobs once; if the database is unavailable, report it and go on."""
     try:
         worked = worker.run(chosen)
     except StorageError as error:
@@ -62,8 +50,8 @@ def _round(worker: Worker, chosen: list[str] | None, arguments: Arguments) -> No
 
 
 @contextmanager
-def _stoppable() -> Iterator[None]:
-    """SIGTERM stops as Ctrl-C does: whatever is not committed at that moment never happened."""
+def _stop_on_sigterm() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C; uncommitted work is rolled back."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -80,8 +68,27 @@ def _show(worked: Worked, arguments: Arguments) -> None:
         show(worked, json_wanted=True)
         return
     rows = [
-        (name, str(one.done), str(one.left), str(one.failed)) for name, one in worked.jobs.items()
+        (name, str(job.done), str(job.left), str(job.failed)) for name, job in worked.jobs.items()
     ]
-    table(("job", "done", "left", "failed"), rows)
+    print_table(("job", "done", "left", "failed"), rows)
     for error in worked.errors:
         print(f"retain: {plain(error)}", file=sys.stderr)
+
+
+COMMANDS = (
+    Command(
+        "jobs",
+        jobs,
+        "Run the background jobs that are due: vectors, summaries, consolidation, retention.",
+        "retain jobs --every 30 --all-tenants",
+        ("tenant",),
+        {
+            "--every": {
+                "type": float,
+                "metavar": "SECONDS",
+                "help": "repeat, with a pause of this many seconds",
+            },
+            **ALL_TENANTS,
+        },
+    ),
+)

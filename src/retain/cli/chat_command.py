@@ -1,0 +1,225 @@
+"""`retain chat`: talk with an agent in the terminal, or line by line through a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from retain.base.errors import Invalid, NotFound, RetainError
+from retain.base.settings import Settings
+from retain.chat.recollection import NO_MODEL
+from retain.chat.session import AGENT, USER
+from retain.cli import context_command
+from retain.cli.chat_backend import LocalBackend, RemoteBackend
+from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_names
+from retain.cli.output import plain
+from retain.client import Client
+from retain.memory import Memory, Scope
+
+HELP = """/new           start a new conversation
+/sessions      list conversations
+/go ID         continue another conversation
+/why           show what the last answer is based on
+/quit          leave (or Ctrl-D); Ctrl-C stops an answer"""
+MAX_LISTED_SESSIONS = 20
+
+_DIM = "\x1b[2m"
+_BOLD = "\x1b[1m"
+_RESET = "\x1b[0m"
+
+Backend = LocalBackend | RemoteBackend
+
+
+def chat(arguments: Arguments) -> int:
+    """Answer one message, the lines of a pipe, or a person at a terminal."""
+    with _open_backend(arguments) as backend:
+        if arguments.new:
+            backend.start_new()
+        if arguments.message is not None:
+            _answer(backend, arguments.message, arguments)
+        elif sys.stdin.isatty() and not arguments.json:
+            _Terminal(backend).run()
+        else:
+            for line in sys.stdin.buffer:
+                message = line.decode("utf-8", "replace").strip()
+                if message:
+                    _answer(backend, message, arguments)
+    return 0
+
+
+@contextlib.contextmanager
+def _open_backend(arguments: Arguments) -> Iterator[Backend]:
+    if arguments.new and arguments.session:
+        raise Invalid(field="--new", problem="cannot be combined with --session")
+    if arguments.url is None:
+        with open_memory(arguments, create=True) as memory:
+            tenant, user, agent = scope_names(arguments, memory.settings)
+            if agent is None and not arguments.session:
+                agent = AGENT
+            scope = memory.scope(tenant=tenant, user=user or USER, agent=agent)
+            yield _open_local(memory, scope, arguments.session)
+        return
+    for name in ("database", "tenant"):
+        if getattr(arguments, name) is not None:
+            raise Invalid(
+                field=f"--{name}", problem="is set on the server; it cannot be combined with --url"
+            )
+    _, user, agent = scope_names(arguments, Settings.load(arguments.config))
+    with Client(arguments.url) as client:
+        yield RemoteBackend(client, user, agent, arguments.session)
+
+
+def _open_local(memory: Memory, scope: Scope, session: str | None) -> LocalBackend:
+    """Open a local conversation; create an agent that does not exist yet."""
+    try:
+        return LocalBackend(memory, scope, session)
+    except NotFound as error:
+        if error.what != "agent" or scope.owner.agent is None:
+            raise
+    name = scope.agents.add(scope.owner.agent).name
+    message = (
+        f"Created the agent {name!r}. Describe it with `retain agents edit {name} --prompt …`."
+    )
+    print(plain(message), file=sys.stderr)
+    return LocalBackend(memory, scope, session)
+
+
+def _answer(backend: Backend, message: str, arguments: Arguments) -> None:
+    """Print the reply to one message."""
+    reply = backend.send(message, lambda name, data: None)
+    if arguments.json:
+        print(json.dumps(reply, ensure_ascii=False), flush=True)
+    else:
+        print(plain(reply["message"]), flush=True)
+
+
+class _Terminal:
+    """A conversation at a terminal."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._has_colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        self._turn_id = ""
+        self._is_notice_shown = False  # the notice that no model is set
+        self._is_listening = False
+        self._is_line_open = False
+
+    def run(self) -> None:
+        """Read messages and commands until the end of input."""
+        with contextlib.suppress(ImportError):
+            import readline  # noqa: F401 - gives input() a history and line editing
+        self._greet()
+        while True:
+            try:
+                line = input("> ").strip()
+            except EOFError:
+                print()
+                return
+            except KeyboardInterrupt:
+                print()
+                continue
+            if line in ("/quit", "/exit"):
+                return
+            try:
+                if line.startswith("/"):
+                    self._run_command(line)
+                elif line:
+                    self._send(line)
+            except RetainError as error:
+                self._print_note(f"retain: {error}")
+            except KeyboardInterrupt:
+                self._print_note(self._backend.stopped)
+            finally:
+                self._is_listening = False
+
+    def _greet(self) -> None:
+        session = self._backend.session
+        state = f"{session.count} messages so far" if session.count else "new"
+        label = f" {session.label!r}" if session.label else ""
+        agent = self._styled(_BOLD, plain(session.agent))
+        print(f"{agent} · session {plain(session.id + label)} ({state}) · /help")
+
+    def _run_command(self, line: str) -> None:
+        command, _, argument = line.partition(" ")
+        argument = argument.strip()
+        if command == "/new":
+            self._backend.start_new()
+            self._greet()
+        elif command == "/sessions":
+            self._list_sessions()
+        elif command == "/go" and argument:
+            self._backend.switch(argument)
+            self._greet()
+        elif command == "/why":
+            if not self._turn_id:
+                raise NotFound(what="answer", id="in this conversation")
+            context_command.explain(self._backend.scope, self._turn_id)
+        else:
+            print(HELP)
+
+    def _list_sessions(self) -> None:
+        for session in self._backend.scope.sessions.list(limit=MAX_LISTED_SESSIONS):
+            marker = "*" if session.id == self._backend.session.id else " "
+            updated = f"{session.updated_at:%Y-%m-%d %H:%M}"
+            row = f"{marker} {session.id}  {updated}  {session.count:>4}  {session.label}"
+            print(plain(row))
+
+    def _send(self, message: str) -> None:
+        self._is_listening = True
+        self._is_line_open = False
+        self._turn_id = self._backend.send(message, self._on_event)["turn_id"]
+        if self._is_line_open:
+            print()
+
+    def _on_event(self, name: str, data: Mapping[str, Any]) -> None:
+        """Show an event, unless the answer was stopped."""
+        if not self._is_listening:
+            return
+        if name == "text":
+            text = str(data["text"])
+            if text.startswith(NO_MODEL):
+                if self._is_notice_shown:
+                    text = text.partition("\n\n")[2]
+                self._is_notice_shown = True
+            print(plain(text), end="", flush=True)
+            self._is_line_open = True
+        elif name == "tool_call":
+            self._print_note(f"· {data['name']}")
+        elif name == "tool_result" and not data["ok"]:
+            self._print_note(f"  {data['short']}")
+        elif name == "waiting":
+            self._print_note("· waiting for the previous answer")
+
+    def _print_note(self, text: str) -> None:
+        """Print a line that is not part of the answer."""
+        line_break = "\n" if self._is_line_open else ""
+        print(line_break + self._styled(_DIM, plain(text)), flush=True)
+        self._is_line_open = False
+
+    def _styled(self, code: str, text: str) -> str:
+        return f"{code}{text}{_RESET}" if self._has_colours else text
+
+
+COMMANDS = (
+    Command(
+        "chat",
+        chat,
+        "Talk with an agent that remembers. Lines from a pipe are answered one by one.",
+        'retain chat --agent scout\n  echo "Where do we go?" | retain chat --json\n'
+        "  RETAIN_KEY=… retain chat --url https://…",
+        SCOPE,
+        {
+            "message": {"nargs": "?", "metavar": "MESSAGE", "help": "one message"},
+            "--session": {
+                "metavar": "ID",
+                "help": "the session (default: the active one, or a new one)",
+            },
+            "--new": {"action": "store_true", "help": "start a new session"},
+            "--url": {"metavar": "URL", "help": "a retain server; the key comes from RETAIN_KEY"},
+        },
+    ),
+)

@@ -1,0 +1,155 @@
+"""`retain import`: read an export of retain, or the data of another memory."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from retain.base.errors import Invalid
+from retain.base.settings import Settings
+from retain.cli.command import (
+    SCOPE,
+    Arguments,
+    Command,
+    add_to_audit_log,
+    audited,
+    open_memory,
+    scope_names,
+)
+from retain.cli.output import print_table, progress, show
+from retain.integrations.importers import FORMATS, Report, detect_format, import_from
+from retain.memory import Memory
+from retain.storage.connect import absent
+
+
+def import_(arguments: Arguments) -> int:
+    """Import a file."""
+    if arguments.format is not None:
+        return _import_other(arguments)
+    options = {f"--{name}": getattr(arguments, name) for name in (*SCOPE, "table")}
+    options |= {"--shared": arguments.shared or None, "--dry-run": arguments.dry_run or None}
+    for option, value in options.items():
+        if value is not None:
+            problem = "requires --from; it does not apply to an export of retain"
+            raise Invalid(field=option, problem=problem)
+    with _file(arguments.file) as name:
+        _check_is_export(name)
+        with (
+            open_memory(arguments, create=True) as memory,
+            progress("importing") as bar,
+            Path(name).open("rb") as file,
+        ):
+            imported = audited(memory, memory.settings.tenant, "import").import_(file, progress=bar)
+    show(imported, json_wanted=arguments.json)
+    return 0
+
+
+def _import_other(arguments: Arguments) -> int:
+    with _memory(arguments) as memory, _file(arguments.file) as name:
+        tenant, user, agent = scope_names(arguments, memory.settings)
+        about: dict[str, Any] = {
+            "tenant": tenant,
+            "user": user,
+            "agent": agent,
+            "table": arguments.table,
+            "shared": arguments.shared,
+        }
+        with progress("importing") as bar:
+            report = import_from(
+                memory, name, arguments.format, **about, dry_run=arguments.dry_run, progress=bar
+            )
+        if not arguments.dry_run:
+            add_to_audit_log(
+                memory, [tenant or memory.settings.tenant], "import", f"from {arguments.format}"
+            )
+    _show(report, json_wanted=arguments.json)
+    return 0
+
+
+def _memory(arguments: Arguments) -> Memory:
+    """Open the database; a dry run does not create it."""
+    settings = Settings.load(arguments.config, database=arguments.database)
+    if arguments.dry_run and absent(settings):
+        return Memory.open(settings=replace(settings, database="memory:"))
+    return open_memory(arguments, create=True)
+
+
+def _show(report: Report, *, json_wanted: bool) -> None:
+    if json_wanted:
+        show(report, json_wanted=True)
+        return
+    rows = [
+        (what, str(number), str(report.written[what]), str(report.there[what]))
+        for what, number in report.read.items()
+    ]
+    written = "would be written" if report.dry_run else "written"
+    print_table(("", "read", written, "already there"), rows)
+    if report.unplaced:
+        print(f"\n{len(report.unplaced)} were not imported:")
+        rows = [(item.what, item.where, item.reason) for item in report.unplaced]
+        print_table(("what", "where", "why"), rows)
+
+
+def _check_is_export(name: str) -> None:
+    if "://" in name:
+        raise Invalid(
+            field="--from", problem="is required for a server: --from langgraph or --from langchain"
+        )
+    if format := detect_format(name):
+        raise Invalid(field="--from", problem=f"is required: the file looks like --from {format}")
+
+
+@contextmanager
+def _file(name: str) -> Iterator[str]:
+    """Yield the name of a file that can be read twice; standard input is copied to one."""
+    if name != "-":
+        if "://" not in name and not Path(name).is_file():
+            problem = "it is a folder" if Path(name).is_dir() else "it does not exist"
+            raise Invalid(field="file", problem=f"cannot be read: {problem}")
+        yield name
+        return
+    with tempfile.NamedTemporaryFile() as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        yield copy.name
+
+
+COMMANDS = (
+    Command(
+        "import",
+        import_,
+        "Import an export of retain or, with --from, the data of another memory. Safe to repeat.",
+        "retain import conversations.json --from chatgpt --user ada --dry-run",
+        SCOPE,
+        {
+            "file": {
+                "metavar": "FILE",
+                "help": "a file, or - for standard input; for langgraph and langchain also the "
+                "URL of a database",
+            },
+            "--from": {
+                "dest": "format",
+                "choices": FORMATS,
+                "help": "the format of the file (default: an export of retain)",
+            },
+            "--dry-run": {
+                "action": "store_true",
+                "help": "report what would be done, write nothing",
+            },
+            "--shared": {
+                "action": "store_true",
+                "help": "import what belongs to no user for all users",
+            },
+            "--table": {
+                "metavar": "NAME",
+                "help": "the table of LangChain's history (default: chat_message_history)",
+            },
+        },
+    ),
+)

@@ -1,0 +1,60 @@
+"""`retain serve`: run the server."""
+
+from __future__ import annotations
+
+import json
+
+from retain.base.errors import SettingsError
+from retain.base.settings import Settings
+from retain.cli.command import Arguments, Command
+
+
+def serve(arguments: Arguments) -> int:
+    """Run the server until it is stopped."""
+    settings = Settings.load(
+        arguments.config,
+        database=arguments.database,
+        host=arguments.host,
+        port=arguments.port,
+        workers=arguments.workers,
+    )
+    try:
+        from retain.server.serve import serve as run_server
+    except ImportError as error:
+        problem = f"needs the extra `server` ({error}): install retain[server]"
+        raise SettingsError(where="serve", problem=problem) from error
+
+    def announce(address: str) -> None:
+        if arguments.json:
+            print(json.dumps({"url": address}), flush=True)
+        else:
+            print(
+                f"retain listens on {address}/ (API: {address}/docs, MCP: {address}/mcp). "
+                "Press Ctrl-C to stop.",
+                flush=True,
+            )
+
+    return run_server(settings, announce)
+
+
+COMMANDS = (
+    Command(
+        "serve",
+        serve,
+        "Run the server: REST, chat, MCP and the web app on one port.",
+        "retain serve --port 7700 --workers 2",
+        (),
+        {
+            "--host": {
+                "metavar": "ADDRESS",
+                "help": "address to listen on; addresses other than localhost require API keys",
+            },
+            "--port": {"type": int, "metavar": "PORT", "help": "port; 0 for any free port"},
+            "--workers": {
+                "type": int,
+                "metavar": "COUNT",
+                "help": "number of processes that share the port",
+            },
+        },
+    ),
+)
