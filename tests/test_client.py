@@ -42,7 +42,7 @@ from retain.base.errors import (
     Unreachable,
     WrongVersion,
 )
-from retain.client import pause
+from retain.client import retry_after_seconds
 from retain.server.app import create_app
 from retain.testing import ScriptedModel
 from tests.server.talking import WAIT, Halting, Served, serve
@@ -379,9 +379,9 @@ def test_any_retry_after_is_understood(scripted: Scripted, said: str) -> None:
 
 def test_a_moment_to_try_again_at_is_one_to_wait_for() -> None:
     soon = format_datetime(clock.to_datetime(clock.now() + 4 * clock.SECOND), usegmt=True)
-    assert 1 < pause(soon) <= 4
-    assert pause("Fri, 31 Dec 9999 23:59:59 GMT") == pause("120") == 5
-    assert pause(None) == 1
+    assert 1 < retry_after_seconds(soon) <= 4
+    assert retry_after_seconds("Fri, 31 Dec 9999 23:59:59 GMT") == retry_after_seconds("120") == 5
+    assert retry_after_seconds(None) == 1
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -505,7 +505,7 @@ def test_a_turn_is_answered_whole_or_as_it_happens(tmp_path: Path) -> None:
     ):
         events: list[tuple[str, Any]] = []
         answer = client.chat(
-            "Where?", user="Zoë", key="one", heard=lambda name, data: events.append((name, data))
+            "Where?", user="Zoë", key="one", on_event=lambda name, data: events.append((name, data))
         )
         assert (
             answer["message"]

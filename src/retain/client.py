@@ -1,7 +1,8 @@
-"""The same memory over HTTP: `Client("http://…", key="rtn_…").scope(user="ada", agent="scout")` is a Scope like any other.
+"""A client for a retain server with the same verbs as the library.
 
-Its verbs are the library's own, by name and signature; each is one request, built from the table of ways. A request whose
-answer is lost is sent again: writes carry an idempotency key, so that they happen once and answer as the first time.
+`Client("https://…", key="rtn_…").scope(user="ada", agent="scout")` returns a `Scope`. Each verb is one
+request, built from the endpoint table. A request that gets no response is sent again; writes carry an
+idempotency key, so that they happen once.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import random
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from types import NoneType
 from typing import Any, Self, get_type_hints
 from urllib.parse import quote, urlencode
 
 from retain.aio import AsyncScope, WorkerThreads
 from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
-from retain.api.records import of_json
+from retain.api.records import from_json
 from retain.api.rendering import as_json
 from retain.base import canonical, errors, ids
 from retain.base.errors import Invalid, NoServer, RetainError, SettingsError
@@ -28,27 +30,37 @@ from retain.kinds import KINDS
 from retain.kinds.kind import Kind, Owner
 from retain.memory import Scope
 
-KEY = "RETAIN_KEY"
-"""The environment's variable with the key, where none is given."""
-Heard = Callable[[str, dict[str, Any]], None]
-"""Who is told what happens in a turn: the name of an event, and its data."""
-_AGAIN = (429, 503)
-_LONGEST = 5.0
-_READS = frozenset(endpoint.route for endpoint in SCOPE_ENDPOINTS if endpoint.needs == "read")
-"""What is asked with POST and changes nothing."""
-_MEDIA = ("application/json", "application/octet-stream", "")
-_STATUSES = {
-    401: errors.Unauthorized, 403: errors.Forbidden, 404: errors.NotFound, 409: errors.Conflict, 412: errors.WrongVersion,
-    413: errors.TooLarge, 429: errors.TooMany, 503: errors.Overloaded, 507: errors.Full,
-}  # fmt: skip
-"""The errors of answers that do not name one of ours: a proxy's, or a request's that no verb has seen."""
-_SILENCE = 60.0
-"""How long a stream may say nothing, which has a beat every few seconds."""
-_INSTALL = "the client needs one more library: install retain[client] from where you got retain"
+KEY_VARIABLE = "RETAIN_KEY"
+MAX_PAUSE_SECONDS = 5.0
+MAX_SILENCE_SECONDS = 60.0  # of a stream, which sends a heartbeat every few seconds
+
+OnEvent = Callable[[str, dict[str, Any]], None]
+"""A callback for the events of a turn: their name and data."""
+
+_RETRIED_STATUSES = (429, 503)
+_READ_ROUTES = frozenset(endpoint.route for endpoint in SCOPE_ENDPOINTS if endpoint.needs == "read")
+_CONTENT_TYPES = ("application/json", "application/octet-stream", "")
+_ERRORS_BY_STATUS = {  # for responses that name no error of ours, such as a proxy's
+    401: errors.Unauthorized,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    412: errors.WrongVersion,
+    413: errors.TooLarge,
+    429: errors.TooMany,
+    503: errors.Overloaded,
+    507: errors.Full,
+}
 
 
 class Client:
-    """A retain server, by its address; `key` is taken from RETAIN_KEY where it is not given."""
+    """A connection to a retain server.
+
+    url:     the address of the server
+    key:     the API key; by default the environment variable RETAIN_KEY
+    seconds: timeout of a request
+    retries: how often a request without a response is sent again
+    """
 
     def __init__(
         self, url: str, key: str | None = None, *, seconds: float = 30.0, retries: int = 3
@@ -56,83 +68,91 @@ class Client:
         try:
             import httpx2
         except ImportError:
-            raise SettingsError(where="client", problem=_INSTALL) from None
-        key = os.environ.get(KEY, "") if key is None else key
+            problem = "needs the extra `client`: install retain[client]"
+            raise SettingsError(where="client", problem=problem) from None
+        key = os.environ.get(KEY_VARIABLE, "") if key is None else key
         if not (key.isascii() and key.isprintable()):
-            raise SettingsError(where="key", problem="has letters that no key has; copy it again")
+            problem = "contains characters that no key has; copy it again"
+            raise SettingsError(where="key", problem=problem)
         if not url.startswith(("http://", "https://")):
-            raise SettingsError(
-                where="url", problem=f"must begin with http:// or https://, not {url!r}"
-            )
+            problem = f"must begin with http:// or https://, not {url!r}"
+            raise SettingsError(where="url", problem=problem)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
         try:
             self._http = httpx2.Client(
                 base_url=url.rstrip("/"), headers=headers, timeout=seconds, follow_redirects=False
             )
         except httpx2.InvalidURL as error:
-            raise SettingsError(where="url", problem=f"{url!r} is no address: {error}") from None
-        if not (host := self._http.base_url.host) or "%" in host:
-            raise SettingsError(where="url", problem=f"{url!r} names no server")
+            problem = f"{url!r} is not a valid URL: {error}"
+            raise SettingsError(where="url", problem=problem) from None
+        host = self._http.base_url.host
+        if not host or "%" in host:
+            raise SettingsError(where="url", problem=f"{url!r} does not name a server")
         self._retries = retries
         self.url = url
 
     def scope(self, *, user: str | None = None, agent: str | None = None) -> Scope:
-        """Whose memory, in the tenant that the key belongs to."""
-        for field, value in (("user", user), ("agent", agent)):
-            if value is not None:
-                canonical.key(value, field)
+        """Return the memory of a user and an agent in the tenant of the key."""
+        if user is not None:
+            canonical.key(user, "user")
+        if agent is not None:
+            canonical.key(agent, "agent")
         return _RemoteScope(self, Owner("", user, agent))
 
     def send(
         self, method: str, path: str, owner: Owner, query: Mapping[str, Any], body: Any = None
     ) -> Any:
-        """One request, tried again where that may help; the response, or the error that the server answered with."""
+        """Send a request, retry it if that may help, and return the response."""
         import httpx2
 
-        headers, names = _names(owner)
-        if method != "GET" and path not in _READS:
+        headers, names = _scope_names(owner)
+        if method != "GET" and path not in _READ_ROUTES:
             headers["Idempotency-Key"] = ids.uuid7()
-        said = _said(body, headers)
-        for left in reversed(range(self._retries + 1)):
+        content = _encode_body(body, headers)
+        for retries_left in reversed(range(self._retries + 1)):
             try:
                 response = self._http.request(
-                    method, path, params={**query, **names}, headers=headers, content=said
+                    method, path, params={**query, **names}, headers=headers, content=content
                 )
             except httpx2.RequestError as error:
-                if not left:
-                    raise self._silent(type(error).__name__) from None
-                self._rest(left - 1)
-            else:
-                if response.status_code not in _AGAIN or not left:
-                    break
-                time.sleep(pause(response.headers.get("retry-after")) * random.uniform(0.5, 1))
+                if not retries_left:
+                    raise self._no_server(type(error).__name__) from None
+                self._back_off(retries_left - 1)
+                continue
+            if response.status_code not in _RETRIED_STATUSES or not retries_left:
+                break
+            seconds = retry_after_seconds(response.headers.get("retry-after"))
+            time.sleep(seconds * random.uniform(0.5, 1))
         if response.status_code >= 300:
-            raise _error(response)
-        media = response.headers.get("content-type", "").partition(";")[0]
-        if media not in _MEDIA:
-            raise self._silent(f"what is there answers with {media}, which retain does not")
+            raise _error_of_response(response)
+        content_type = response.headers.get("content-type", "").partition(";")[0]
+        if content_type not in _CONTENT_TYPES:
+            raise self._no_server(f"it answers with {content_type}, which retain does not")
         return response
 
     def events(
         self, method: str, path: str, owner: Owner, body: Any = None, *, after: int = 0
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """The events of a stream as they come: number, name and data. One that breaks off is NoServer."""
+        """Yield the number, name and data of each event of a stream.
+
+        Raises NoServer if the stream breaks off.
+        """
         import httpx2
 
-        headers, names = _names(owner)
-        headers |= {
-            "Accept": "text/event-stream",
-            **({"Last-Event-ID": str(after)} if after else {}),
-        }
-        path += ("&" if "?" in path else "?") + urlencode(names) if names else ""
-        said = _said(body, headers)
+        headers, names = _scope_names(owner)
+        headers["Accept"] = "text/event-stream"
+        if after:
+            headers["Last-Event-ID"] = str(after)
+        if names:
+            path += ("&" if "?" in path else "?") + urlencode(names)
+        content = _encode_body(body, headers)
         try:
             with self._http.stream(
-                method, path, headers=headers, content=said, timeout=_SILENCE
+                method, path, headers=headers, content=content, timeout=MAX_SILENCE_SECONDS
             ) as response:
                 if response.status_code >= 300:
                     response.read()
-                    raise _error(response)
+                    raise _error_of_response(response)
                 event: dict[str, str] = {}
                 for line in response.iter_lines():
                     name, _, value = line.partition(": ")
@@ -142,14 +162,16 @@ class Client:
                         yield int(event["id"]), event["event"], json.loads(event["data"])
                         event = {}
         except httpx2.RequestError as error:
-            raise self._silent(type(error).__name__) from None
+            raise self._no_server(type(error).__name__) from None
 
-    def chat(self, message: str, *, heard: Heard | None = None, **how: Any) -> dict[str, Any]:
-        """One turn with an agent: its answer. `heard` is told what happens meanwhile; `how` is as for `chat_events`."""
+    def chat(
+        self, message: str, *, on_event: OnEvent | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """Run one turn with an agent and return its answer; options are those of `chat_events`."""
         answer: dict[str, Any] = {}
-        for name, data in self.chat_events(message, **how):
-            if heard:
-                heard(name, data)
+        for name, data in self.chat_events(message, **options):
+            if on_event:
+                on_event(name, data)
             if name == "message":
                 answer = data
         return answer
@@ -165,56 +187,68 @@ class Client:
         images: Sequence[str] = (),
         key: str | None = None,
     ) -> Generator[tuple[str, dict[str, Any]]]:
-        """One turn as it happens: names of events and their data. A stream that breaks off is taken up again.
+        """Run one turn and yield its events as they happen; a stream that breaks off is resumed.
 
-        An agent of a group that fails is an `error` among the others' events; where nobody answers, it is raised at the end.
+        In a group, an agent that fails is an `error` event. If no agent answers, its error is raised
+        at the end.
         """
         key = key or ids.uuid7()
-        said: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "message": message,
             "session_id": session,
             "user": user,
             "agent_id": agent,
             "key": key,
+            "agents": list(agents),
+            "images": list(images),
+            "stream": True,
         }
-        said |= {"agents": list(agents), "images": list(images), "stream": True}
-        body = {name: value for name, value in said.items() if value not in (None, [])}
-        failed, answered, resume, last, left = None, False, "", 0, self._retries
+        body = {name: value for name, value in fields.items() if value not in (None, [])}
+        first_error: RetainError | None = None
+        is_answered = False
+        resume_path = ""
+        last_number = 0
+        retries_left = self._retries
         while True:
-            asked = (
-                ("GET", resume, Owner("", user, agent))
-                if resume
-                else ("POST", "/api/chat", Owner(""), body)
-            )
+            if resume_path:
+                owner = Owner("", user, agent)
+                events = self.events("GET", resume_path, owner, after=last_number)
+            else:
+                events = self.events("POST", "/api/chat", Owner(""), body, after=last_number)
             try:
-                for number, name, data in self.events(*asked, after=last):
+                for number, name, data in events:
                     if name == "done":
-                        if failed and not answered:
-                            raise failed
+                        if first_error and not is_answered:
+                            raise first_error
                         return
-                    last, left = number, self._retries if number > last else left
-                    resume, answered = data.get("resume", resume), answered or name == "message"
-                    if name == "error":
-                        failed = failed or error_of(
+                    if number > last_number:
+                        retries_left = self._retries
+                    last_number = number
+                    resume_path = data.get("resume", resume_path)
+                    is_answered = is_answered or name == "message"
+                    if name == "error" and first_error is None:
+                        first_error = make_error(
                             data["type"], data["detail"], data["status"], {"key": key}
                         )
                     yield name, data
-                raise self._silent("it ended the answer in the middle")
+                raise self._no_server("it closed the stream before the end of the answer")
             except NoServer:
-                if not left:
+                if not retries_left:
                     raise
-                left -= 1
-            self._rest(left)
+                retries_left -= 1
+            self._back_off(retries_left)
 
-    def _rest(self, left: int) -> None:
-        """Wait before a server that did not answer is asked again: longer each time, as it may be starting."""
-        time.sleep(min(0.1 * 4 ** (self._retries - left - 1), _LONGEST) * random.uniform(0.5, 1))
+    def _back_off(self, retries_left: int) -> None:
+        """Wait before a retry, longer each time."""
+        attempt = self._retries - retries_left - 1
+        seconds = min(0.1 * 4**attempt, MAX_PAUSE_SECONDS)
+        time.sleep(seconds * random.uniform(0.5, 1))
 
-    def _silent(self, problem: str) -> NoServer:
+    def _no_server(self, problem: str) -> NoServer:
         return NoServer(url=self.url, problem=problem)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -224,46 +258,8 @@ class Client:
         self.close()
 
 
-def _names(owner: Owner) -> tuple[dict[str, str], dict[str, str]]:
-    """Whose memory, as headers, or as parameters where a header would not carry the name exactly."""
-    headers, query = {}, {}
-    for name, value in (("user", owner.user), ("agent", owner.agent)):
-        if (
-            value is not None
-            and value.isascii()
-            and value.isprintable()
-            and value == value.strip() != ""
-        ):
-            headers[f"X-Retain-{name.title()}"] = value
-        elif value is not None:
-            query[name] = value.encode("utf-8", "replace").decode()
-    return headers, query
-
-
-def _said(body: Any, headers: dict[str, str]) -> bytes | None:
-    """A body as it is sent, and what it is among the headers."""
-    if body is None:
-        return None
-    headers["Content-Type"] = "application/json"
-    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def pause(said: str | None) -> float:
-    """How many seconds to wait, as a `Retry-After` says it: so many, or until a moment."""
-    from email.utils import parsedate_to_datetime
-
-    try:
-        seconds = float(said or 1)
-    except ValueError:
-        try:
-            seconds = parsedate_to_datetime(str(said)).timestamp() - time.time()
-        except (ValueError, OverflowError):
-            seconds = 1.0
-    return min(max(0.0, seconds), _LONGEST)
-
-
 class AsyncClient:
-    """The same for asyncio: each call is one hop to a thread that waits for the server."""
+    """The same client for asyncio; each call waits for the server in a worker thread."""
 
     def __init__(
         self, url: str, key: str | None = None, *, seconds: float = 30.0, retries: int = 3
@@ -272,27 +268,29 @@ class AsyncClient:
         self._threads = WorkerThreads()
 
     def scope(self, *, user: str | None = None, agent: str | None = None) -> AsyncScope:
-        """Whose memory, in the tenant that the key belongs to."""
+        """Return the memory of a user and an agent in the tenant of the key."""
         return AsyncScope(self.sync.scope(user=user, agent=agent), self._threads)
 
-    async def chat(self, message: str, *, heard: Heard | None = None, **how: Any) -> dict[str, Any]:
-        """One turn with an agent: its answer. `heard` is told what happens meanwhile, in another thread."""
-        return await self._threads(self.sync.chat, message, heard=heard, **how)
+    async def chat(
+        self, message: str, *, on_event: OnEvent | None = None, **options: Any
+    ) -> dict[str, Any]:
+        """Run one turn with an agent and return its answer; `on_event` runs in another thread."""
+        return await self._threads(self.sync.chat, message, on_event=on_event, **options)
 
     async def chat_events(
-        self, message: str, **how: Any
+        self, message: str, **options: Any
     ) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """One turn as it happens, as the other client tells it."""
-        events = self.sync.chat_events(message, **how)
+        """Run one turn and yield its events as they happen."""
+        events = self.sync.chat_events(message, **options)
         try:
-            while found := await self._threads(next, events, None):
-                yield found
+            while event := await self._threads(next, events, None):
+                yield event
         finally:
-            with suppress(ValueError):  # its thread still waits for the next one, and ends with it
+            with suppress(ValueError):  # a thread still waits for the next event
                 events.close()
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._threads.close()
         self.sync.close()
 
@@ -303,95 +301,54 @@ class AsyncClient:
         await self.close()
 
 
-def _call(
-    client: Client,
-    owner: Owner,
-    endpoint: Endpoint,
-    method: Callable[..., Any],
-    given: Mapping[str, Any],
-) -> Any:
-    """Send what a verb was given, and read what it returns."""
-    said = {name: as_json(value) for name, value in given.items()}
-    path = endpoint.route
-    for name in [name for name in said if f"{{{name}}}" in path or f"{{{name}:" in path]:
-        path = _filled(path, name, str(said.pop(name)))
-    if endpoint.method in ("GET", "DELETE"):
-        response = client.send(
-            endpoint.method, path, owner, {name: _flat(value) for name, value in said.items()}
-        )
-    else:
-        response = client.send(endpoint.method, path, owner, {}, said)
-    result = get_type_hints(method)["return"]
-    return (
-        response.content
-        if result is bytes
-        else None
-        if result is NoneType
-        else of_json(result, response.json())
-    )
+# -- remote kinds and scope ---------------------------------------------------
 
 
-def _filled(path: str, name: str, value: str) -> str:
-    before, _, after = path.partition(f"{{{name}")
-    return before + quote(value, safe="") + after.partition("}")[2]
-
-
-def _flat(value: Any) -> Any:
-    """A value as a query says it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list) and len(value) == 2 and all(isinstance(part, int) for part in value):
-        return f"{value[0]}-{value[1]}"
-    if isinstance(value, dict) or (
-        isinstance(value, list) and any(canonical.listed(one) != [one] for one in value)
-    ):
-        return json.dumps(value)
-    return value
-
-
-def _verb(endpoint: Endpoint, method: Callable[..., Any]) -> Callable[..., Any]:
-    """A verb with the signature of the library's, that asks the server."""
+def _remote_verb(endpoint: Endpoint, method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a verb with the signature of the library's that sends a request."""
     signature = inspect.signature(method)
 
     def verb(self: Any, *args: Any, **named: Any) -> Any:
         bound = signature.bind(self, *args, **named).arguments
-        given = {
+        arguments = {
             name: value for name, value in bound.items() if name != "self" and value is not None
         }
         if endpoint.verb == "set" and "value" in bound:
-            given["value"] = bound["value"]  # where None is a value, too
-        return _call(self._client, self._owner, endpoint, method, given)
+            arguments["value"] = bound["value"]  # None is a value, too
+        return _call(self._client, self._owner, endpoint, method, arguments)
 
-    verb.__doc__, verb.__name__, verb.__signature__ = method.__doc__, endpoint.verb, signature  # type: ignore[attr-defined]
+    verb.__doc__ = method.__doc__
+    verb.__name__ = endpoint.verb
+    verb.__signature__ = signature  # type: ignore[attr-defined]
     return verb
 
 
-def _remote(kind: type[Kind]) -> type[Kind]:
-    """A kind whose verbs ask the server."""
+def _remote_kind(kind: type[Kind]) -> type[Kind]:
+    """Return a kind whose verbs send requests."""
 
-    def start(self: Any, client: Client, owner: Owner) -> None:
-        self._client, self._owner = client, owner
+    def init(self: Any, client: Client, owner: Owner) -> None:
+        self._client = client
+        self._owner = owner
 
-    verbs = {
-        endpoint.verb: _verb(endpoint, getattr(kind, endpoint.verb))
-        for endpoint in ENDPOINTS
-        if endpoint.kind == kind.name
-    }
-    return type(
-        f"Remote{kind.__name__}", (kind,), {"__init__": start, "__doc__": kind.__doc__, **verbs}
-    )
+    members: dict[str, Any] = {"__init__": init, "__doc__": kind.__doc__}
+    for endpoint in ENDPOINTS:
+        if endpoint.kind == kind.name:
+            members[endpoint.verb] = _remote_verb(endpoint, getattr(kind, endpoint.verb))
+    return type(f"Remote{kind.__name__}", (kind,), members)
 
 
-_REMOTE = {kind.name: _remote(kind) for kind in KINDS}
-_OWN = {endpoint.verb: endpoint for endpoint in SCOPE_ENDPOINTS}
+_REMOTE_KINDS = {kind.name: _remote_kind(kind) for kind in KINDS}
+_SCOPE_ENDPOINTS = {endpoint.verb: endpoint for endpoint in SCOPE_ENDPOINTS}
 
 
 class _RemoteScope(Scope):
-    """A scope whose kinds are on a server; its tenant is the key's."""
+    """A scope on a server, in the tenant of the key."""
 
     def __init__(self, client: Client, owner: Owner) -> None:
-        self._client, self._owner, self.owner = client, owner, owner
-        for name, kind in _REMOTE.items():
+        self._client = client
+        self._owner = owner
+        self.owner = owner
+        for name, kind in _REMOTE_KINDS.items():
             setattr(self, name, kind(client, owner))  # type: ignore[arg-type]
 
     def context(
@@ -402,18 +359,18 @@ class _RemoteScope(Scope):
         budget: int | None = None,
         others: Sequence[str] = (),
     ) -> Context:
-        """What a model is given for a new message."""
-        given = {
+        """Return what a model is given for a new message."""
+        fields = {
             "session": session,
             "message": as_json(message),
             "budget": budget,
             "others": list(others),
             "whole": True,
         }
-        body = {name: value for name, value in given.items() if value not in (None, [], "")}
-        return Context.from_json(
-            self._client.send("POST", _OWN["context"].route, self.owner, {}, body).json()["whole"]
-        )
+        body = {name: value for name, value in fields.items() if value not in (None, [], "")}
+        route = _SCOPE_ENDPOINTS["context"].route
+        response = self._client.send("POST", route, self.owner, {}, body)
+        return Context.from_json(response.json()["whole"])
 
     def save_turn(
         self,
@@ -424,54 +381,144 @@ class _RemoteScope(Scope):
         key: str | None = None,
         context: Context | None = None,
     ) -> Any:
-        """Keep a turn."""
-        body = {
+        """Save a turn."""
+        fields = {
             "session": session,
             "messages": as_json(list(messages)),
             "usage": as_json(usage),
             "key": key,
+            "report": None if context is None else context.report.as_json(),
         }
-        body["report"] = None if context is None else context.report.as_json()
-        body = {name: value for name, value in body.items() if value is not None}
-        found = self._client.send("POST", _OWN["save_turn"].route, self.owner, {}, body).json()
-        return of_json(get_type_hints(Scope.save_turn)["return"], found)
+        body = {name: value for name, value in fields.items() if value is not None}
+        route = _SCOPE_ENDPOINTS["save_turn"].route
+        response = self._client.send("POST", route, self.owner, {}, body)
+        return from_json(get_type_hints(Scope.save_turn)["return"], response.json())
 
     def tools(self, names: Sequence[str] | None = None) -> Any:
-        """Not over HTTP: a model reaches the server's tools by MCP, at /mcp."""
+        """Raise Invalid: over HTTP, a model uses the server's tools through MCP."""
         raise Invalid(
             field="tools",
-            problem="run where the memory is; over HTTP a model uses them by MCP, at /mcp",
+            problem="are not available over HTTP; connect the model to the MCP server at /mcp",
         )
 
 
-_RemoteScope.search = _verb(_OWN["search"], Scope.search)  # type: ignore[method-assign]
+_RemoteScope.search = _remote_verb(  # type: ignore[method-assign]
+    _SCOPE_ENDPOINTS["search"], Scope.search
+)
 
 
-def _error(response: Any) -> RetainError:
-    """The error that a problem stands for, as the library would have raised it."""
+# -- requests -----------------------------------------------------------------
+
+
+def _call(
+    client: Client,
+    owner: Owner,
+    endpoint: Endpoint,
+    method: Callable[..., Any],
+    arguments: Mapping[str, Any],
+) -> Any:
+    """Send the request of a verb and return its result."""
+    fields = {name: as_json(value) for name, value in arguments.items()}
+    path = endpoint.route
+    for name in list(fields):
+        if f"{{{name}}}" in path or f"{{{name}:" in path:
+            path = _fill_path(path, name, str(fields.pop(name)))
+    if endpoint.method in ("GET", "DELETE"):
+        query = {name: _query_value(value) for name, value in fields.items()}
+        response = client.send(endpoint.method, path, owner, query)
+    else:
+        response = client.send(endpoint.method, path, owner, {}, fields)
+    result = get_type_hints(method)["return"]
+    if result is bytes:
+        return response.content
+    if result is NoneType:
+        return None
+    return from_json(result, response.json())
+
+
+def _fill_path(path: str, name: str, value: str) -> str:
+    """Replace `{name}` or `{name:path}` in a route."""
+    before, _, after = path.partition(f"{{{name}")
+    return before + quote(value, safe="") + after.partition("}")[2]
+
+
+def _query_value(value: Any) -> Any:
+    """Return a value in the form of a query parameter."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return json.dumps(value)
+    if isinstance(value, list):
+        if len(value) == 2 and all(isinstance(part, int) for part in value):
+            return f"{value[0]}-{value[1]}"
+        if any(canonical.listed(item) != [item] for item in value):
+            return json.dumps(value)
+    return value
+
+
+def _scope_names(owner: Owner) -> tuple[dict[str, str], dict[str, str]]:
+    """Return user and agent as headers, or as parameters if a header cannot carry the name."""
+    headers = {}
+    query = {}
+    for name, value in (("user", owner.user), ("agent", owner.agent)):
+        if value is None:
+            continue
+        is_header_safe = value.isascii() and value.isprintable() and value == value.strip() != ""
+        if is_header_safe:
+            headers[f"X-Retain-{name.title()}"] = value
+        else:
+            query[name] = value.encode("utf-8", "replace").decode()
+    return headers, query
+
+
+def _encode_body(body: Any, headers: dict[str, str]) -> bytes | None:
+    """Return a body as JSON, and set its content type in the headers."""
+    if body is None:
+        return None
+    headers["Content-Type"] = "application/json"
+    return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def retry_after_seconds(header: str | None) -> float:
+    """Return the seconds that a `Retry-After` header asks to wait, up to a maximum."""
     try:
-        said = response.json()
+        seconds = float(header or 1)
     except ValueError:
-        said = {}
-    said = said if isinstance(said, dict) else {}
-    name = "".join(part.title() for part in str(said.get("type", "")).rpartition("/")[2].split("-"))
-    detail = str(said.get("detail") or f"The server answered {response.status_code}.")
-    if "location" in response.headers and response.status_code < 400:
-        detail = f"{detail} It wants to be asked at {response.headers['location']}: give the client that address."
-    return error_of(
-        name,
-        detail,
-        response.status_code,
-        {name: said[name] for name in ("field", "request_id") if name in said},
-    )
+        try:
+            seconds = parsedate_to_datetime(str(header)).timestamp() - time.time()
+        except (ValueError, OverflowError):
+            seconds = 1.0
+    return min(max(0.0, seconds), MAX_PAUSE_SECONDS)
 
 
-def error_of(name: str, detail: str, status: int, details: dict[str, Any]) -> RetainError:
-    """An error of the library by its name, as a server tells it; else by its status."""
+# -- errors -------------------------------------------------------------------
+
+
+def _error_of_response(response: Any) -> RetainError:
+    """Return the error that a problem response stands for."""
+    try:
+        problem = response.json()
+    except ValueError:
+        problem = {}
+    if not isinstance(problem, dict):
+        problem = {}
+    slug = str(problem.get("type", "")).rpartition("/")[2]
+    name = "".join(part.title() for part in slug.split("-"))
+    detail = str(problem.get("detail") or f"The server answered {response.status_code}.")
+    location = response.headers.get("location")
+    if location and response.status_code < 400:
+        detail += f" It redirects to {location}: use that address for the client."
+    details = {field: problem[field] for field in ("field", "request_id") if field in problem}
+    return make_error(name, detail, response.status_code, details)
+
+
+def make_error(name: str, detail: str, status: int, details: dict[str, Any]) -> RetainError:
+    """Return the error of a name, or of a status if there is no error of that name."""
     kind = getattr(errors, name, None)
     if not (isinstance(kind, type) and issubclass(kind, RetainError)):
-        kind = _STATUSES.get(status, Invalid if 400 <= status < 500 else RetainError)
+        kind = _ERRORS_BY_STATUS.get(status, Invalid if 400 <= status < 500 else RetainError)
     error: RetainError = kind.__new__(kind)
     Exception.__init__(error, detail)
-    error.details, error.status = details, status
+    error.details = details
+    error.status = status
     return error

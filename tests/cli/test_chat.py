@@ -132,7 +132,7 @@ def test_at_a_terminal(env: dict[str, str]) -> None:
         typed.until(session)
         typed.until("> ")
         typed.type(f"/go {session}\n")
-        typed.until("goes on: 3 messages so far")
+        typed.until("3 messages so far")
         typed.until("> ")
         typed.type("/go nowhere\n")
         typed.until("There is no session")
@@ -175,7 +175,7 @@ def test_one_message(
     assert main(["chat", "Hello", "--agent", "scout", "--json"]) == 0
     made = capsys.readouterr()
     assert json.loads(made.out)["agent_id"] == "scout"
-    assert "'scout' is new here" in made.err
+    assert "Created the agent 'scout'" in made.err
     assert main(["chat", "Hello", "--agent", "scout"]) == 0
     assert capsys.readouterr().err == ""
     assert main(["chat", "Hello", "--session", "nowhere"]) == 3

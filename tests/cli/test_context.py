@@ -80,8 +80,8 @@ def test_the_context_itself_in_each_shape(run: Run, turn: str) -> None:
 
 def test_what_is_wrong_is_said(run: Run, turn: str) -> None:
     for command, status, words in (
-        ("retain context", 2, "--session: is needed"),
-        ("retain context explain", 2, "TURN: is needed"),
+        ("retain context", 2, "--session: is required"),
+        ("retain context explain", 2, "TURN: is required"),
         ("retain context explain nothing", 3, "There is no turn 'nothing'"),
         ("retain context --session nowhere", 3, "There is no session 'nowhere'"),
         ("retain context --session trip --budget 3", 2, "budget: is 3 tokens"),

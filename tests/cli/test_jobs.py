@@ -64,7 +64,7 @@ def test_bad_input(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--database", database, "--every", "0"]) == 2
     assert main(["jobs", "--database", database, "--tenant", "typo"]) == 3
     assert main(["jobs", "--database", database, "--tenant", "acme", "--all-tenants"]) == 2
-    assert "cannot go with" in capsys.readouterr().err
+    assert "cannot be combined with" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

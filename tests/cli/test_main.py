@@ -128,11 +128,11 @@ def test_a_conversation(run: Run) -> None:
         ("retain status --database sqlite:///no/such/folder/x.db", 5, "there is no folder"),
         ("retain status --config missing.yaml", 6, "there is no such file"),
         ("retain import missing.jsonl", 2, "file: cannot be read"),
-        ("retain erase --yes", 2, "user: is needed"),
-        ("retain erase --user ada", 2, "nobody is here to ask"),
+        ("retain erase --yes", 2, "user: is required"),
+        ("retain erase --user ada", 2, "--yes: is required without a terminal"),
         ("retain export - --tenant nobody", 3, "no tenant 'nobody'"),
-        ("retain export - --all-tenants --user ada", 2, "cannot go with"),
-        ("retain --user ada purge", 2, "--user: means nothing"),
+        ("retain export - --all-tenants --user ada", 2, "cannot be combined with"),
+        ("retain --user ada purge", 2, "--user: is not an option of this command"),
         ("retain backup no/such/folder/x", 2, "has no folder"),
         ("retain status --database foo.db", 6, "did you mean sqlite:///foo.db?"),
         ("retain migrate down --to 99 --yes", 2, "to: must be a version"),
@@ -405,7 +405,7 @@ def test_a_whole_content_goes_into_a_file(run_here: Run, url: str, tmp_path: Pat
         )
     done = run("retain refs get bytes-1 --raw --head 3")
     assert (done.returncode, done.stderr) == (
-        2, "retain: --raw: is the whole content, and cannot go with --head.\n",
+        2, "retain: --raw: cannot be combined with --head.\n",
     )  # fmt: skip
     done = run("retain refs get bytes-2")
     assert (done.returncode, done.stderr) == (

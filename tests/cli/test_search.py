@@ -143,7 +143,7 @@ def test_nothing_found_says_what_to_try(shown: Print) -> None:
 
 
 def test_which_legs_ran(shown: Print) -> None:
-    assert "that have no vector yet: `retain jobs` gives them theirs." in shown(
+    assert "texts have no vector yet and are found by words only; `retain jobs` computes" in shown(
         "retain search train"
     ).replace("\n", " ")
     shown("retain jobs")

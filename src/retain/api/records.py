@@ -1,4 +1,4 @@
-"""JSON as the record that it was: the way back from `render`, for who has it from a server."""
+"""Records from JSON: the inverse of `rendering.as_json`, for clients."""
 
 from __future__ import annotations
 
@@ -15,39 +15,44 @@ from retain.kinds.kind import Page
 from retain.kinds.state import Item
 from retain.messages.message import Message
 
+# The JSON field that each of these records keeps as raw text.
+_RAW_FIELDS: dict[type, str] = {Message: "content", Item: "value", PlacedItem: "value"}
 
-def of_json(hint: Any, value: Any) -> Any:
-    """A JSON value as the record that it was."""
-    origin, inside = get_origin(hint), get_args(hint)
+
+def from_json(hint: Any, value: Any) -> Any:
+    """Return a JSON value as an instance of a type."""
+    origin = get_origin(hint)
+    arguments = get_args(hint)
     if value is None or hint is Any:
         return value
     if origin in (Union, UnionType):
-        return of_json(next(part for part in inside if part is not NoneType), value)
+        return from_json(next(part for part in arguments if part is not NoneType), value)
     if origin is Page:
-        return Page([of_json(inside[0], one) for one in value["data"]], value["next"])
+        return Page([from_json(arguments[0], item) for item in value["data"]], value["next"])
     if origin in (list, Sequence):
-        return [of_json(inside[0], one) for one in value]
+        return [from_json(arguments[0], item) for item in value]
     if origin is tuple:
         return tuple(value)
     if origin in (dict, Mapping):
-        return {name: of_json(inside[1], one) for name, one in value.items()}
+        return {name: from_json(arguments[1], item) for name, item in value.items()}
     if hint is Match:
-        return Match(_record(PlacedItem, value["item"]), value["score"])
+        return Match(_record_from_json(PlacedItem, value["item"]), value["score"])
     if hint is datetime:
         return datetime.fromisoformat(value)
     if is_dataclass(hint) and isinstance(hint, type):
-        return _record(hint, value)
+        return _record_from_json(hint, value)
     return value
 
 
-def _record(kind: type, value: Mapping[str, Any]) -> Any:
+def _record_from_json(kind: type, value: Mapping[str, Any]) -> Any:
     hints = get_type_hints(kind)
-    raw = {Message: "content", Item: "value", PlacedItem: "value"}.get(kind)
-    made = {
-        one.name: of_json(hints[one.name], value.get(one.name))
-        for one in fields(kind)
-        if one.name != "raw"
+    arguments = {
+        field.name: from_json(hints[field.name], value.get(field.name))
+        for field in fields(kind)
+        if field.name != "raw"
     }
-    if raw:
-        made["raw"] = JsonText(json.dumps(value[raw], ensure_ascii=False, separators=(",", ":")))
-    return kind(**made)
+    raw_field = _RAW_FIELDS.get(kind)
+    if raw_field:
+        text = json.dumps(value[raw_field], ensure_ascii=False, separators=(",", ":"))
+        arguments["raw"] = JsonText(text)
+    return kind(**arguments)

@@ -71,5 +71,5 @@ class RemoteBackend:
         """Send a message and return the reply; a stream that breaks off is resumed."""
         session = self.session
         return self._client.chat(
-            text, session=session.id, user=session.user, agent=session.agent, heard=on_event
+            text, session=session.id, user=session.user, agent=session.agent, on_event=on_event
         )

@@ -92,8 +92,8 @@ def _show(report: Report, *, json_wanted: bool) -> None:
     print_table(("", "read", written, "already there"), rows)
     if report.unplaced:
         print(f"\n{len(report.unplaced)} were not imported:")
-        rows = [(item.what, item.where, item.reason) for item in report.unplaced]
-        print_table(("what", "where", "why"), rows)
+        unplaced = [(item.what, item.where, item.reason) for item in report.unplaced]
+        print_table(("what", "where", "why"), unplaced)
 
 
 def _check_is_export(name: str) -> None:

@@ -909,11 +909,11 @@ def test_on_the_command_line(
     status, out, _ = run("-", "--from", "claude", "--user", "ada", "--agent", "scout", "--json")
     assert json.loads(out)["there"]["messages"] == 2
     for words, problem in (
-        ((source,), "--from: is needed: the file looks like one for --from claude."),
-        ((source, "--user", "ada"), "--user: goes with --from"),
-        ((source, "--dry-run"), "--dry-run: goes with --from"),
-        (("postgresql://x/y",), "--from: is needed for a server"),
-        ((str(tmp_path),), "file: cannot be read: is a folder"),
+        ((source,), "--from: is required: the file looks like --from claude."),
+        ((source, "--user", "ada"), "--user: requires --from"),
+        ((source, "--dry-run"), "--dry-run: requires --from"),
+        (("postgresql://x/y",), "--from: is required for a server"),
+        ((str(tmp_path),), "file: cannot be read: it is a folder"),
         ((source, "--from", "claude"), "user: is required"),
         ((source, "--from", "letta", "--user", "ada"), "cannot be read as JSON"),
     ):
