@@ -19,7 +19,7 @@ from retain.jobs.model_calls import record
 from retain.jobs.reindex import Reindexed, catch_up, reindex
 from retain.jobs.retention import Purged, purge
 from retain.jobs.runner import Worked, Worker
-from retain.kinds import KINDS, finding
+from retain.kinds import KINDS, SEARCHED, finding
 from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
 from retain.kinds.consolidations.consolidations import Consolidations
@@ -114,8 +114,9 @@ class Scope:
         at:        when the question is asked (default: now); "last week" is relative to it
         min_score: leave out hits with a lower score, from 0 to 1
         """
+        chosen = None if kinds is None else _searchable(kinds)
         return finding.search(
-            self.services, self.owner, query, kinds, session, since, until, at, limit, min_score
+            self.services, self.owner, query, chosen, session, since, until, at, limit, min_score
         )
 
     def save_turn(
@@ -190,6 +191,16 @@ class Scope:
                 problem=f"there is no tool {unknown[0]!r}; there are {', '.join(found)}",
             )
         return [tool for name, tool in found.items() if names is None or name in names]
+
+
+def _searchable(kinds: Sequence[str]) -> list[str]:
+    """Return the names of kinds without duplicates; raise Invalid for one that is not searched."""
+    names = [kinds] if isinstance(kinds, str) else list(dict.fromkeys(kinds))
+    unknown = [name for name in names if name not in SEARCHED]
+    if names and not unknown:
+        return names
+    problem = f"must be some of {', '.join(SEARCHED)}"
+    raise Invalid(field="kinds", problem=f"{problem}, not {unknown[0]!r}" if unknown else problem)
 
 
 class Memory:

@@ -16,7 +16,8 @@ from retain.base.clock import parse_time
 from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
 from retain.cli.output import display_width, plain, wrap
 from retain.jobs.embed import lag
-from retain.kinds.finding import LIKELY, SEARCHED, SearchResults
+from retain.kinds import SEARCHED
+from retain.kinds.finding import LIKELY, SearchResults
 from retain.search import snippet, words
 from retain.search.query import Hit
 

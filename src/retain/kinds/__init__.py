@@ -1,4 +1,7 @@
-"""What is remembered: one file for each kind. The order here is the order in which an import can insert them."""
+"""Kinds of memory, each in a module or folder of its own.
+
+KINDS has them in the order in which an import can insert their rows.
+"""
 
 from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
@@ -34,3 +37,6 @@ KINDS: tuple[type[Kind], ...] = (
     Turns,
     Checkpoints,
 )
+
+SEARCHED = tuple(kind.name for kind in KINDS if kind.findable)
+"""The names of the kinds that can be searched."""

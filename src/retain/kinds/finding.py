@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from retain.base import canonical, clock, limits
-from retain.base.errors import Invalid
 from retain.kinds.kind import Owner, Services, own_session
 from retain.search import query as find
 from retain.search.engine import SearchFilter
@@ -17,7 +16,6 @@ from retain.search.rerankers import RERANK_LIMIT, rerank
 from retain.search.retrieval import PLACE_SEPARATOR
 from retain.storage.database import Transaction
 
-SEARCHED = ("messages", "notes", "entries", "refs", "state", "items", "knowledge", "graph")
 MOST_HITS = 200
 LIKELY = 0.001
 """Less likely than this is no answer: a person or a model is not shown it unless they ask for it."""
@@ -72,7 +70,7 @@ def search(
         owner.user,
         owner.agent,
         None,
-        _kinds(kinds),
+        None if kinds is None else tuple(kinds),
         None if session is None else canonical.key(session, "session"),
         None if since is None else clock.from_datetime(since, "since"),
         None if until is None else clock.from_datetime(until, "until"),
@@ -153,16 +151,3 @@ def _named(hit: Hit) -> dict[str, str]:
         return {"id": hit.id}
     area, *names, key = json.loads(hit.id)
     return {"area": area, "place": "".join([name + PLACE_SEPARATOR for name in names]), "key": key}
-
-
-def _kinds(kinds: Sequence[str] | None) -> tuple[str, ...] | None:
-    if kinds is None:
-        return None
-    named = [kinds] if isinstance(kinds, str) else list(kinds)
-    unknown = [kind for kind in named if kind not in SEARCHED]
-    if unknown or not named:
-        problem = f"must be some of {', '.join(SEARCHED)}" + (
-            f", not {unknown[0]!r}" if unknown else ""
-        )
-        raise Invalid(field="kinds", problem=problem)
-    return tuple(dict.fromkeys(named))
