@@ -34,63 +34,63 @@ class Table:
 
         return Source(since, max(self.numbers, default=0) + 1, lambda: len(self.numbers))
 
-    def scores(self, shelves: VectorCache, among: Any = None, key: Any = KEY) -> dict[int, float]:
+    def scores(self, cache: VectorCache, among: Any = None, key: Any = KEY) -> dict[int, float]:
         question = self.vectors[6] / np.float32(127)
-        numbers, scores = shelves.scores(key, self.source(), question, among)
+        numbers, scores = cache.scores(key, self.source(), question, among)
         return dict(zip(numbers.tolist(), scores.tolist(), strict=True))
 
 
 def test_only_what_is_new_is_read() -> None:
-    table, shelves = Table(3000), VectorCache(1 << 30)
-    assert len(table.scores(shelves)) == 3000
+    table, cache = Table(3000), VectorCache(1 << 30)
+    assert len(table.scores(cache)) == 3000
     table.numbers += [3001, 3002]
-    found = table.scores(shelves)
+    found = table.scores(cache)
     assert list(found) == table.numbers
     assert table.read == 3002
     assert max(found, key=lambda number: found[number]) == 7
-    assert list(table.scores(shelves, np.array([7, 2999, 4000]))) == [7, 2999]
+    assert list(table.scores(cache, np.array([7, 2999, 4000]))) == [7, 2999]
 
 
 def test_what_does_not_fit_is_read_each_time_and_as_exact(caplog: pytest.LogCaptureFixture) -> None:
     table, small, large = Table(3000), VectorCache(1000), VectorCache(1 << 30)
     assert table.scores(small) == table.scores(large)
     assert table.scores(small) == table.scores(large)
-    assert small.bytes <= vector_cache.EMPTY
+    assert small.bytes <= vector_cache.EMPTY_BYTES
     assert caplog.text.count("VECTOR_MEMORY_MIB") == 1
 
 
 def test_the_shelves_used_last_stay() -> None:
-    table, shelves = Table(1000), VectorCache(200_000)
+    table, cache = Table(1000), VectorCache(200_000)
     keys = [("acme", "test@1", Whose("user", name)) for name in "abcd"]
     for key in keys:
-        table.scores(shelves, key=key)
-    assert 0 < shelves.bytes <= 200_000
+        table.scores(cache, key=key)
+    assert 0 < cache.bytes <= 200_000
     table.read = 0
-    table.scores(shelves, key=keys[3])
+    table.scores(cache, key=keys[3])
     assert table.read == 0
-    table.scores(shelves, key=keys[0])
+    table.scores(cache, key=keys[0])
     assert table.read == 1000
 
 
 def test_rows_that_are_gone_are_dropped_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_cache, "SECONDS_BETWEEN_COUNTS", 0.0)
-    table, shelves = Table(1000), VectorCache(1 << 30)
-    table.scores(shelves)
+    table, cache = Table(1000), VectorCache(1 << 30)
+    table.scores(cache)
     table.numbers = table.numbers[500:]
-    assert list(table.scores(shelves)) == table.numbers
+    assert list(table.scores(cache)) == table.numbers
 
 
 def test_the_room_they_take_is_known_without_looking_at_each() -> None:
-    table, shelves = Table(1000), VectorCache(300_000)
+    table, cache = Table(1000), VectorCache(300_000)
     for n in range(2000):
         table.numbers = list(range(1, 1 + n % 40))
-        table.scores(shelves, key=("acme", "test@1", Whose("user", str(n))))
-    kept = shelves._shelves.values()
-    assert shelves.bytes == sum(shelf.bytes for shelf in kept) <= 300_000
+        table.scores(cache, key=("acme", "test@1", Whose("user", str(n))))
+    kept = cache._entries.values()
+    assert cache.bytes == sum(shelf.bytes for shelf in kept) <= 300_000
     table.numbers = []
     for n in range(2000):  # who has none takes a little room too
-        table.scores(shelves, key=("acme", "test@1", Whose("user", f"none {n}")))
-    assert len(kept) <= 300_000 // vector_cache.EMPTY
+        table.scores(cache, key=("acme", "test@1", Whose("user", f"none {n}")))
+    assert len(kept) <= 300_000 // vector_cache.EMPTY_BYTES
 
 
 def failing(source: Source) -> Source:
@@ -104,44 +104,44 @@ def failing(source: Source) -> Source:
 
 
 def test_a_first_reading_that_fails_midway_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    table, shelves = Table(3000), VectorCache(1 << 30)
+    table, cache = Table(3000), VectorCache(1 << 30)
     whole = table.source
     monkeypatch.setattr(table, "source", lambda: failing(whole()))
     with pytest.raises(ConnectionError):
-        table.scores(shelves)
+        table.scores(cache)
     monkeypatch.setattr(table, "source", whole)
-    numbers, _ = shelves.scores(KEY, table.source(), table.vectors[6] / np.float32(127), None)
+    numbers, _ = cache.scores(KEY, table.source(), table.vectors[6] / np.float32(127), None)
     assert numbers.tolist() == table.numbers
 
 
 def test_a_second_reading_that_fails_midway_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Because many rows were gone."""
     monkeypatch.setattr(vector_cache, "SECONDS_BETWEEN_COUNTS", 0.0)
-    table, shelves = Table(4000), VectorCache(1 << 30)
-    table.scores(shelves)
+    table, cache = Table(4000), VectorCache(1 << 30)
+    table.scores(cache)
     table.numbers = table.numbers[2000:]
     whole = table.source
     monkeypatch.setattr(table, "source", lambda: failing(whole()))
     with pytest.raises(ConnectionError):
-        table.scores(shelves)
+        table.scores(cache)
     monkeypatch.setattr(table, "source", whole)
-    assert list(table.scores(shelves)) == table.numbers
+    assert list(table.scores(cache)) == table.numbers
 
 
 def test_what_did_not_fit_is_kept_when_it_does() -> None:
-    table, shelves = Table(3000), VectorCache(100_000)
-    table.scores(shelves)
+    table, cache = Table(3000), VectorCache(100_000)
+    table.scores(cache)
     table.numbers, table.read = table.numbers[:500], 0
-    shelves._shelves[KEY].count_at = 0.0  # five minutes later
-    assert list(table.scores(shelves)) == list(table.scores(shelves)) == table.numbers
+    cache._entries[KEY].count_at = 0.0  # five minutes later
+    assert list(table.scores(cache)) == list(table.scores(cache)) == table.numbers
     assert table.read == 500
 
 
 def test_a_forked_child_starts_empty() -> None:
-    table, shelves = Table(1000), VectorCache(1 << 30)
-    table.scores(shelves)
-    shelves._lock.acquire()  # as by a thread that the child does not have
+    table, cache = Table(1000), VectorCache(1 << 30)
+    table.scores(cache)
+    cache._lock.acquire()  # as by a thread that the child does not have
     if not (child := os.fork()):
         table.read = 0
-        os._exit(0 if len(table.scores(shelves)) == 1000 == table.read else 1)
+        os._exit(0 if len(table.scores(cache)) == 1000 == table.read else 1)
     assert os.waitpid(child, 0)[1] == 0

@@ -153,7 +153,7 @@ def test_any_text_is_read(text: str) -> None:
     found = words.analyse(text)
     assert found == words.analyse(text)
     for word in (*found, *words.item_words("a", "b", text, 0), *words.query_words(text)):
-        assert 0 < len(word.encode()) <= words.MOST_BYTES
+        assert 0 < len(word.encode()) <= words.MAX_WORD_BYTES
         assert not re.search(r"[\x00-\x2f\x3a-\x60\x7b-\x7f\s]", word)
     assert len(found) <= 3 * len(text) + 1
 
@@ -161,11 +161,11 @@ def test_any_text_is_read(text: str) -> None:
 @given(st.text(alphabet="abcXYZ019_./-'’:@ üß猫ก", max_size=200))
 def test_identifiers_of_any_shape_are_read(text: str) -> None:
     for word in words.analyse(text):
-        assert 0 < len(word.encode()) <= words.MOST_BYTES
+        assert 0 < len(word.encode()) <= words.MAX_WORD_BYTES
 
 
 def test_what_is_remembered_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(words, "MOST_KNOWN", 10)
+    monkeypatch.setattr(words, "MAX_CACHED_TOKENS", 10)
     monkeypatch.setattr(words, "_known", {})
     for number in range(100):
         words.analyse(f"w{number}")
@@ -176,9 +176,9 @@ def test_a_page_of_text_is_asked_by_its_longest_words() -> None:
     """A question may be any text; each of its words is looked up, so there is a most."""
     page = " ".join(f"thing{number:04d}{'x' * (number % 9)}" for number in range(3_000))
     asked = words.query_words(page)
-    assert len(asked) == words.MOST_ASKED
+    assert len(asked) == words.MAX_QUERY_WORDS
     assert all(word.endswith("x" * 8) for word in asked)
     assert (
         len(words.query_words("字" * 10 + "".join(chr(0x4E00 + n) for n in range(2_000))))
-        == words.MOST_ASKED
+        == words.MAX_QUERY_WORDS
     )

@@ -1,7 +1,8 @@
-"""What is known of English: its stop words, its irregular forms, and how its endings are cut.
+"""English: stop words, irregular forms and a light stemmer.
 
-`stem` is light and ours: plural, past and -ing go, common derivations too, the last `e` and the difference of `y` and `i`
-with them. It aims at one form for the words of one meaning, not at words one could read.
+`stem` removes plural, past, -ing and common derivations, a final `e`, and the difference of `y` and
+`i`. It is our own, and must stay as it is: existing indexes were built with it, and a Snowball
+stemmer yields other words. To change it, add a migration that has rows analysed again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MONTHS = (
     "january", "february", "march", "april", "may", "june",
     "july", "august", "september", "october", "november", "december",
 )  # fmt: skip
-# A form that is two words' is the verb's or the whole word's: `lives` is of live, `sat` of sit, and `sun` is the sun.
+# A form of two words belongs to the verb or the whole word: `lives` to live, `sat` to sit.
 _FORMS = """
 go went gone goes going; buy bought; bring brought; think thought; catch caught; teach taught; seek sought;
 fight fought; make made; take took taken; give gave given; get got gotten; see saw seen; come came; become became;
@@ -51,7 +52,7 @@ december dec; tuesday tue; thursday thu; friday fri
 
 _VOWEL = re.compile(r"[aeiouy]")
 _DOUBLE = re.compile(r"([^aeiouylsz])\1$")
-# An ending, what stands for it, and how many letters of stem it needs before it.
+# Ending, its replacement, and the minimum letters before it.
 _ENDINGS = (
     ("ization", "iz", 2), ("isation", "iz", 2), ("ational", "at", 3), ("fulness", "", 3), ("iveness", "iv", 2),
     ("ousness", "ou", 2), ("ability", "abl", 3), ("ibility", "ibl", 3), ("ication", "i", 3), ("ation", "", 3),
@@ -61,7 +62,7 @@ _ENDINGS = (
 
 
 def stem(word: str) -> str:
-    """A lower-case English word without its endings; short words, numbers and names of three letters stay."""
+    """Return a lower-case English word without its endings; words under four letters stay."""
     if len(word) < 4 or not word.isalpha():
         return word
     word = _plural(word)

@@ -1,7 +1,7 @@
-"""What a question says besides its words: who is asked about, when, and what sort of answer is wanted.
+"""Question understanding: who and when a question is about, and what sort of answer it wants.
 
-Pure, quick and careful: what is not understood is left to the words. Times are read in English; names only among the
-authors who are known to have spoken, so that `Will` is a name only where a Will is.
+Pure functions. Whatever is not understood is left to the words. Times are parsed in English. Names
+are recognised only among known authors, so that `Will` is a name only if there is a Will.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ _LOWER = re.compile(r"(?<![\w'’])[a-zà-öø-ÿа-яα-ω]{2}")
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of time in microseconds, its end excluded; `exact` where a date was named and not a stretch around one."""
+    """A range of time in microseconds, end excluded; `exact` if the question named a date."""
 
     start: int
     end: int
@@ -106,7 +106,7 @@ class Question:
 def parse_question(
     text: str, *, now: datetime | int | None = None, authors: Collection[str] = ()
 ) -> Question:
-    """Read a question. `now` is when it is asked; `authors` are the names that messages in scope are signed with."""
+    """Parse a question asked at `now`; `authors` are the authors of messages in scope."""
     moment = clock.to_datetime(now) if isinstance(now, int) else now
     found, names, bare = _authors(text, authors)
     return Question(
@@ -127,15 +127,15 @@ def parse_question(
 
 
 def _authors(text: str, authors: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Who is asked about, the index words of their names, and the question without those names.
+    """Return the authors asked about, the index words of their names, and the question without them.
 
-    A word that is all there is to look for, or that is also said by itself, stays a word.
+    A name stays a word if nothing else is left to look up, or if it also occurs as a word.
     """
     found: list[str] = []
     taken: list[str] = []
     bare = words.strip_question_phrases(text)
     for author in authors:
-        said, surely = _said(author, text)
+        said, surely = _find_name(author, text)
         if said:
             found.append(author)
         if said and surely:
@@ -151,39 +151,42 @@ def _authors(text: str, authors: Collection[str]) -> tuple[tuple[str, ...], tupl
     return tuple(found), tuple(names), re.sub(r"\s+", " ", rest).strip()
 
 
-def _said(author: str, text: str) -> tuple[list[str], bool]:
-    """How a text calls an author, and whether that is surely a name: a lower-case word may be no more than a word.
+def _find_name(author: str, text: str) -> tuple[list[str], bool]:
+    """Return how a text names an author, and whether that is certainly a name.
 
-    The name is said whole; or a part of it is, in capitals that mean something: not where a sentence begins, nor where
-    every word has them, nor where the same word is said without. So `deploy` is not about the author Deploy Bot.
+    Either the whole name occurs, or a part of it with a meaningful capital: not at the beginning of
+    a sentence, nor if every word has one, nor if the word also occurs in lower case. So `deploy` is
+    not about the author Deploy Bot.
     """
     parts = re.findall(r"\w+", author)
     if all(len(part) == 1 for part in parts):
         return [], False
-    calls = _calls(r"\W+".join(map(re.escape, parts)), text)
+    calls = _mentions(r"\W+".join(map(re.escape, parts)), text)
     if calls and len(parts) > 1:
         return [call[0] for call in calls], True
     if calls:
-        sure = [call[0] for call in calls if call[0][-2] in "'’" or _capital(text, call.start())]
+        sure = [
+            call[0] for call in calls if call[0][-2] in "'’" or _is_name_capital(text, call.start())
+        ]
         return sure or [call[0] for call in calls if call[0].lower() not in words.STOP], bool(sure)
     said: list[str] = []
     for part in parts:
         calls = (
-            _calls(re.escape(part), text)
+            _mentions(re.escape(part), text)
             if len(part) > 1 and part.lower() not in words.STOP
             else []
         )
-        if all(_capital(text, call.start()) for call in calls):
+        if all(_is_name_capital(text, call.start()) for call in calls):
             said += [call[0] for call in calls]
     return said, True
 
 
-def _calls(name: str, text: str) -> list[re.Match[str]]:
+def _mentions(name: str, text: str) -> list[re.Match[str]]:
     return list(re.finditer(rf"(?<!\w){name}(?:['’]s)?(?!\w)", text, re.IGNORECASE))
 
 
-def _capital(text: str, place: int) -> bool:
-    """Whether the letter at a place is a capital that means something, or of a script that has none."""
+def _is_name_is_name_capital(text: str, place: int) -> bool:
+    """Return whether a letter is a meaningful capital, or of a script without capitals."""
     if not text[place].isupper():
         return text[place].isalpha() and not text[place].islower()
     begins = not text[:place].strip() or bool(_BEGINS.search(text[:place]))
@@ -191,18 +194,18 @@ def _capital(text: str, place: int) -> bool:
 
 
 def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
-    """The words of what stands in quotation marks."""
+    """Return the words of each quoted phrase."""
     quoted = (tuple(words.analyse(double or single)) for double, single in _QUOTED.findall(text))
     return tuple(phrase for phrase in quoted if phrase)
 
 
 def contains_question(text: str) -> bool:
-    """Whether a text ends in a question, or has one in it."""
+    """Return whether a text contains a question."""
     return "?" in text and bool(_ASKS.search(text))
 
 
 def _spans(text: str, now: datetime | None) -> list[Span]:
-    """The times that a question names; each part of the text is read once."""
+    """Return the times that a question names; each part of the text is parsed once."""
     spans: list[Span] = []
     for pattern, reader in _READERS:
         spans += [span for match in pattern.finditer(text) if (span := reader(match, now))]

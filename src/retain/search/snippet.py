@@ -1,4 +1,4 @@
-"""The part of a text that a question is about: around the question's words, cut where a sentence or a word ends."""
+"""Snippets: the part of a text around the words of a question, cut at sentences or words."""
 
 from __future__ import annotations
 
@@ -14,42 +14,44 @@ _UNSPACED = re.compile(
 )
 _SENTENCE = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？]+[」』”’）]*|\n+""")
 _BLANK = re.compile(r"\s+")
-_LOOK = 40_000
-"""Characters of a text in which words are looked for; rows of the index are shorter, but for the rarest."""
-_PER_TOKEN = 4
-_LEAST = 8
+_SEARCHED_CHARACTERS = 40_000
+"""Characters of a text that are searched for words; nearly all rows are shorter."""
+_CHARACTERS_PER_TOKEN = 4
+_MIN_CHARACTERS = 8
 _LONG, _PIECE, _REST = 10, 6, "ˇ"  # how `words` writes a part of a compound
 
 Place = tuple[int, int]
 
 
 def find_matches(text: str, wanted: Sequence[str]) -> list[Place]:
-    """Where words of a question (as `words.of_question` gives them) stand in a text, from left to right."""
-    return [(start, end) for start, end, _ in _found(text[:_LOOK], frozenset(wanted))]
+    """Return where the query words stand in a text: start and end, from left to right."""
+    return [
+        (start, end) for start, end, _ in _locate(text[:_SEARCHED_CHARACTERS], frozenset(wanted))
+    ]
 
 
-def excerpt(text: str, wanted: Sequence[str], most: int) -> str:
-    """At most so many characters of a text, where most of the words are, with … where something is left out."""
-    if len(text) <= most:
+def excerpt(text: str, wanted: Sequence[str], limit: int) -> str:
+    """Return up to `limit` characters of a text around most of the words, with … at cuts."""
+    if len(text) <= limit:
         return text
-    first, last = _densest(_found(text[:_LOOK], frozenset(wanted)), most)
-    start = max(0, min(first - (most - (last - first)) // 3, len(text) - most))
+    first, last = _densest(_locate(text[:_SEARCHED_CHARACTERS], frozenset(wanted)), limit)
+    start = max(0, min(first - (limit - (last - first)) // 3, len(text) - limit))
     start = _begin(text, start, first)
-    end = _end(text, max(last, start + most // 2), min(start + most, len(text)))
+    end = _end(text, max(last, start + limit // 2), min(start + limit, len(text)))
     return f"{'… ' if start else ''}{text[start:end].strip()}{' …' if text[end:].strip() else ''}"
 
 
-def excerpt_tokens(text: str, wanted: Sequence[str], most: int) -> str:
-    """The same, with at most so many tokens, about."""
-    size, part = most * _PER_TOKEN, text
-    while tokens.estimate(part) > most and size > _LEAST:
+def excerpt_tokens(text: str, wanted: Sequence[str], limit: int) -> str:
+    """Return an excerpt of about `limit` tokens at most."""
+    size, part = limit * _CHARACTERS_PER_TOKEN, text
+    while tokens.estimate(part) > limit and size > _MIN_CHARACTERS:
         part = excerpt(text, wanted, size)
         size = size * 3 // 4
     return part
 
 
-def _found(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
-    """Each place with the word that is found there; of scripts without spaces, each pair that is looked for."""
+def _locate(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
+    """Return start, end and word of each match; of scripts without spaces, each matching pair."""
     unspaced = [word for word in wanted if _UNSPACED.match(word)]
     found: list[tuple[int, int, str]] = []
     for token in _TOKEN.finditer(text):
@@ -73,7 +75,7 @@ def _found(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
 
 
 def _compound(own: Sequence[str], wanted: frozenset[str]) -> str:
-    """What is looked for as the beginning or the end of a long word."""
+    """Return the query word that is the beginning or the end of a long word, if any."""
     ends = (
         end
         for word in own
@@ -83,24 +85,24 @@ def _compound(own: Sequence[str], wanted: frozenset[str]) -> str:
     return next((end for end in ends if end in wanted), "")
 
 
-def _densest(found: Sequence[tuple[int, int, str]], most: int) -> Place:
-    """The stretch of at most so many characters that has the most different words; the first, where several have as many."""
+def _densest(found: Sequence[tuple[int, int, str]], limit: int) -> Place:
+    """Return the first range of at most `limit` characters with the most different words."""
     best, most_words, left = (0, 0), 0, 0
     counts: dict[str, int] = {}
     for _, end, word in found:
         counts[word] = counts.get(word, 0) + 1
-        while end - found[left][0] > most and found[left][1] < end:
+        while end - found[left][0] > limit and found[left][1] < end:
             counts[found[left][2]] -= 1
             if not counts[found[left][2]]:
                 del counts[found[left][2]]
             left += 1
         if len(counts) > most_words:
-            best, most_words = (found[left][0], min(end, found[left][0] + most)), len(counts)
+            best, most_words = (found[left][0], min(end, found[left][0] + limit)), len(counts)
     return best
 
 
 def _begin(text: str, start: int, first: int) -> int:
-    """Where to begin at or after `start`, and not after the first word: with a sentence, else with a word."""
+    """Return where to begin, from `start` to the first match: at a sentence, else at a word."""
     if start == 0:
         return 0
     for pattern in (_SENTENCE, _BLANK):
@@ -109,11 +111,11 @@ def _begin(text: str, start: int, first: int) -> int:
     return min(tokens.boundary(text, start, up=True), first) if start < first else first
 
 
-def _end(text: str, last: int, most: int) -> int:
-    """Where to end after the last word, and not after `most`: with a sentence, else with a word."""
-    if most >= len(text):
+def _end(text: str, last: int, limit: int) -> int:
+    """Return where to end, from the last match to `limit`: at a sentence, else at a word."""
+    if limit >= len(text):
         return len(text)
     for pattern in (_SENTENCE, _BLANK):
-        if ends := [found.end() for found in pattern.finditer(text, min(last, most), most)]:
+        if ends := [found.end() for found in pattern.finditer(text, min(last, limit), limit)]:
             return ends[-1]
-    return tokens.boundary(text, most) or most
+    return tokens.boundary(text, limit) or limit

@@ -1,7 +1,7 @@
-"""The vectors of a user in memory, a byte for each dimension, in step with the table and within a limit.
+"""Vectors in memory, one byte per dimension, kept in step with the table and within a limit.
 
-What is here never decides what may be seen: rows that were removed stay for a while, and are dropped when a look at the
-table shows how many they are. Whoever takes a score from here checks the row.
+The cache never decides what may be seen. Deleted rows stay in it until a count of the table shows
+that many are gone. Callers must check every row whose score they use.
 """
 
 from __future__ import annotations
@@ -26,47 +26,47 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.int8]
 
 log = logging.getLogger("retain.search")
-ROWS = 8192
-"""The most rows of one block; a block is never moved, so that a million vectors need no room twice."""
-AT_ONCE = 1024
-"""How many rows are made numbers of at a time: as many as stay in the processor's cache."""
+BLOCK_ROWS = 8192
+"""Maximum rows of a block. Blocks are never copied, so a million vectors need no second copy."""
+CHUNK_ROWS = 1024
+"""Rows that are converted to floats at a time: as many as fit into the processor's cache."""
 SECONDS_BETWEEN_COUNTS = 300.0
-EMPTY = 1000
-"""About the bytes of a shelf without vectors: many users who have none take room too."""
+EMPTY_BYTES = 1000
+"""About the size of an entry without vectors: many users without any take memory too."""
 EVERYBODY = "everybody"
 NOBODY = "nobody"
 
 
 class Whose(NamedTuple):
-    """Of which rows: those of one user, or nobody's, or everybody's."""
+    """Owner of rows: one user, nobody (shared rows), or everybody."""
 
     owner: str
     user: str | None = None
 
 
 class Page(NamedTuple):
-    """Some vectors of one length, as the table has them."""
+    """Vectors of one length, as the table stores them."""
 
     numbers: Numbers
     scales: Scores
     vectors: Bytes
 
-    def of(self, rows: slice | NDArray[Any]) -> Page:
-        """Some of it."""
+    def select(self, rows: slice | NDArray[Any]) -> Page:
+        """Return some of the rows."""
         return Page(self.numbers[rows], self.scales[rows], self.vectors[rows])
 
 
 @dataclass(frozen=True)
 class Source:
-    """The table as one transaction sees it: what it has `since` a mark, the `mark` of now, and how many rows it has."""
+    """The vectors in the table, as one transaction sees them."""
 
-    since: Callable[[int], Iterator[Page]]
-    mark: int
-    count: Callable[[], int]
+    since: Callable[[int], Iterator[Page]]  # vectors that were added since a mark
+    mark: int  # the current mark
+    count: Callable[[], int]  # number of vectors
 
 
 def page(rows: list[tuple[int, float, bytes]]) -> Page:
-    """Rows of number, scale and vector."""
+    """Return a page of rows of number, scale and vector."""
     import numpy as np
 
     vectors = np.frombuffer(b"".join([row[2] for row in rows]), np.int8).reshape(len(rows), -1)
@@ -78,13 +78,13 @@ def page(rows: list[tuple[int, float, bytes]]) -> Page:
 
 
 def cosines(vector: Vector, page: Page) -> Scores:
-    """How near each row of a page is."""
+    """Return the cosine of each row of a page."""
     import numpy as np
 
     scores = np.empty(len(page.numbers), np.float32)
-    numbers = np.empty((min(AT_ONCE, len(scores)), len(vector)), np.float32)
-    for start in range(0, len(scores), AT_ONCE):
-        some = page.vectors[start : start + AT_ONCE]
+    numbers = np.empty((min(CHUNK_ROWS, len(scores)), len(vector)), np.float32)
+    for start in range(0, len(scores), CHUNK_ROWS):
+        some = page.vectors[start : start + CHUNK_ROWS]
         np.copyto(numbers[: len(some)], some)
         np.dot(numbers[: len(some)], vector, out=scores[start : start + len(some)])
     scores *= page.scales
@@ -92,7 +92,7 @@ def cosines(vector: Vector, page: Page) -> Scores:
 
 
 class CachedVectors:
-    """The vectors of one model and one owner."""
+    """The cached vectors of one model and one owner."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -105,17 +105,17 @@ class CachedVectors:
 
     @property
     def bytes(self) -> int:
-        """How much room it takes."""
-        return EMPTY + sum(part.nbytes for block in self.blocks for part in block)
+        """Memory used, in bytes."""
+        return EMPTY_BYTES + sum(part.nbytes for block in self.blocks for part in block)
 
     def add(self, new: Page) -> None:
-        """Put vectors at the end."""
+        """Append vectors."""
         import numpy as np
 
         start = 0
         while start < len(new.numbers):
             if not self.blocks or self.used[-1] == len(self.blocks[-1].numbers):
-                size = min(ROWS, max(64, sum(self.used), len(new.numbers) - start))
+                size = min(BLOCK_ROWS, max(64, sum(self.used), len(new.numbers) - start))
                 width = new.vectors.shape[1]
                 block = Page(
                     np.zeros(size, np.int64),
@@ -126,7 +126,7 @@ class CachedVectors:
                 self.used.append(0)
             block, at = self.blocks[-1], self.used[-1]
             taken = min(len(block.numbers) - at, len(new.numbers) - start)
-            some = new.of(slice(start, start + taken))
+            some = new.select(slice(start, start + taken))
             block.numbers[at : at + taken] = some.numbers
             block.scales[at : at + taken] = some.scales
             block.vectors[at : at + taken] = some.vectors
@@ -134,67 +134,76 @@ class CachedVectors:
             start += taken
 
     def pages(self) -> list[Page]:
-        """What it has now; what is added later is not in them."""
-        return [block.of(slice(used)) for block, used in zip(self.blocks, self.used, strict=True)]
+        """Return the current vectors, without those added later."""
+        return [
+            block.select(slice(used)) for block, used in zip(self.blocks, self.used, strict=True)
+        ]
 
-    def follow(self, source: Source, most: int) -> list[Page] | None:
-        """Take on what is new in the table; None if it grows too large. Nobody else is in here."""
+    def update(self, source: Source, max_bytes: int) -> list[Page] | None:
+        """Read new vectors from the table; return all, or None if they take too much memory.
+
+        The caller holds the lock.
+        """
         if time.monotonic() > self.count_at:
             self.count_at = time.monotonic() + SECONDS_BETWEEN_COUNTS
-            if self.large or 5 * source.count() < 4 * sum(
-                self.used
-            ):  # it may fit by now; or many are gone
-                self.mark, self.large = 0, False
+            many_deleted = 5 * source.count() < 4 * sum(self.used)
+            if self.large or many_deleted:
+                self.mark = 0
+                self.large = False
         if self.large:
             return None
-        if (
-            not self.mark
-        ):  # from the beginning; what a first reading brought that failed midway is forgotten
-            self.blocks, self.used = [], []
+        if not self.mark:
+            # Start from the beginning; drop what a failed first read left behind.
+            self._clear()
         if source.mark >= self.mark:
             for new in source.since(self.mark):
                 self.add(_without(new, self.pages()) if self.mark else new)
-                if self.bytes > most:
-                    self.blocks, self.used, self.mark, self.large = [], [], 0, True
+                if self.bytes > max_bytes:
+                    self._clear()
+                    self.mark = 0
+                    self.large = True
                     return None
             self.mark = source.mark
         return self.pages()
 
+    def _clear(self) -> None:
+        self.blocks = []
+        self.used = []
+
 
 def _without(new: Page, known: list[Page]) -> Page:
-    """A page without the rows that are there already."""
+    """Return a page without the rows that are already known."""
     import numpy as np
 
     return (
-        new.of(~np.isin(new.numbers, np.concatenate([page.numbers for page in known])))
+        new.select(~np.isin(new.numbers, np.concatenate([page.numbers for page in known])))
         if known
         else new
     )
 
 
 class VectorCache:
-    """The shelves of one database; the ones used last stay."""
+    """The vector cache of one database. Evicts the least recently used entries."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._start_over()
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._reset()
 
-    def _start_over(self) -> None:
+    def _reset(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._shelves: OrderedDict[tuple[str, str, Whose], CachedVectors] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str, Whose], CachedVectors] = OrderedDict()
         self.bytes = 0
 
     def scores(
         self, key: tuple[str, str, Whose], source: Source, vector: Vector, among: Numbers | None
     ) -> tuple[Numbers, Scores]:
-        """The number and the cosine of every row of a shelf, or of those among some."""
+        """Return number and cosine of every row of an entry; with `among`, only of those rows."""
         import numpy as np
 
-        if (
-            self._process != os.getpid()
-        ):  # a forked child: its parent's locks may be held by threads it does not have
-            self._start_over()
+        if self._process != os.getpid():
+            # In a forked child, locks may be held by threads that exist only in the parent.
+            self._reset()
         pages: Iterator[Page] | list[Page] | None = self._pages(key, source)
         numbers, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
         for each in source.since(0) if pages is None else pages:
@@ -205,22 +214,22 @@ class VectorCache:
 
     def _pages(self, key: tuple[str, str, Whose], source: Source) -> list[Page] | None:
         with self._lock:
-            shelf = self._shelves.setdefault(key, CachedVectors())
-            self._shelves.move_to_end(key)
-        with shelf.lock:
-            was_large = shelf.large
-            pages = shelf.follow(source, self._most)
-        if shelf.large and not was_large:
+            entry = self._entries.setdefault(key, CachedVectors())
+            self._entries.move_to_end(key)
+        with entry.lock:
+            was_large = entry.large
+            pages = entry.update(source, self._max_bytes)
+        if entry.large and not was_large:
             log.warning(
                 "the vectors of %s are over VECTOR_MEMORY_MIB: each search reads them from the database",
                 key[0],
             )
         with self._lock:
-            if self._shelves.get(key) is shelf:  # another search may have put it away meanwhile
-                self.bytes += shelf.bytes - shelf.charged
-                shelf.charged = shelf.bytes
-            while self.bytes > self._most and len(self._shelves) > 1:
-                self.bytes -= self._shelves.popitem(last=False)[1].charged
+            if self._entries.get(key) is entry:  # it may have been evicted meanwhile
+                self.bytes += entry.bytes - entry.charged
+                entry.charged = entry.bytes
+            while self.bytes > self._max_bytes and len(self._entries) > 1:
+                self.bytes -= self._entries.popitem(last=False)[1].charged
         return pages
 
 
@@ -228,4 +237,4 @@ def _only(page: Page, among: Numbers) -> Page:
     import numpy as np
 
     places = np.flatnonzero(np.isin(page.numbers, among))
-    return page if len(places) == len(page.numbers) else page.of(places)
+    return page if len(places) == len(page.numbers) else page.select(places)

@@ -1,14 +1,17 @@
-"""Text as index words: the same analysis on every engine, for what is stored and for what is asked.
+"""Text analysis: texts and questions as index words, the same on every engine.
 
-An index word has letters and digits only, at most 64 bytes of them. Lower case, Latin, Greek and Cyrillic letters without
-their accents, English endings cut and irregular forms led back (`went` is `go`); other languages stay as they are written.
-Scripts without spaces become pairs of characters. An identifier is kept whole and in parts. German and its neighbours write
-several words as one: a long word of such a text is indexed by its first and its last six letters too, so that `Nummer`
-finds `Versicherungsnummer`.
+An index word consists of letters and digits, at most 64 bytes:
+- lower case; Latin, Greek and Cyrillic letters without accents
+- English words stemmed, irregular forms as their base form (`went` is `go`)
+- scripts without spaces as pairs of characters
+- identifiers whole and in parts
+- long words of German and related languages also by their first and last six letters, so that
+  `Nummer` finds `Versicherungsnummer`
 
 Stop words are indexed: a question of nothing else (`to be or not to be`) has to find something.
 
-Who changes what words a text has, adds a migration that sets `search_behind.old`, so that stored rows get their words anew.
+Whoever changes the analysis adds a migration that sets `search_behind.old`; then stored rows are
+analysed again.
 """
 
 from __future__ import annotations
@@ -24,11 +27,11 @@ from retain.search.english import IRREGULAR, MONTHS, STOP, stem
 
 __all__ = ["STOP", "analyse", "item_words", "preanalysed", "query_words", "strip_question_phrases"]
 
-MOST_BYTES = 64
-MOST_ASKED = 64
-MOST_KNOWN = 1 << 16
-MOST_READY = 16_000_000
-"""Characters whose words are kept for one transaction; of what is longer, the rest is analysed inside of it."""
+MAX_WORD_BYTES = 64
+MAX_QUERY_WORDS = 64
+MAX_CACHED_TOKENS = 1 << 16
+MAX_PREANALYSED_CHARACTERS = 16_000_000
+"""Limit of `preanalysed`; the rest is analysed inside the transaction."""
 _SHORT = 24  # characters of a token worth keeping
 _LONG = 10  # letters of a word that may be a compound
 _PIECE = 6  # letters of its beginning and its end that are indexed
@@ -47,7 +50,7 @@ _UNSPACED = re.compile(
 _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e\u2189]")
 _POSSESSIVE = re.compile(r"['’](?:s|d|m|ll|re|ve|t)$", re.IGNORECASE)
 
-# How a question asks how much or when: read as that by `question`, and not looked for in what was said.
+# Phrases for how much and when: `question` parses them, and they are not looked up as words.
 _NUMBER = r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple of|(?:a )?few|several)"
 _TIMES = r"(?:day|week|weekend|month|year)s?\b"
 _ASIDE = re.compile(
@@ -71,7 +74,7 @@ _ready: dict[str, list[str]] = {}
 
 
 def analyse(text: str) -> list[str]:
-    """The index words of a text, in order."""
+    """Return the index words of a text, in order."""
     words: list[str] = []
     known = _known.get
     for (
@@ -83,12 +86,12 @@ def analyse(text: str) -> list[str]:
 
 
 def item_words(author: str, title: str, text: str, at: int | None) -> list[str]:
-    """What is indexed of a row: who said it, what it is called, what it says, and the month it is from."""
+    """Return the index words of a row: text, title, author and month."""
     return text_words(text) + metadata_words(author, title, at)
 
 
 def text_words(text: str) -> list[str]:
-    """What is indexed of a text."""
+    """Return the index words of a text, with the ends of compounds."""
     if _ready and (made := _ready.get(text)) is not None:
         return made.copy()
     words = analyse(text)
@@ -97,12 +100,12 @@ def text_words(text: str) -> list[str]:
 
 @contextmanager
 def preanalysed(texts: Iterable[str]) -> Iterator[None]:
-    """Analyse texts before the transaction that indexes them begins, so that nobody waits for it; up to a limit."""
+    """Analyse texts before the transaction that indexes them, so that it is short."""
     mine, size = [], 0
     try:
         for text in texts:
             size += len(text)
-            if size > MOST_READY:
+            if size > MAX_PREANALYSED_CHARACTERS:
                 break
             _ready[text] = text_words(text)
             mine.append(text)
@@ -113,7 +116,7 @@ def preanalysed(texts: Iterable[str]) -> Iterator[None]:
 
 
 def metadata_words(author: str, title: str, at: int | None) -> list[str]:
-    """What is indexed of a row besides its text."""
+    """Return the index words of a row besides its text."""
     words = analyse(title) if title else []
     if author:
         words += analyse(author)
@@ -123,15 +126,15 @@ def metadata_words(author: str, title: str, at: int | None) -> list[str]:
 
 
 def strip_question_phrases(text: str) -> str:
-    """A question without how it asks how much or when, unless it says nothing else."""
+    """Return a question without phrases such as `how many` and `last week`, if more is left."""
     rest = _ASIDE.sub(" ", text)
     return rest if any(word not in STOP for word in analyse(rest)) else text
 
 
 def query_words(text: str) -> list[str]:
-    """The distinct words that a question looks for: without stop words, unless it has no others.
+    """Return the distinct words to look up for a question, without stop words if it has others.
 
-    Of a question as long as a page they are the longest, which are the rarest as a rule: each is looked up by itself.
+    Of a very long question only the longest words are used, which are usually the rarest.
     """
     words = list(dict.fromkeys(analyse(strip_question_phrases(text))))
     asked = [word for word in words if word not in STOP]
@@ -141,14 +144,14 @@ def query_words(text: str) -> list[str]:
         words
     ):  # no English stop word in it, or German ones
         asked += [end for end in _ends(asked, _PIECE) if end not in asked]
-    if len(asked) > MOST_ASKED:
-        kept = set(sorted(asked, key=len, reverse=True)[:MOST_ASKED])
+    if len(asked) > MAX_QUERY_WORDS:
+        kept = set(sorted(asked, key=len, reverse=True)[:MAX_QUERY_WORDS])
         asked = [word for word in asked if word in kept]
     return asked
 
 
 def _ends(words: list[str], shortest: int = _LONG) -> list[str]:
-    """The beginnings and the ends of long words."""
+    """Return the beginnings and the ends of long words."""
     ends: list[str] = []
     for word in words:
         if len(word) >= shortest and word.isalpha() and not _UNSPACED.match(word):
@@ -157,17 +160,17 @@ def _ends(words: list[str], shortest: int = _LONG) -> list[str]:
 
 
 def _of_token(token: str) -> tuple[str, ...]:
-    """The words between two spaces; of short tokens they are kept for the next time."""
+    """Return the words of a token between two spaces; cache those of short tokens."""
     words = tuple(word for chunk in _CHUNK.findall(token) for word in _of_chunk(chunk) if word)
     if len(token) <= _SHORT:
-        if len(_known) >= MOST_KNOWN:
+        if len(_known) >= MAX_CACHED_TOKENS:
             _known.clear()
         _known[token] = words
     return words
 
 
 def _of_chunk(chunk: str) -> list[str]:
-    """A word, or where it has parts, those and the whole."""
+    """Return a word, or the parts of an identifier and the whole."""
     strip_question_phrases = _POSSESSIVE.sub("", chunk)
     if (
         strip_question_phrases.isascii()
@@ -183,7 +186,7 @@ def _of_chunk(chunk: str) -> list[str]:
 
 
 def _of_parts(chunk: str) -> list[str]:
-    """An identifier whole and in parts, scripts without spaces in pairs."""
+    """Return an identifier whole and in parts, scripts without spaces in pairs."""
     words: list[str] = []
     segments = re.split(r"[/\\:@]+", chunk)
     for segment in segments:
@@ -202,7 +205,7 @@ def _of_parts(chunk: str) -> list[str]:
 
 
 def _camel(run: str) -> list[str]:
-    """The parts of a run that change case or kind: `parseURLFast` in three, `HTTP404` in two, `B22` and `10k` in one."""
+    """Split at changes of case or kind: `parseURLFast` in three, `HTTP404` in two, `B22` in one."""
     if not run.isascii() or len(run) < 4 or (run.islower() and not run[-1].isdigit()):
         return [run] if run else []
     parts = _CAMEL.findall(run)
@@ -210,7 +213,7 @@ def _camel(run: str) -> list[str]:
 
 
 def _whole(parts: list[str]) -> str:
-    """Parts as one word; a `p` for the point between numbers, so that 1.12 and 11.2 stay two."""
+    """Join parts to one word, with a `p` between numbers, so that 1.12 and 11.2 differ."""
     whole = parts[0].lower()
     for part in parts[1:]:
         whole += ("p" if whole[-1].isdigit() and part[0].isdigit() else "") + part.lower()
@@ -218,7 +221,7 @@ def _whole(parts: list[str]) -> str:
 
 
 def _pairs(run: str) -> list[str]:
-    """The pairs of neighbours of a run of characters, and the Chinese characters themselves."""
+    """Return all pairs of neighbouring characters, and single Chinese characters."""
     pairs = [run[place : place + 2] for place in range(len(run) - 1)] or [run]
     return pairs + [char for char in run if "\u3400" <= char <= "\u9fff" and len(run) > 1]
 
@@ -234,12 +237,14 @@ def _word(part: str) -> str:
 
 def _cut(word: str) -> str:
     return (
-        word if len(word) <= MOST_BYTES // 4 else word.encode()[:MOST_BYTES].decode(errors="ignore")
+        word
+        if len(word) <= MAX_WORD_BYTES // 4
+        else word.encode()[:MAX_WORD_BYTES].decode(errors="ignore")
     )
 
 
 def _fold(text: str) -> str:
-    """Without the accents of Latin, Greek and Cyrillic letters, and with one form for each character."""
+    """Remove the accents of Latin, Greek and Cyrillic letters, and normalize characters."""
     if text.isascii():
         return text
     folded: list[str] = []
@@ -259,7 +264,7 @@ def _fold(text: str) -> str:
 
 
 def _divided(fraction: re.Match[str]) -> str:
-    """A fraction as it is typed: the line between its numbers is no character that words keep."""
+    """Return a fraction as it is typed, such as 1/2."""
     return "/" + unicodedata.normalize("NFKD", fraction[0]).replace("\u2044", "/")
 
 
