@@ -79,7 +79,7 @@ def test_a_text_has_the_same_vector_alone_and_among_others() -> None:
 
 
 def test_words_are_forgotten_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retain.search.static_embedder._MOST_WORDS", 10)
+    monkeypatch.setattr("retain.search.static_embedder._MAX_CACHED_WORDS", 10)
     embedder = StaticEmbedder()
     texts = [f"word{n}" for n in range(100)]
     assert np.array_equal(embedder.embed(texts), EMBEDDER.embed(texts))

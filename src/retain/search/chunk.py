@@ -1,9 +1,8 @@
-"""Long texts split along their structure, into parts that can be found, embedded and shown by themselves.
+"""Chunking: split long texts along their structure into parts that can stand alone.
 
-Parts lie side by side, in order, and together have all of the text but the blanks between them. What belongs together stays
-together where it fits: a paragraph, a list, a table, a code block; then sentences and lines; a word is cut only where
-nothing else is left. A part never crosses from a section into another, but where a section is too short to be found
-alone.
+The parts are in order and cover the whole text except blanks between them. Paragraphs, lists, tables
+and code blocks stay together if they fit; then sentences and lines; a word is cut only as the last
+resort. A part stays within one section, unless a section is too short to stand alone.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from retain.text.markdown import Block
 
 Markup = Literal["text", "markdown"]
 
-TARGET = 240
-"""How many tokens a part should have."""
+TARGET_TOKENS = 240
+"""Desired tokens of a part."""
 MAX_TOKENS = 320
-"""More a part never has."""
-LEAST = 48
-"""A part with fewer is joined with its neighbour, where both fit into one."""
+"""Maximum tokens of a part."""
+MIN_TOKENS = 48
+"""A smaller part is joined with its neighbour, if both fit into one."""
 ARROW = " › "
-_LONGEST_TITLE = 300
-_LONGEST_HEADING = 100
+_MAX_TITLE_CHARACTERS = 300
+_MAX_HEADING_CHARACTERS = 100
 _CHARACTERS = 8  # of one token, at the most
 # A run is tried once, where it begins, and given up whole: texts can be made of nothing else.
 _PARAGRAPHS = re.compile(r"(?>\r\n?|\n)[ \t]*+(?:\r\n?|\n)\s*+")
@@ -47,7 +46,7 @@ _LEVELS: dict[markdown.BlockKind, tuple[re.Pattern[str], ...]] = {
 
 @dataclass(frozen=True)
 class Chunk:
-    """A part of a text, which is `text[start:end]`; `title` are the headings over it, as in `Install › Linux`."""
+    """A part of a text: `text[start:end]`. `title` has its headings, such as `Install › Linux`."""
 
     title: str
     text: str
@@ -56,7 +55,7 @@ class Chunk:
 
 
 class _Piece(NamedTuple):
-    """What is never cut again: where it is, with the blanks behind it, and what it costs."""
+    """An uncut range of the text, with the blanks behind it, and its tokens."""
 
     start: int
     end: int
@@ -64,7 +63,7 @@ class _Piece(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Pieces that were put together, and the headings over them; `bare` if it has nothing but headings."""
+    """Joined pieces and their headings; `bare` if there is nothing but headings."""
 
     start: int
     end: int
@@ -74,7 +73,7 @@ class _Part(NamedTuple):
 
 
 def split(text: str, media: Markup = "text") -> list[Chunk]:
-    """A text in parts; a short one is one part, a blank one none. Any text can be split."""
+    """Split a text into parts. A short text is one part, a blank one none."""
     read = markdown.blocks(text) if media == "markdown" else markdown.plain_blocks(text)
     parts: list[_Part] = []
     for part in (part for section in _sections(read) for part in _packed(text, section)):
@@ -86,7 +85,7 @@ def split(text: str, media: Markup = "text") -> list[Chunk]:
 
 
 def _sections(read: Iterable[Block]) -> Iterator[list[Block]]:
-    """The blocks of each section: a heading, and what follows it up to the next."""
+    """Yield the blocks of each section: a heading and everything up to the next one."""
     number = 0
 
     def section(block: Block) -> int:
@@ -98,12 +97,12 @@ def _sections(read: Iterable[Block]) -> Iterator[list[Block]]:
 
 
 def _packed(text: str, section: Sequence[Block]) -> Iterator[_Part]:
-    """The parts of a section, each as near to the wanted size as its blocks allow."""
+    """Yield the parts of a section, each as near to the desired size as its blocks allow."""
     path, bare = section[-1].path, all(block.kind == "heading" for block in section)
     pieces = [piece for block in section for piece in _pieces(text, block)]
     start = end = size = 0
     for piece in pieces:
-        if size and size + piece.tokens > (MAX_TOKENS if size < LEAST else TARGET):
+        if size and size + piece.tokens > (MAX_TOKENS if size < MIN_TOKENS else TARGET_TOKENS):
             yield _Part(start, end, size, path, bare)
             size = 0
         if not size:
@@ -114,14 +113,14 @@ def _packed(text: str, section: Sequence[Block]) -> Iterator[_Part]:
 
 
 def _pieces(text: str, block: Block) -> Iterator[_Piece]:
-    """A block in pieces that fit, but for blank ones."""
+    """Yield the pieces of a block that fit, without blank ones."""
     return _divided(text, block.start, block.end, _LEVELS[block.kind])
 
 
 def _divided(
     text: str, start: int, end: int, levels: Sequence[re.Pattern[str]]
 ) -> Iterator[_Piece]:
-    """A part of the text if it fits, else what a coarse cut makes of it, each cut more finely where it must be."""
+    """Yield a range if it fits, else its pieces, cut at the coarsest level that works."""
     part = text[start:end]
     size = estimate(part)
     if size <= MAX_TOKENS:
@@ -140,9 +139,11 @@ def _divided(
 
 
 def _cut(text: str, start: int, end: int) -> Iterator[_Piece]:
-    """Text without lines or sentences: cut after a word, and where there is none, between two characters."""
+    """Cut text without lines or sentences: after a word, else between two characters."""
     while start < end:
-        most = cut(text[start : min(end, start + TARGET * _CHARACTERS)], TARGET, some=True)
+        most = cut(
+            text[start : min(end, start + TARGET_TOKENS * _CHARACTERS)], TARGET_TOKENS, some=True
+        )
         at = start + len(most)
         if at < end and (words := [found.end() for found in _WORDS.finditer(most, len(most) // 2)]):
             at = start + words[-1]
@@ -152,13 +153,13 @@ def _cut(text: str, start: int, end: int) -> Iterator[_Piece]:
 
 
 def _joined(before: _Part, after: _Part) -> _Part | None:
-    """Two neighbours as one if they fit: a rest of a section, headings with what they are over, two tiny sections."""
+    """Join two neighbours if they fit: the rest of a section, headings with text, tiny sections."""
     size = before.tokens + after.tokens
-    small = min(before.tokens, after.tokens) < LEAST
+    small = min(before.tokens, after.tokens) < MIN_TOKENS
     over = before.bare and after.path[: len(before.path)] == before.path
     tiny = (
-        size < TARGET
-        and max(before.tokens, after.tokens) < LEAST
+        size < TARGET_TOKENS
+        and max(before.tokens, after.tokens) < MIN_TOKENS
         and before.path[:-1] == after.path[:-1]
     )
     if size > MAX_TOKENS or not (tiny or (small and (over or before.path == after.path))):
@@ -173,7 +174,7 @@ def _joined(before: _Part, after: _Part) -> _Part | None:
 
 
 def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
-    """The headings over both."""
+    """Return the headings that both have."""
     same = 0
     while same < min(len(one), len(other)) and one[same] == other[same]:
         same += 1
@@ -188,12 +189,14 @@ def _chunk(text: str, part: _Part) -> Chunk:
 
 
 def titled(*headings: str) -> str:
-    """Headings as one line, from the outermost to the innermost; where they are too long, the outer ones are left out."""
+    """Return headings as one line, outermost first; if too long, without the outer ones."""
     short = [
-        words if len(words) <= _LONGEST_HEADING else words[: _LONGEST_HEADING - 1] + "…"
+        words
+        if len(words) <= _MAX_HEADING_CHARACTERS
+        else words[: _MAX_HEADING_CHARACTERS - 1] + "…"
         for words in headings
         if words
     ]
-    while len(short) > 1 and len(ARROW.join(short)) > _LONGEST_TITLE:
+    while len(short) > 1 and len(ARROW.join(short)) > _MAX_TITLE_CHARACTERS:
         del short[0]
     return ARROW.join(short)

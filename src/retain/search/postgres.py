@@ -1,7 +1,7 @@
-"""The index on PostgreSQL: a table of which rows have a word, written in the same round trip as the row.
+"""The index on PostgreSQL: a table of words and their rows, written in the row's round trip.
 
-Row-level security is forced, so rows may only be found with operators that cannot leak what they compare.
-That is why words and users are stored as hashes and compared as numbers.
+Row-level security is forced, so rows may only be found with operators that cannot leak what they
+compare. That is why words and users are stored as hashes and compared as numbers.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class PostgresEngine(IndexReader):
     exact = 150_000
     """Up to this many rows, every vector is compared: as fast as an index, and nothing is missed."""
 
-    # -- writing -----------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------
 
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows and their words."""
@@ -208,7 +208,7 @@ class PostgresEngine(IndexReader):
                 vectors=[vector for _, _, vector in batch],
             )
 
-    # -- reading ------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """Return rows by their numbers."""
@@ -253,7 +253,7 @@ class PostgresEngine(IndexReader):
         )
         return {number for (number,) in rows}
 
-    # -- words --------------------------------------------------------------------------------------
+    # -- words -----------------------------------------------------------------------------------
 
     def _postings(
         self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None
@@ -297,7 +297,7 @@ class PostgresEngine(IndexReader):
         row = tx.one("select coalesce(max(number), 0) from search_items where tenant = :tenant")
         return int((row or (0,))[0])
 
-    # -- vectors ------------------------------------------------------------------------------------
+    # -- vectors ---------------------------------------------------------------------------------
 
     def _nearest(
         self,

@@ -185,7 +185,7 @@ def _mentions(name: str, text: str) -> list[re.Match[str]]:
     return list(re.finditer(rf"(?<!\w){name}(?:['’]s)?(?!\w)", text, re.IGNORECASE))
 
 
-def _is_name_is_name_capital(text: str, place: int) -> bool:
+def _is_name_capital(text: str, place: int) -> bool:
     """Return whether a letter is a meaningful capital, or of a script without capitals."""
     if not text[place].isupper():
         return text[place].isalpha() and not text[place].islower()

@@ -1,10 +1,11 @@
-"""Filling the index with what it lacks: after a migration from before there was one, and after an import.
+"""Reindexing: add missing rows to the index, after a migration or an import.
 
-Where the analysis of words has changed, or words were lost, rows get theirs anew; they keep their numbers and vectors.
+If the text analysis has changed, or words were lost, rows are analysed again and keep their numbers
+and vectors.
 
-What is written at any other time puts its rows into the index itself, so this runs beside any number of writers. A batch is
-read and made ready outside of any write; then its things are kept from others, and only what is still as it was
-read, and still lacks its rows, gets them.
+All other writes index their records themselves, so this runs beside any number of writers. A batch
+is read and analysed outside of any write. Then its records are locked, and only those that are
+unchanged and still missing are added.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ Place = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Findable:
-    """The things of a kind, as the index sees them.
+    """How to find and index the records of a kind.
 
-    `lacking` gives things that have no rows, in the order of their keys, after one of them: each begins with its key, and
-    has everything that its rows are made of. `start` is before the first key. `stray` gives the numbers of rows without a
-    thing, each with what it says it is. `hold` keeps things from other writers until the commit. `items` makes the rows
-    of a thing, none where it is blank, given how its stored `content` (user and digest) begins, if it has one.
+    start:   a key before the first one
+    lacking: return records without rows, by key, after a key; each row starts with its key
+    stray:   return rows of the index without a record: number and description
+    hold:    lock records until the commit
+    items:   return the items of a record, given the beginning of its stored content
+    content: return user and digest of a record's stored content, if the kind has one
     """
 
     kind: str
@@ -56,7 +59,7 @@ class Findable:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """P12, P13: the index has every thing, and nothing else."""
+        """Checks that the index has every record, and nothing else (P12, P13)."""
         return (
             Check(
                 f"{self.kind} are in the index (`retain reindex` puts them there)",
@@ -69,7 +72,7 @@ class Findable:
         )
 
     def key(self, row: Row) -> Place:
-        """Which thing a row is."""
+        """Return the key of a row."""
         return tuple(row[: len(self.start)])
 
     def _missing(self, tx: Transaction) -> Sequence[str]:
@@ -85,7 +88,7 @@ class Findable:
 
 @dataclass(frozen=True)
 class Reindexed:
-    """How many rows the index lacked and has now, how many of nothing it had and has no more, how many got new words."""
+    """Number of rows that were added, removed, and analysed again."""
 
     added: int = 0
     removed: int = 0
@@ -98,12 +101,12 @@ class Reindexed:
 
 
 def is_behind(tx: Transaction) -> bool:
-    """Whether the index of a tenant may lack something."""
+    """Return whether the index of a tenant may be incomplete."""
     return tx.one(_ROUND) is not None
 
 
 class Reindexer:
-    """Giving everything in one tenant its rows; `progress` hears of each step how many it added."""
+    """Reindexes one tenant; calls `progress` with the number of rows after each step."""
 
     def __init__(
         self,
@@ -120,41 +123,39 @@ class Reindexer:
         self._progress = progress or (lambda added: None)
 
     def run(self, kinds: Iterable[Findable]) -> Reindexed:
-        """Add what is missing and take away what belongs to nothing; after that, the tenant is no longer behind."""
+        """Add missing rows and remove stray ones; then the tenant is no longer behind."""
         begun = self._database.read(self._tenant, lambda tx: tx.one(_ROUND))
         total = Reindexed()
         for things in kinds:
-            while added := self._once(
-                things
-            ):  # what was changed between being read and being written waits for the next
+            # Records that changed between read and write are left for the next round.
+            while added := self._once(things):
                 total += Reindexed(added)
             while removed := self._database.write(
                 self._tenant, partial(_tidy, things=things), long=True
             ):
                 total += Reindexed(0, removed)
-        total += Reindexed(0, 0, self._modernised())
-        if (
-            begun is not None
-        ):  # an import that goes on meanwhile has counted on, and then nothing is ended here
+        total += Reindexed(0, 0, self._reword_outdated())
+        if begun is not None:
+            # An import that started meanwhile has raised the round; then nothing is deleted here.
             self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=begun[0]))
         return total
 
     def mend(self) -> Reindexed:
-        """Write words anew that were lost, and remove those of rows that are gone; every word is looked at."""
+        """Restore lost words, and remove those of deleted rows. Reads every word."""
         total = 0
         while lost := self._database.read(self._tenant, self._index.engine.lost, long=True):
             done = sum(
                 self._reword(lost[n : n + IN_ONE_WRITE]) for n in range(0, len(lost), IN_ONE_WRITE)
             )
             total += done
-            if not done:  # they were removed meanwhile
+            if not done:  # the rows were removed meanwhile
                 break
         return Reindexed(
             0, self._database.write(self._tenant, self._index.engine.sweep, long=True), total
         )
 
-    def _modernised(self) -> int:
-        """Give rows from an older analysis the words of this one, the newest first; how many there were."""
+    def _reword_outdated(self) -> int:
+        """Analyse rows of an older analysis again, newest first; return their number."""
         total = 0
         while rows := self._database.read(self._tenant, lambda tx: tx.all(_OLD, size=IN_ONE_WRITE)):
             total += self._reword([number for (number,) in rows], rows[-1][0] - 1)
@@ -162,7 +163,7 @@ class Reindexer:
         return total
 
     def _reword(self, numbers: Sequence[int], left: int | None = None) -> int:
-        """Analyse rows outside of any write, and write their words where they are still there."""
+        """Analyse rows outside of any write, then write the words of those that still exist."""
         items = self._database.read(self._tenant, lambda tx: self._index.engine.items(tx, numbers))
         words = {
             n: index_terms(i.kind, i.session, i.author, i.title, i.text, i.at, i.place)
@@ -179,7 +180,7 @@ class Reindexer:
         return done
 
     def _once(self, things: Findable) -> int:
-        """One way through everything that lacks its rows; how many rows that made."""
+        """Go once through all records without rows; return the number of rows added."""
         after, total = things.start, 0
         while rows := self._database.read(
             self._tenant, partial(_lacking, things=things, after=after), long=True
@@ -202,14 +203,14 @@ class Reindexer:
     def _add(
         self, things: Findable, after: Place, ready: Mapping[Row, Sequence[Item]], tx: Transaction
     ) -> int:
-        """Add what was made ready, where it is still true: who changed or removed a thing meanwhile has seen to its rows."""
+        """Add prepared items of records that are unchanged; whoever changed one indexed it."""
         things.hold(tx, [things.key(row) for row in ready])
         items = [item for row in _lacking(tx, things, after) for item in ready.get(row, ())]
         self._index.add(tx, items)
         return len(items)
 
     def _beginning(self, things: Findable, row: Row) -> str:
-        """How the stored content of a thing begins; one that is gone or damaged is for `verify` to report."""
+        """Return the beginning of a record's stored content; "" if it is missing or damaged."""
         if things.content is None:
             return ""
         try:

@@ -140,7 +140,7 @@ class IndexReader:
         self._vectors = VectorCache(vector_mib << 20)
         self._counts: dict[tuple[str, str | None, str], _Count] = {}
 
-    # -- lookups of an engine -----------------------------------------------------------------------
+    # -- lookups of an engine --------------------------------------------------------------------
 
     def _postings(
         self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None
@@ -170,7 +170,7 @@ class IndexReader:
         """Return number, scale and vector of rows."""
         raise NotImplementedError
 
-    # -- by words -----------------------------------------------------------------------------------
+    # -- by words --------------------------------------------------------------------------------
 
     def matching(
         self, tx: Transaction, words: Sequence[str], filter: SearchFilter, limit: int
@@ -253,7 +253,7 @@ class IndexReader:
         self._counts[key] = _Count(rows, newest, now + lifetime)
         return rows
 
-    # -- by vectors ---------------------------------------------------------------------------------
+    # -- by vectors ------------------------------------------------------------------------------
 
     def nearest(
         self, tx: Transaction, vector: Vector, model: str, filter: SearchFilter, limit: int

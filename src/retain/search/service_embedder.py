@@ -1,8 +1,8 @@
-"""An embedding model behind any service that speaks OpenAI's `/embeddings`; the service is not trusted.
+"""An embedding model behind a service with OpenAI's `/embeddings` endpoint.
 
-Not to answer in time, not to answer briefly, not to answer with what was asked for. Plain HTTP from the standard library, a
-connection and a thread for each request: next to what a service takes, that costs nothing, and a name server that hangs, or
-an answer that comes a byte at a time, is left alone at the deadline.
+The service is not trusted to answer in time, briefly, or correctly. Each request has its own
+connection and thread (plain HTTP from the standard library), so that a hanging name server, or an
+answer that trickles in, can be abandoned at the deadline.
 """
 
 from __future__ import annotations
@@ -36,18 +36,23 @@ if TYPE_CHECKING:
 
 OPENAI_BASE_URL = "https://api.openai.com/v1"
 MAX_TEXTS_PER_REQUEST = 128
-"""In one request."""
+"""Maximum texts in one request."""
 MAX_RESPONSE_BYTES = 16 << 20
-"""The longest answer that is read."""
-_MOST_CHARACTERS = 6000  # of one text: services refuse what is longer than their models can read
-_MOST_TOKENS = 1 << 40
-_AGAIN = frozenset({408, 409, 425, 429})
+"""Maximum size of a response."""
+_MAX_TEXT_CHARACTERS = (
+    6000  # of one text: services refuse what is longer than their models can read
+)
+_MAX_REPORTED_TOKENS = 1 << 40
+_RETRY_STATUSES = frozenset({408, 409, 425, 429})
 _KEYS = re.compile(r"\b(?:sk|pk|rk|api[-_]?key|bearer)[-_ :=]+[^\s\"',;]{6,}", re.I)
 
 
 @dataclass
 class _Failure(Exception):
-    """Why a request failed: `again` if another may do better, after `after` seconds; `sick` if its service is ill."""
+    """A failed request.
+
+    `again`: a retry may succeed, after `after` seconds. `sick`: counts as a failure of the service.
+    """
 
     error: RetainError
     again: bool = False
@@ -63,7 +68,7 @@ class _Answer:
 
 
 class ServiceEmbedder:
-    """A model behind a service, by name; safe to share between threads."""
+    """An embedding model of a service. Thread-safe."""
 
     family: Literal["strong"] = "strong"
 
@@ -88,28 +93,28 @@ class ServiceEmbedder:
 
     @property
     def identity(self) -> str:
-        """The model's name and dimension: a service does not say which version it runs."""
+        """Name and dimension of the model. A service does not report its version."""
         return f"{self.model[:100]}-{self.dimensions}@service"
 
     @property
     def dimensions(self) -> int:
-        """How long each vector is: as the settings say, or as the service's first one is."""
+        """Length of each vector: from the settings, or from the service's first response."""
         return self.dimension()
 
     def dimension(self, seconds: float | None = None) -> int:
-        """The same, known within so many seconds."""
+        """Return the length of each vector within `seconds`."""
         if not self._dimensions:
             self.metered(["hello"], seconds)
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A vector of length 1 for each text, or a ModelError within `model_seconds` for every 128 of them."""
+        """Return a unit vector for each text, or raise ModelError within `model_seconds` per 128."""
         return self.metered(texts)[0]
 
     def metered(
         self, texts: Sequence[str], seconds: float | None = None
     ) -> tuple[NDArray[np.float32], int]:
-        """The same, within so many seconds, and how many tokens the service says it took."""
+        """Return the vectors within `seconds`, and the tokens that the service reports."""
         import numpy as np
 
         if not self.model:
@@ -135,12 +140,12 @@ class ServiceEmbedder:
             return (found / np.maximum(lengths, 1e-300)).astype(np.float32), tokens
 
     def _ask(self, texts: Sequence[str], seconds: float) -> tuple[NDArray[np.float32], int]:
-        """Ask until there is an answer, or asking again makes no sense."""
-        asked: dict[str, Any] = {"model": self.model, "input": [_sent(text) for text in texts]}
+        """Send a request, with retries."""
+        payload: dict[str, Any] = {"model": self.model, "input": [_sent(text) for text in texts]}
         if self._asked_for:
-            asked["dimensions"] = self._asked_for
+            payload["dimensions"] = self._asked_for
         body, deadline, wait = (
-            json.dumps(asked).encode(),
+            json.dumps(payload).encode(),
             time.monotonic() + seconds,
             FIRST_RETRY_SECONDS,
         )
@@ -167,7 +172,7 @@ class ServiceEmbedder:
         raise AssertionError("the last try returns or raises")
 
     def _sent(self, body: bytes, deadline: float, seconds: float) -> _Answer:
-        """Send a request in a thread of its own, and wait for the answer until the deadline."""
+        """Send a request in its own thread, and wait for the response until the deadline."""
         connection, path = _connection(self._base_url)
         headers = {
             "Content-Type": "application/json",
@@ -199,7 +204,7 @@ class ServiceEmbedder:
         raise _Failure(self._bad(f"the request failed with {type(outcome[0]).__name__}"))
 
     def _read(self, answer: _Answer, count: int) -> tuple[NDArray[np.float32], int]:
-        """The vectors of an answer, and the tokens it took; or why it is none."""
+        """Return the vectors and tokens of a response; raise _Failure if it is invalid."""
         import numpy as np
 
         self._refused(answer)
@@ -235,13 +240,13 @@ class ServiceEmbedder:
             raise _Failure(self._bad(f"it cannot be read (it came as {form})")) from None
         if vectors.ndim != 2:
             raise _Failure(self._bad("its vectors are not equally long"))
-        return vectors, spent if type(spent) is int and 0 <= spent <= _MOST_TOKENS else 0
+        return vectors, spent if type(spent) is int and 0 <= spent <= _MAX_REPORTED_TOKENS else 0
 
     def _refused(self, answer: _Answer) -> None:
         status, said = answer.status, _said(answer.body, self._api_key)
         if 200 <= status < 300:
             return
-        if status in _AGAIN or status >= 500:
+        if status in _RETRY_STATUSES or status >= 500:
             after = _seconds(answer.headers.get("retry-after", ""))
             wait = f" and asks to wait {after:g} s" if after else ""
             raise _Failure(
@@ -264,7 +269,7 @@ class ServiceEmbedder:
 
 
 class RecordedEmbedder:
-    """A service's embedder whose calls are noted, because they may cost money, and take no longer than `seconds`."""
+    """Records the calls of a service's embedder, which may cost money, and limits their time."""
 
     family: Literal["strong"] = "strong"
 
@@ -277,17 +282,17 @@ class RecordedEmbedder:
 
     @property
     def identity(self) -> str:
-        """Which model this is."""
+        """Name of the model."""
         self._embedder.dimension(self._seconds)
         return self._embedder.identity
 
     @property
     def dimensions(self) -> int:
-        """How long each vector is."""
+        """Length of each vector."""
         return self._embedder.dimension(self._seconds)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """What the embedder makes of the texts."""
+        """Embed texts and record the call."""
         started, model = time.monotonic(), self._embedder.model
         try:
             vectors, tokens = self._embedder.metered(texts, self._seconds)
@@ -307,12 +312,12 @@ class RecordedEmbedder:
 
 
 def _sent(text: str) -> str:
-    """A text as any service takes it: not blank, not too long, and whole characters only."""
-    return text[:_MOST_CHARACTERS].encode("utf-8", "replace").decode().strip() or "."
+    """Return a text that every service accepts: not blank, not too long, valid Unicode."""
+    return text[:_MAX_TEXT_CHARACTERS].encode("utf-8", "replace").decode().strip() or "."
 
 
 def _connection(base_url: str) -> tuple[http.client.HTTPConnection, str]:
-    """A connection that is not open yet, and the path of the request."""
+    """Return an unopened connection and the path of the request."""
     try:
         where = urlsplit(base_url)
         host, port = where.hostname, where.port
@@ -331,7 +336,7 @@ def _connection(base_url: str) -> tuple[http.client.HTTPConnection, str]:
 
 @functools.cache
 def _trust() -> ssl.SSLContext:
-    """The certificates that are trusted; reading them takes longer than all else here."""
+    """Return the trusted certificates; cached, because loading them is slow."""
     return ssl.create_default_context()
 
 
@@ -342,7 +347,7 @@ def _exchange(
     headers: dict[str, str],
     outcome: list[Any],
 ) -> None:
-    """One request and its answer, or what went wrong, as the outcome; at most a byte more than what is too long is read."""
+    """Send one request; append the response or the error to `outcome`."""
     try:
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
@@ -365,12 +370,12 @@ def _exchange(
 
 
 def _index(one: Any, place: int) -> int:
-    """Which text a vector is of: as it says, in words or numbers, or the one in its place."""
+    """Return which text a vector belongs to: its `index`, else its place."""
     return place if one.get("index") is None else int(one["index"])
 
 
 def _numbers(embedding: Any) -> Any:
-    """A vector as a list of numbers, or as the base64 of four bytes each."""
+    """Return a vector from a list of numbers, or from base64 of float32."""
     import numpy as np
 
     if isinstance(embedding, str):
@@ -381,7 +386,7 @@ def _numbers(embedding: Any) -> Any:
 
 
 def _seconds(retry_after: str) -> float:
-    """How long a service asks to wait: a number of seconds, or a date."""
+    """Return the seconds of a Retry-After header: a number or a date."""
     with contextlib.suppress(ValueError, TypeError, OverflowError):
         if retry_after.strip().isdigit():
             return float(retry_after)
@@ -390,7 +395,7 @@ def _seconds(retry_after: str) -> float:
 
 
 def _said(body: bytes, key: str) -> str:
-    """What a service says about its error: one short line, without what looks like a key."""
+    """Return a service's error message as one short line, with keys masked."""
     try:
         said = json.loads(body)
         said = said.get("error", said)

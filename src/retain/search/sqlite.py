@@ -86,7 +86,7 @@ class SqliteEngine(IndexReader):
         super().__init__(vector_mib)
         self._tail_words: dict[tuple[int, int, int], set[str]] = {}
 
-    # -- writing ------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------
 
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
         """Insert rows; move the tail into FTS5 if they make it long enough."""
@@ -165,7 +165,7 @@ class SqliteEngine(IndexReader):
             rows,
         )
 
-    # -- reading ------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------------
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """Return rows by their numbers."""
@@ -224,7 +224,7 @@ class SqliteEngine(IndexReader):
         )
         return {number for (number,) in rows}
 
-    # -- words --------------------------------------------------------------------------------------
+    # -- words -----------------------------------------------------------------------------------
 
     def _postings(
         self, tx: Transaction, words: Sequence[str], user: str | None, cap: int | None
@@ -289,7 +289,7 @@ class SqliteEngine(IndexReader):
             self._tail_words = cached if fits else {}
         return tail
 
-    # -- vectors ------------------------------------------------------------------------------------
+    # -- vectors ---------------------------------------------------------------------------------
 
     def _vector_source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
         of_user = "" if whose.owner == EVERYBODY else "and user_id is :user"

@@ -1,7 +1,7 @@
-"""The built-in embedder: it knows words, needs nothing but numpy, and takes microseconds.
+"""The built-in embedder: knows words, needs only numpy, and takes microseconds.
 
-A text is cut into words, a word into pieces, and the vectors of the pieces are added up; how much a piece says is in how
-long its vector is. Weights and pieces are those of WordLlama's `l2_supercat_256` (MIT, see `static.LICENSE`), as
+A text is split into words, a word into pieces, and the vectors of the pieces are added up. The
+length of a piece's vector is its weight. Weights and pieces are those of WordLlama's `l2_supercat_256` (MIT, see `static.LICENSE`), as
 `scripts/build_static.py` packs them. The pieces of a text are those of its own tokenizer (a byte-pair encoding where the
 pair with the lowest number joins first, and bytes stand for what has no piece), but every kind of white space is the same.
 """
@@ -24,14 +24,16 @@ if TYPE_CHECKING:
 _FILE = Path(__file__).with_name("static.bin")
 _START = "▁"  # how a piece says that a word starts with it
 _FIRST_BYTE = 3  # the number of the piece that stands for the byte 0
-_MOST_OF_A_WORD = 32  # in characters; what is longer is no word, or has no spaces between its words
+_MAX_WORD_CHARACTERS = (
+    32  # in characters; what is longer is no word, or has no spaces between its words
+)
 _NONE = 1 << 30
-_MOST_WORDS = 50_000  # that are remembered, which takes about 10 MB
-_AT_ONCE = 4096  # pieces, which take 4 MB while they are added up
+_MAX_CACHED_WORDS = 50_000  # that are remembered, which takes about 10 MB
+_PIECES_PER_STEP = 4096  # pieces, which take 4 MB while they are added up
 
 
 class StaticEmbedder:
-    """The sum of the vectors of a text's pieces, made one long; safe to share between threads."""
+    """Adds up the vectors of a text's pieces and normalizes the sum. Thread-safe."""
 
     family: Literal["static"] = "static"
     dimensions = 256
@@ -44,52 +46,52 @@ class StaticEmbedder:
         )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A vector of length 1 for each text; texts without a word share one."""
+        """Return a unit vector for each text; texts without a word share one."""
         import numpy as np
 
         _, _, scales, rows = _data()
         found = np.zeros((len(texts), self.dimensions), np.float32)
         for place, text in enumerate(texts):
             pieces = np.frombuffer(self.pieces(text) or b"\0\0", np.uint16)
-            for start in range(0, len(pieces), _AT_ONCE):
-                some = pieces[start : start + _AT_ONCE]
+            for start in range(0, len(pieces), _PIECES_PER_STEP):
+                some = pieces[start : start + _PIECES_PER_STEP]
                 found[place] += scales.take(some) @ rows.take(some, axis=0).astype(np.float32)
         found /= np.linalg.norm(found, axis=1, keepdims=True)
         return found
 
     def pieces(self, text: str) -> bytes:
-        """The numbers of the pieces that a text is made of, two bytes each."""
+        """Return the numbers of a text's pieces, two bytes each."""
         return b"".join(map(self._words.__getitem__, text.split()))
 
 
 class _Known(dict[str, bytes]):
-    """What was made of words that were met before: nearly all of the time goes into those that were not."""
+    """A cache of words and their pieces. Nearly all time is spent on words that are new."""
 
     def __init__(self, make: Callable[[str], bytes]) -> None:
         self._make = make
 
     def __missing__(self, word: str) -> bytes:
         made = self._make(word)
-        if len(self) >= _MOST_WORDS:
+        if len(self) >= _MAX_CACHED_WORDS:
             self.clear()  # the common ones are soon there again
-        if len(word) <= _MOST_OF_A_WORD:
+        if len(word) <= _MAX_WORD_CHARACTERS:
             self[word] = made
         return made
 
 
 def _cut(word: str) -> Iterator[str]:
-    """A word in parts, cut where no piece has these two characters side by side, or where it is no word any more."""
+    """Split a word where no piece has the two characters side by side, or where it gets too long."""
     beside = _data()[1]
     start = 0
     for place in range(1, len(word)):
-        if place - start == _MOST_OF_A_WORD or word[place - 1 : place + 1] not in beside:
+        if place - start == _MAX_WORD_CHARACTERS or word[place - 1 : place + 1] not in beside:
             yield word[start:place]
             start = place
     yield word[start:]
 
 
 def _merged(part: str) -> bytes:
-    """The pieces of a part: of all neighbours that make a piece together, those with the lowest number join, and again."""
+    """Return the pieces of a part: repeatedly join the neighbours whose piece has the lowest number."""
     number = _data()[0].get
     parts = list(part)
     pairs = [number(left + right, _NONE) for left, right in itertools.pairwise(parts)]
@@ -113,7 +115,7 @@ def _merged(part: str) -> bytes:
 
 
 class _Data(NamedTuple):
-    """What is in the file: pieces and their numbers, which characters are side by side in them, their scales and rows."""
+    """The file's content: pieces, pairs of characters in them, scales and vectors."""
 
     pieces: Mapping[str, int]
     beside: Set[str]
@@ -123,7 +125,7 @@ class _Data(NamedTuple):
 
 @functools.cache
 def _data() -> _Data:
-    """The file, read once; the rows stay in it, and processes share them."""
+    """Return the file's content. The vectors stay memory-mapped and are shared by processes."""
     import numpy as np
 
     with _FILE.open("rb") as file:
