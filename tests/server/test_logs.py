@@ -225,7 +225,7 @@ def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) 
             self.free.wait(10)
             return super().write(text)
 
-    monkeypatch.setattr(logs, "MOST_WAITING", 100)
+    monkeypatch.setattr(logs, "QUEUE_SIZE", 100)
     stream = Stuck()
     writer = logs.configure(Settings(), stream)
     for number in range(1000):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -25,8 +24,7 @@ from retain.models import Completion
 from retain.models.recording import ModelCall
 from retain.server import metrics
 from retain.server.database_metrics import FIGURES
-from retain.server.metric_store import Tally
-from retain.server.metrics import METRICS, MOST_NAMES, Metrics
+from retain.server.metrics import MAX_MODEL_NAMES, METRICS, Metrics
 from retain.testing import FaultyDatabase, with_faults
 from tests.calling import Calling
 from tests.conftest import one_engine
@@ -151,11 +149,11 @@ def test_models_tools_and_later_work(
 def test_names_of_models_that_a_caller_invents_are_bounded(memory: Memory) -> None:
     """P16."""
     mine = Metrics(memory)
-    for number in range(MOST_NAMES + 50):
+    for number in range(MAX_MODEL_NAMES + 50):
         mine.model(f"m{number}", 0.1, 1, 1, None, failed=False)
-    counts, _, _ = mine.tally.total()
-    assert len(counts["retain_model_calls_total"]) == MOST_NAMES + 1
-    assert counts["retain_model_calls_total"]["other", "ok"] == 50
+    text = mine.render()[0].decode()
+    assert text.count("\nretain_model_calls_total{") == MAX_MODEL_NAMES + 1
+    assert 'retain_model_calls_total{model="other",outcome="ok"} 50.0' in text
 
 
 def test_figures_of_the_database(engine: str, operator: TestClient, memory: Memory) -> None:
@@ -254,51 +252,42 @@ def test_every_name_is_documented_and_no_other() -> None:
     assert said - {"retain_app", "retain_owner", "retain_login"} == METRICS.keys() | FIGURES.keys()
 
 
+OTHER_WORKER = """
+import os
+from retain import Memory
+from retain.jobs.job import Done
+from retain.jobs.runner import Worked
+from retain.server.metrics import Metrics
+
+metrics = Metrics(Memory.open("memory:"))
+metrics.request("GET", "/a", 200, 0.2)
+metrics.request_started()
+metrics.worked(Worked({"vectors": Done(left=7)}), 0.1)
+print(os.getpid())
+"""
+
+
 @one_engine
-def test_several_processes_count_together(memory: Memory, tmp_path: Path) -> None:
-    """A process that is gone leaves its counts, but not what it was doing."""
-    with metrics.share():
-        mine, other = Metrics(memory), Metrics(memory)
+def test_workers_share_their_metrics(memory: Memory) -> None:
+    """The counters of a worker that exited stay in the sums; its gauges do not."""
+    with metrics.shared():
+        mine = Metrics(memory)
         mine.request("GET", "/a", 200, 0.002)
-        other.request("GET", "/a", 200, 0.2)
-        other.in_flight = 4
-        other.worked(Worked({"vectors": Done(left=7)}), 0.1)
         mine.worked(Worked({"vectors": Done(left=5)}), 0.1)
-        other.tally.write()
-        folder = mine.tally.folder
-        assert folder is not None
-        (folder / f"{os.getpid()}.json").rename(folder / "1.json")
-        told = mine.written()[0].decode()
-        assert 'retain_requests_total{method="GET",route="/a",status="200"} 2.0' in told
-        assert 'retain_request_seconds_bucket{le="0.0025",route="/a"} 1.0' in told
-        assert 'retain_request_seconds_bucket{le="+Inf",route="/a"} 2.0' in told
-        assert "retain_requests_in_flight 4.0" in told
-        assert 'retain_work_left{job="vectors"} 7.0' in told, (
-            "each sees the same: the most that one saw"
+        other = subprocess.run(
+            [sys.executable, "-c", OTHER_WORKER], capture_output=True, text=True, check=True
         )
-        metrics.gone(1)
-        told = mine.written()[0].decode()
-        assert "retain_requests_in_flight 0.0" in told
-        assert 'status="200"} 2.0' in told
-        other.in_flight = 0
-        other.tally.write()
-        (folder / f"{os.getpid()}.json").rename(folder / "2.json")
-        metrics.gone(2)
-        assert [path.name for path in folder.iterdir()] == ["gone.json"], (
-            "one file for all that are gone"
-        )
-        assert 'status="200"} 3.0' in mine.written()[0].decode()
-    assert not folder.exists()
-
-
-def test_the_count_of_one_that_just_ended_is_there_once(tmp_path: Path) -> None:
-    """A sum that falls, for a moment, is a restart to whoever scrapes."""
-    tally = Tally({}, dict, tmp_path)
-    row = {"counts": {"n": [[["a"], 2.0]]}, "gauges": {}, "times": {}, "pid": 0}
-    (tmp_path / "7.json").write_text(json.dumps(row))
-    assert tally.total()[0]["n"]["a",] == 2
-    (tmp_path / "gone.json").write_text(json.dumps({**row, "pid": 7}))
-    assert tally.total()[0]["n"]["a",] == 2
+        text = mine.render()[0].decode()
+        assert 'retain_requests_total{method="GET",route="/a",status="200"} 2.0' in text
+        assert 'retain_request_seconds_bucket{le="0.0025",route="/a"} 1.0' in text
+        assert 'retain_request_seconds_bucket{le="+Inf",route="/a"} 2.0' in text
+        assert "retain_requests_in_flight 1.0" in text
+        assert 'retain_work_left{job="vectors"} 7.0' in text
+        metrics.worker_exited(int(other.stdout))
+        text = mine.render()[0].decode()
+        assert "retain_requests_in_flight 0.0" in text
+        assert 'retain_work_left{job="vectors"} 5.0' in text
+        assert 'status="200"} 2.0' in text
 
 
 def test_folders_of_servers_that_were_killed_are_removed(
@@ -308,36 +297,9 @@ def test_folders_of_servers_that_were_killed_are_removed(
     for name in ("old", "new"):
         (tmp_path / f"retain-metrics-{name}").mkdir()
     os.utime(tmp_path / "retain-metrics-old", (1, 1))
-    with metrics.share():
+    with metrics.shared():
         assert not (tmp_path / "retain-metrics-old").exists()
     assert [path.name for path in tmp_path.iterdir()] == ["retain-metrics-new"]
-
-
-def test_a_tally_writes_on_its_own(tmp_path: Path) -> None:
-    tally = Tally({}, dict, tmp_path)
-    tally.start()
-    tally.count("retain_x", ("a",), 2)
-    tally.stop()
-    (file,) = tmp_path.glob("*.json")
-    assert json.loads(file.read_text())["counts"] == {"retain_x": [[["a"], 2.0]]}
-
-
-def test_counting_from_many_threads_loses_nothing(tmp_path: Path) -> None:
-    import threading
-
-    tally = Tally({"t": (0.1,)}, dict)
-
-    def count() -> None:
-        for _ in range(2000):
-            tally.timed("t", (), 0.05, "n", ())
-
-    threads = [threading.Thread(target=count) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    counts, _, times = tally.total()
-    assert counts["n"][()] == times["t"][()][1] == 8000
 
 
 @one_engine
@@ -345,7 +307,7 @@ def test_a_histogram_adds_up(memory: Memory) -> None:
     mine = Metrics(memory)
     for seconds in (0.0005, 0.001, 0.3, 99.0):
         mine.request("GET", "/a", 200, seconds)
-    told = mine.written()[0].decode()
+    told = mine.render()[0].decode()
     assert 'bucket{le="0.001",route="/a"} 2.0' in told
     assert 'bucket{le="0.5",route="/a"} 3.0' in told
     assert 'bucket{le="30.0",route="/a"} 3.0' in told
@@ -376,6 +338,6 @@ def test_every_known_address_has_its_template(app: FastAPI, calling: Calling, en
             re.sub(r"\{[^}]+\}", "1", path),
             headers={"Authorization": "Bearer nobody"},
         )
-    counts, _, _ = app.state.metrics.tally.total()
-    routes = {route for _, route, _ in counts["retain_requests_total"]}
+    text = app.state.metrics.render()[0].decode()
+    routes = set(re.findall(r'retain_requests_total{.*route="([^"]*)"', text))
     assert {"/", "/docs", "/openapi.json", "/mcp", "/mcp/all"} <= routes <= known.keys()

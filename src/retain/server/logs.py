@@ -1,8 +1,8 @@
-"""The server's log: one line for each request and each event, in JSON or as text, with ids and sizes and never with content.
+"""The server's log: one line per request and event, as JSON or text.
 
-What stored text, headers or a caller's mistakes say is nobody's business here: of an exception the log has its type and
-where it was raised, not its message, which may quote them. Lines are written by a thread of their own, because a log that
-nobody reads must not stop the server; when too many wait, the newest are dropped and counted.
+Lines have names, ids and sizes, never content. Of an exception, the log has its type and where it was raised; its
+message may quote content. The standard library's queue handler writes from a thread, so that a blocked terminal or pipe
+does not stop the server. When the queue is full, lines are dropped and counted.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import atexit
 import json
 import logging
+import logging.handlers
+import queue
 import re
 import sys
-import threading
 import time
 import traceback
-from collections import deque
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import IO, Any
@@ -23,15 +23,19 @@ from typing import IO, Any
 from retain.base.logging import FIELDS
 from retain.base.settings import Settings
 
-MOST_WAITING = 10_000
-"""So many lines may wait to be written."""
-_LEVELS = {
+QUEUE_SIZE = 10_000
+MAX_FRAMES = 40
+MAX_CHAINED_EXCEPTIONS = 10
+MAX_TEXT_LENGTH = 2000
+FLUSH_SECONDS = 2.0
+
+LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
     "warning": logging.WARNING,
     "error": logging.ERROR,
 }
-_OURS = (
+CONFIGURED_LOGGERS = (
     "retain",
     "uvicorn",
     "uvicorn.error",
@@ -42,238 +46,213 @@ _OURS = (
     "asyncio",
     "py.warnings",
 )
-_TRUSTED = ("retain", "uvicorn")
-_UNSAFE = re.compile(
+TRUSTED_LOGGERS = ("retain", "uvicorn")
+"""Loggers whose messages quote no content."""
+REQUEST_LOGGER = "retain.requests"
+
+_UNSAFE_CHARACTERS = re.compile(
     "[\x00-\x1f\x7f-\x9f\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _ONE_WORD = re.compile(r"[^\s=\"]+")
-_MOST_FRAMES = 40
-_FLUSH_SECONDS = 2.0
-_MOST_OF_A_TEXT = 2000
-_REQUESTS = "retain.requests"
-_json = json.JSONEncoder(default=lambda value: safe(str(value))).encode
-_NAMES = {number: name.upper() for name, number in _LEVELS.items()}
-_EMPTY = {
-    **logging.makeLogRecord({"name": _REQUESTS, "msg": "request", "module": "watch"}).__dict__,
-    "args": None,
-}
-_log = logging.getLogger(_REQUESTS)
-_current: list[Writer] = []
+_handlers: list[DroppingQueueHandler] = []
 
 
-def safe(text: str) -> str:
-    """Text that cannot begin a line of its own, move a cursor or turn a line around."""
-    text = text[:_MOST_OF_A_TEXT]
-    return (
-        _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text) if _UNSAFE.search(text) else text
-    )
+def escape(text: str) -> str:
+    """Escape characters that could start a line, move the cursor or reverse the text."""
+    return _UNSAFE_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text[:MAX_TEXT_LENGTH])
 
 
-def stack(error: BaseException) -> list[str]:
-    """Where an exception was raised, and what kind it is, with those that led to it; nothing of what it says."""
-    found: list[str] = []
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen and len(seen) < 10:
-        seen.add(id(error))
-        frames = traceback.extract_tb(error.__traceback__)[-_MOST_FRAMES:]
-        places = [f"{_short(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
-        found += [type(error).__name__, *places]
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)  # type: ignore[assignment]
-    return found
+def describe_exception(error: BaseException) -> list[str]:
+    """Return the types and places of an exception and its causes, without their messages."""
+    lines: list[str] = []
+    chain: list[BaseException] = []
+    current: BaseException | None = error
+    while current is not None and current not in chain and len(chain) < MAX_CHAINED_EXCEPTIONS:
+        chain.append(current)
+        lines.append(type(current).__name__)
+        for frame in traceback.extract_tb(current.__traceback__)[-MAX_FRAMES:]:
+            lines.append(f"{_short_path(frame.filename)}:{frame.lineno} in {frame.name}")
+        context = None if current.__suppress_context__ else current.__context__
+        current = current.__cause__ or context
+    return lines
 
 
-def _short(path: str) -> str:
-    """The path of a source file, from its package on."""
-    return path.rpartition("site-packages/")[2]
-
-
-def _said(record: logging.LogRecord) -> str:
-    """What a record says; a library may quote what it was given, so there is only where it said something."""
-    if record.name.startswith(_TRUSTED):
-        return record.getMessage()
-    if record.name == "py.warnings":  # FILE:LINE: CATEGORY: TEXT
-        return ": ".join(record.getMessage().split(": ", 2)[:2])
-    fixed = record.name == "asyncio" and record.args  # others may have put it together before
-    return str(record.msg).partition("\n")[0] if fixed else "a library reported something"
-
-
-def _value(value: object) -> str:
-    """A value as a line of text has it: in quotes where it could be taken for more than one."""
-    text = str(value)
-    return text if _ONE_WORD.fullmatch(text) else _json(text)
-
-
-class Lines(logging.Formatter):
-    """A record as one line."""
+class LineFormatter(logging.Formatter):
+    """Formats a record as one line of JSON or text."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__()
         self._as_json = as_json
-        self._second = (0, "")
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
-        told: dict[str, Any] = {
-            "time": self._time(record.created),
+        """Return the line, without its end."""
+        fields = self._fields(record)
+        if self._as_json:
+            return json.dumps(fields, default=lambda value: escape(str(value)))
+        head = f"{fields.pop('time')} {fields.pop('level'):<7} {fields.pop('event')}"
+        exception = fields.pop("exception", [])
+        pairs = [f"{name}={_quote(value)}" for name, value in fields.items()]
+        return "\n    ".join([" ".join([head, *pairs]), *exception])
+
+    def _fields(self, record: logging.LogRecord) -> dict[str, Any]:
+        time = datetime.fromtimestamp(record.created, UTC)
+        fields: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time.microsecond // 1000:03}Z",
             "level": record.levelname.lower(),
-            "event": safe(_said(record)),
+            "event": escape(_event(record)),
         }
-        if record.name != _REQUESTS:
-            told["logger"] = record.name
-        if not record.name.startswith(_TRUSTED):
-            told["at"] = f"{_short(record.pathname)}:{record.lineno}"
+        if record.name != REQUEST_LOGGER:
+            fields["logger"] = record.name
+        if not record.name.startswith(TRUSTED_LOGGERS):
+            fields["at"] = f"{_short_path(record.pathname)}:{record.lineno}"
         for name, value in getattr(record, FIELDS, {}).items():
             if value is not None:
-                told[name] = safe(value) if isinstance(value, str) else value
+                fields[name] = escape(value) if isinstance(value, str) else value
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
-            told["exception"] = [safe(line) for line in stack(error)]
-        if self._as_json:
-            return _json(told)
-        head = f"{told.pop('time')} {told.pop('level'):<7} {told.pop('event')}"
-        trace = told.pop("exception", [])
-        return "\n    ".join(
-            [" ".join([head, *(f"{name}={_value(value)}" for name, value in told.items())]), *trace]
-        )
-
-    def _time(self, moment: float) -> str:
-        """A moment as text; most are in the same second as the one before."""
-        second = int(moment)
-        if second != self._second[0]:
-            self._second = (
-                second,
-                datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
-            )
-        return f"{self._second[1]}.{int((moment - second) * 1000):03}Z"
+            fields["exception"] = [escape(line) for line in describe_exception(error)]
+        return fields
 
 
-class Writer(logging.Handler):
-    """Writes lines to a stream from a thread of its own."""
+def _event(record: logging.LogRecord) -> str:
+    """Return the message of a record; of a library's, which may quote content, only the fixed part."""
+    if record.name.startswith(TRUSTED_LOGGERS):
+        return record.getMessage()
+    if record.name == "py.warnings":  # FILE:LINE: CATEGORY: TEXT
+        return ": ".join(record.getMessage().split(": ", 2)[:2])
+    if record.name == "asyncio" and record.args:
+        return str(record.msg).partition("\n")[0]
+    return "a library reported something"
+
+
+def _short_path(path: str) -> str:
+    """Return the path of a source file, from its package on."""
+    return path.rpartition("site-packages/")[2]
+
+
+def _quote(value: object) -> str:
+    """Quote a value that could be read as more than one."""
+    text = str(value)
+    return text if _ONE_WORD.fullmatch(text) else json.dumps(text)
+
+
+class DroppingQueueHandler(logging.handlers.QueueHandler):
+    """Hands records to a thread that writes them; drops and counts them when the queue is full."""
 
     def __init__(self, stream: IO[str], *, as_json: bool) -> None:
-        super().__init__()
-        self.setFormatter(Lines(as_json=as_json))
-        self.dropped = self._said = 0
-        self._stream = stream
-        self._waiting: deque[logging.LogRecord] = deque()
-        self._some = threading.Event()
-        self._busy = False
-        self._thread: threading.Thread | None = None
+        self.records: queue.Queue[logging.LogRecord] = queue.Queue(QUEUE_SIZE)
+        super().__init__(self.records)
+        self.dropped = 0
+        self._output = _StreamHandler(stream, self)
+        self._output.setFormatter(LineFormatter(as_json=as_json))
+        self._listener = logging.handlers.QueueListener(self.records, self._output)
+        self._is_started = False
 
-    def createLock(self) -> None:  # noqa: N802 - the library's name
-        """None is needed: a deque is safe, and one thread alone writes."""
-        self.lock = None
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Return the record as it is: the thread formats it."""
+        return record
 
-    def emit(self, record: logging.LogRecord) -> None:
-        """Have a record written, soon."""
-        if len(self._waiting) >= MOST_WAITING:
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Add a record to the queue, and start the thread with the first one (after any fork)."""
+        if not self._is_started:
+            self._is_started = True
+            self._listener.start()
+        try:
+            self.records.put_nowait(record)
+        except queue.Full:
             self.dropped += 1
-            return
-        self._waiting.append(record)
-        if not self._some.is_set():
-            self._some.set()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._write, name="retain-log", daemon=True)
-            self._thread.start()
 
     def flush(self) -> None:
-        """Wait for what waits to be written, but not forever."""
-        deadline = time.monotonic() + _FLUSH_SECONDS
-        while (self._waiting or self._busy) and time.monotonic() < deadline:
+        """Wait until the queue is written, at most FLUSH_SECONDS."""
+        deadline = time.monotonic() + FLUSH_SECONDS
+        while self.records.unfinished_tasks and time.monotonic() < deadline:
             time.sleep(0.005)
 
-    def _write(self) -> None:
-        while True:
-            self._some.wait()
-            self._some.clear()
-            self._busy = (
-                True  # before anything is taken: what is not written yet waits, or this says so
-            )
-            while self._waiting:
-                records = [self._waiting.popleft() for _ in range(min(len(self._waiting), 500))]
-                try:
-                    self._stream.write(
-                        "".join(
-                            f"{self._line(record)}\n" for record in (*records, *self._missing())
-                        )
-                    )
-                    self._stream.flush()
-                except (OSError, ValueError):  # nobody reads it any more
-                    self.dropped += len(records)
-            self._busy = False
 
-    def _missing(self) -> list[logging.LogRecord]:
-        """A line that says how many are missing, where some were dropped since the last one that said so."""
-        missing, self._said = self.dropped - self._said, self.dropped
-        told = {
-            "name": "retain.log",
-            "levelno": logging.WARNING,
-            "levelname": "WARNING",
-            "args": (missing,),
-        }
-        text = "%d lines of the log are missing here: too many were waiting"
-        return [logging.makeLogRecord({**told, "msg": text})] if missing else []
+class _StreamHandler(logging.StreamHandler[IO[str]]):
+    """Writes lines, and says where some are missing."""
+
+    def __init__(self, stream: IO[str], queue_handler: DroppingQueueHandler) -> None:
+        super().__init__(stream)
+        self._queue_handler = queue_handler
+        self._reported_drops = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(self._line(record))
+            missing = self._queue_handler.dropped - self._reported_drops
+            if missing:
+                self._reported_drops += missing
+                self._write(self._line(_missing_lines(missing)))
+        except (OSError, ValueError):  # The stream is closed.
+            self._queue_handler.dropped += 1
+            self._reported_drops += 1
+
+    def _write(self, line: str) -> None:
+        self.stream.write(line + self.terminator)
+        self.stream.flush()
 
     def _line(self, record: logging.LogRecord) -> str:
         try:
             return self.format(record)
-        except Exception as error:  # a line that cannot be made must not end all others
-            return json.dumps(
-                {"level": "error", "event": f"a line of the log failed: {type(error).__name__}"}
-            )
+        except Exception as error:  # One bad record must not end the log.
+            event = f"a line of the log failed: {type(error).__name__}"
+            return json.dumps({"level": "error", "event": event})
 
 
-class _AlreadyTold(logging.Filter):
-    """The web server reports again, without the request's id, what was on record for a request."""
+def _missing_lines(count: int) -> logging.LogRecord:
+    return logging.LogRecord(
+        "retain.log",
+        logging.WARNING,
+        __file__,
+        0,
+        "%d lines of the log are missing here: too many were waiting",
+        (count,),
+        None,
+    )
+
+
+class _DuplicateFilter(logging.Filter):
+    """Drops uvicorn's report of an exception that the request's own line has."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return not str(record.msg).startswith("Exception in ASGI application")
 
 
-def configure(settings: Settings, stream: IO[str] | None = None) -> Writer:
-    """Send the log of this process, retain's and its libraries', to a stream (standard error) as the settings say."""
-    out = stream or sys.stderr
-    as_json = not out.isatty()
-    writer = Writer(out, as_json=as_json)
-    writer.addFilter(_AlreadyTold())
-    for name in ("", *_OURS):
+def configure(settings: Settings, stream: IO[str] | None = None) -> DroppingQueueHandler:
+    """Send the log of retain and its libraries to a stream (default: standard error)."""
+    output = stream or sys.stderr
+    level = LEVELS[settings.log_level]
+    handler = DroppingQueueHandler(output, as_json=not output.isatty())
+    handler.addFilter(_DuplicateFilter())
+    for name in ("", *CONFIGURED_LOGGERS):
         logger = logging.getLogger(name)
-        for handler in list(logger.handlers):
-            if isinstance(handler, Writer) or name.startswith("uvicorn"):
-                logger.removeHandler(handler)
-        logger.setLevel(
-            logging.NOTSET if name else max(_LEVELS[settings.log_level], logging.WARNING)
-        )
+        for old in list(logger.handlers):
+            if isinstance(old, DroppingQueueHandler) or name.startswith("uvicorn"):
+                logger.removeHandler(old)
+        logger.setLevel(logging.NOTSET if name else max(level, logging.WARNING))
         logger.propagate = True
-    for name in _TRUSTED:
-        logging.getLogger(name).setLevel(_LEVELS[settings.log_level])
-    logging.getLogger(
-        "uvicorn.access"
-    ).disabled = True  # it would have addresses with their queries
-    logging.getLogger().addHandler(writer)
+    for name in TRUSTED_LOGGERS:
+        logging.getLogger(name).setLevel(level)
+    logging.getLogger("uvicorn.access").disabled = True  # It logs addresses with their queries.
+    logging.getLogger().addHandler(handler)
     logging.captureWarnings(True)
-    atexit.register(writer.flush)
-    _current[:] = [writer]
-    return writer
+    atexit.register(handler.flush)
+    _handlers[:] = [handler]
+    return handler
 
 
 def dropped() -> int:
-    """How many lines of this process were not written."""
-    return sum(writer.dropped for writer in _current)
+    """Return how many lines of this process were dropped."""
+    return sum(handler.dropped for handler in _handlers)
 
 
 def flush() -> None:
-    """Wait for what waits to be written, but not forever: for a process that is about to end as it stands."""
-    for writer in _current:
-        writer.flush()
+    """Write what waits in the queue: call before the process ends."""
+    for handler in _handlers:
+        handler.flush()
 
 
 def request(level: int, fields: Mapping[str, Any], error: BaseException | None = None) -> None:
-    """Put a request on record; the library's own way to make a record takes longer than all else here."""
-    if not _log.isEnabledFor(level):
-        return
-    record = logging.LogRecord.__new__(logging.LogRecord)
-    told = {"levelno": level, "levelname": _NAMES[level], "created": time.time(), FIELDS: fields}
-    told["exc_info"] = None if error is None else (type(error), error, error.__traceback__)
-    record.__dict__ = _EMPTY | told
-    _log.handle(record)
+    """Log one request."""
+    logging.getLogger(REQUEST_LOGGER).log(level, "request", exc_info=error, extra={FIELDS: fields})

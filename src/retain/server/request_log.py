@@ -52,7 +52,8 @@ class Watch:
             await send(message)
 
         started = time.perf_counter()
-        self._metrics.in_flight += counted
+        if counted:
+            self._metrics.request_started()
         try:
             await self._app(scope, receive, told)
         except BaseException as raised:
@@ -64,7 +65,8 @@ class Watch:
             status = status or (CLOSED if gone else 500)
             plain = scope["path"] if scope["path"] in self._plain else UNKNOWN
             route = str(getattr(scope.get("route"), "path", plain))
-            self._metrics.in_flight -= counted
+            if counted:
+                self._metrics.request_ended()
             self._metrics.request(method, route, status, seconds)
             if trace:
                 trace.end(method, route, status, str(state.get("request_id", "")), error)

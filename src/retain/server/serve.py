@@ -73,10 +73,14 @@ def serve(settings: Settings, told: Told) -> int:
             with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as mine:
                 return _serve(mine, listener, ready, parent)
 
-        with metrics.share():
+        with metrics.shared():
             seconds = limits.STOP_SECONDS + 1  # each ends by itself before
             return Workers(
-                settings.workers, work, lambda: told(_address(listener)), metrics.gone, seconds
+                settings.workers,
+                work,
+                lambda: told(_address(listener)),
+                metrics.worker_exited,
+                seconds,
             ).run()
 
 
