@@ -57,7 +57,7 @@ def test_a_key_is_its_tenants_and_allows_what_it_says(keys: Keys) -> None:
         "ada",
         "scout",
     )
-    admitted = keys.check(text)
+    admitted = keys.authenticate(text)
     assert admitted.key == key.id
     assert admitted.seconds == float("inf")
     assert admitted.principal == Principal(
@@ -83,7 +83,7 @@ def test_a_text_has_256_random_bits_and_one_way_to_write_it(keys: Keys) -> None:
         f"{texts[0]}\n",
     ):
         with pytest.raises(Unauthorized):
-            keys.check(other)
+            keys.authenticate(other)
 
 
 def test_the_database_has_nothing_that_lets_anybody_in(keys: Keys, url: str) -> None:
@@ -119,7 +119,7 @@ def test_whatever_is_wrong_is_answered_alike_after_the_same_work(
     for what, text in wrong(keys, now):
         counted = Counted(memory.database)
         with pytest.raises(Unauthorized) as caught:
-            Keys(counted).check(text)  # type: ignore[arg-type]
+            Keys(counted).authenticate(text)  # type: ignore[arg-type]
         told.add((str(caught.value), json.dumps(caught.value.details)))
         assert (counted.reads, counted.writes) == (1, 0), what
         assert text not in str(caught.value)
@@ -143,25 +143,25 @@ def test_whatever_is_wrong_is_answered_alike_after_the_same_work(
 @one_engine
 def test_what_is_no_key_lets_nobody_in(keys: Keys, text: str) -> None:
     with pytest.raises(Unauthorized):
-        keys.check(text)
+        keys.authenticate(text)
 
 
 def test_the_longest_tenant_fits(keys: Keys) -> None:
     tenant = "ü" * 256
     _, text = keys.create(tenant, "x", ["read"])
-    assert keys.check(text).principal.tenant == tenant
+    assert keys.authenticate(text).principal.tenant == tenant
 
 
 def test_a_key_ends_by_the_databases_clock(keys: Keys, now: Now) -> None:
     until = clock.to_datetime(now.micros) + timedelta(seconds=10)
     key, text = keys.create("acme", "x", ["read"], expires_at=until)
     assert key.expires_at == until
-    assert keys.check(text).seconds == 10
+    assert keys.authenticate(text).seconds == 10
     now.micros += 10 * clock.SECOND - 1
-    assert keys.check(text).seconds == pytest.approx(0.000001)
+    assert keys.authenticate(text).seconds == pytest.approx(0.000001)
     now.micros += 1
     with pytest.raises(Unauthorized):
-        keys.check(text)
+        keys.authenticate(text)
 
 
 def test_keys_are_listed_page_by_page_with_those_that_ended(keys: Keys, now: Now) -> None:
@@ -186,7 +186,7 @@ def test_revoking_is_final_and_the_tenants_own(keys: Keys, now: Now) -> None:
     key, text = keys.create("acme", "x", ["read"])
     with pytest.raises(NotFound):
         keys.revoke("other", key.id)
-    keys.check(text)
+    keys.authenticate(text)
     first = keys.revoke("acme", key.id)
     now.micros += clock.MINUTE
     assert keys.revoke("acme", key.id) == first
@@ -198,12 +198,12 @@ def test_use_is_noted_at_most_once_a_minute(keys: Keys, now: Now) -> None:
     key, _ = keys.create("acme", "x", ["read"])
     assert keys.list("acme")[0].last_used_at is None
     first = clock.to_datetime(now.micros)
-    keys.used("acme", key.id)
+    keys.record_use("acme", key.id)
     now.micros += clock.MINUTE
-    keys.used("acme", key.id)
+    keys.record_use("acme", key.id)
     assert keys.list("acme")[0].last_used_at == first
     now.micros += 1
-    keys.used("acme", key.id)
+    keys.record_use("acme", key.id)
     assert keys.list("acme")[0].last_used_at == clock.to_datetime(now.micros)
 
 
@@ -228,21 +228,21 @@ def test_use_is_noted_at_most_once_a_minute(keys: Keys, now: Now) -> None:
 def test_a_bad_key_is_not_made(keys: Keys, error: type[Exception], given: dict[str, Any]) -> None:
     with pytest.raises(error):
         keys.create(**{"tenant": "acme", "name": "x", "permissions": ["read"], **given})
-    assert not keys.any()
+    assert not keys.exist()
     assert not keys.list("acme").items
 
 
 def test_that_there_was_a_key_is_never_forgotten(keys: Keys, memory: Memory) -> None:
     """Or the door would open again when the last key goes."""
-    assert not keys.any()
+    assert not keys.exist()
     key, text = keys.create("acme", "x", PERMISSIONS, user="ada")
-    assert keys.any()
+    assert keys.exist()
     keys.revoke("acme", key.id)
     memory.erase("ada", tenant="acme")
     assert not keys.list("acme").items
-    assert keys.any()
+    assert keys.exist()
     with pytest.raises(Unauthorized):
-        keys.check(text)
+        keys.authenticate(text)
 
 
 def test_erasing_a_user_removes_their_keys_and_no_others(keys: Keys, memory: Memory) -> None:

@@ -14,7 +14,7 @@ from retain import Memory, Scope
 from retain.api.rendering import as_json
 from retain.auth import audit_log
 from retain.auth.audit import FREQUENT_ACTIONS, Action, acting_as, is_audited, respond_once
-from retain.auth.audit_log import Deed
+from retain.auth.audit_log import AuditRecord
 from retain.auth.idempotency import StoredResponse
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Conflict, Invalid, NotFound
@@ -40,9 +40,9 @@ def do(memory: Memory, what: str, call: Callable[[Scope], Any]) -> StoredRespons
     )
 
 
-def deeds(memory: Memory) -> list[Deed]:
+def deeds(memory: Memory) -> list[AuditRecord]:
     """The log, the oldest first."""
-    return audit_log.listed(memory.database, "acme").items[::-1]
+    return audit_log.list_records(memory.database, "acme").items[::-1]
 
 
 def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
@@ -124,7 +124,7 @@ def test_what_many_do_at_once_to_one_thing_is_one_chain(memory: Memory) -> None:
         list(pool.map(set_it, range(24)))
     found = deeds(memory)
     assert [deed.before for deed in found] == [None, *(deed.after for deed in found[:-1])]
-    assert memory.database.read("acme", audit_log.broken) == []
+    assert memory.database.read("acme", audit_log.find_tampering) == []
 
 
 def test_what_fails_is_not_on_record_and_nothing_is_done_that_is_not(memory: Memory) -> None:
@@ -176,7 +176,7 @@ def test_an_act_with_many_transactions_is_on_record_once_in_each_tenant(memory: 
             lambda tx: tx.run("delete from state where tenant = :tenant"),
         )
     assert [deed.what for deed in deeds(memory)] == ["import"]
-    assert len(audit_log.listed(memory.database, "other")) == 1
+    assert len(audit_log.list_records(memory.database, "other")) == 1
 
 
 def test_erasing_a_user_keeps_the_rows_and_adds_one(memory: Memory) -> None:

@@ -36,10 +36,10 @@ def add(
 def test_rows_are_only_ever_added(memory: Memory, sql: str) -> None:
     """D6, 3.2 item 12: append-only by rights on a server and by triggers in a file, whatever the code above does."""
     add(memory, 3)
-    before = audit_log.listed(memory.database, "acme").items
+    before = audit_log.list_records(memory.database, "acme").items
     with pytest.raises(Exception, match=r"can only be added to|permission denied"):
         memory.database.write("acme", lambda tx: tx.run(sql))
-    assert audit_log.listed(memory.database, "acme").items == before
+    assert audit_log.list_records(memory.database, "acme").items == before
 
 
 def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None:
@@ -49,27 +49,31 @@ def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None
         now.pass_days(1)
     add(memory, 1, tenant="other")
     log = memory.database
-    assert [deed.number for deed in audit_log.listed(log, "acme")] == [6, 5, 4, 3, 2, 1]
-    first = audit_log.listed(log, "acme", limit=4)
-    assert [deed.number for deed in audit_log.listed(log, "acme", limit=4, after=first.next)] == [
+    assert [deed.number for deed in audit_log.list_records(log, "acme")] == [6, 5, 4, 3, 2, 1]
+    first = audit_log.list_records(log, "acme", limit=4)
+    assert [
+        deed.number for deed in audit_log.list_records(log, "acme", limit=4, after=first.next)
+    ] == [
         2,
         1,
     ]
-    assert {deed.what for deed in audit_log.listed(log, "acme", who="cli:ada")} == {"users_erase"}
-    assert [deed.number for deed in audit_log.listed(log, "acme", what="state_set")] == [2, 1]
+    assert {deed.what for deed in audit_log.list_records(log, "acme", who="cli:ada")} == {
+        "users_erase"
+    }
+    assert [deed.number for deed in audit_log.list_records(log, "acme", what="state_set")] == [2, 1]
     day = first[0].at - timedelta(days=1)
-    assert [deed.number for deed in audit_log.listed(log, "acme", since=day)] == [6, 5, 4, 3]
+    assert [deed.number for deed in audit_log.list_records(log, "acme", since=day)] == [6, 5, 4, 3]
     assert [
-        deed.number for deed in audit_log.listed(log, "acme", since=day, until=first[0].at)
+        deed.number for deed in audit_log.list_records(log, "acme", since=day, until=first[0].at)
     ] == [
         4,
         3,
     ]
-    assert len(audit_log.listed(log, "other")) == 1
-    assert audit_log.listed(log, "nobody").items == []
+    assert len(audit_log.list_records(log, "other")) == 1
+    assert audit_log.list_records(log, "nobody").items == []
     for wrong in ({"limit": 0}, {"limit": 10_000}, {"after": "x"}, {"who": ""}):
         with pytest.raises(Invalid):
-            audit_log.listed(log, "acme", **wrong)
+            audit_log.list_records(log, "acme", **wrong)
 
 
 @one_engine
@@ -79,9 +83,9 @@ def test_no_secret_is_on_record_whatever_the_setting_says(memory: Memory) -> Non
     memory.database.write(
         "acme", lambda tx: audit_log.add(tx, "ci", "state_set", f"state user:ada {secret}")
     )
-    (deed,) = audit_log.listed(memory.database, "acme")
+    (deed,) = audit_log.list_records(memory.database, "acme")
     assert deed.subject == "state user:ada [secret: github-token …a1a1]"
-    assert memory.database.read("acme", audit_log.broken) == []
+    assert memory.database.read("acme", audit_log.find_tampering) == []
 
 
 def test_many_at_once_leave_no_gap_and_a_whole_chain(memory: Memory) -> None:
@@ -90,9 +94,9 @@ def test_many_at_once_leave_no_gap_and_a_whole_chain(memory: Memory) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = audit_log.listed(memory.database, "acme").items
+    found = audit_log.list_records(memory.database, "acme").items
     assert [deed.number for deed in found] == list(range(80, 0, -1))
-    assert memory.database.read("acme", audit_log.broken) == []
+    assert memory.database.read("acme", audit_log.find_tampering) == []
 
 
 @pytest.mark.parametrize(

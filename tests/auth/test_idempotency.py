@@ -163,7 +163,7 @@ def test_an_answer_that_cannot_be_kept_is_given_and_its_key_not_let_go(
         raise Full(problem="no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(IdempotentRequest, "settle", full)
+        patch.setattr(IdempotentRequest, "store", full)
         assert ask(memory, "summaries_fold", "k", add_entry).status == 200
     with pytest.raises(Conflict):
         ask(memory, "summaries_fold", "k", add_entry)
@@ -235,7 +235,7 @@ def test_answers_are_kept_a_day_and_then_swept(
 ) -> None:
     memory = open_memory(clock=now)
     ask(memory, "entries_add", "k", add_entry)
-    now.micros += once.KEPT
+    now.micros += once.KEEP_RESPONSES
     memory.purge()
     assert ask(memory, "entries_add", "k", add_entry).replayed
     now.micros += clock.MINUTE

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from retain.auth import jwt_tokens
-from retain.auth.jwt_tokens import Tokens
+from retain.auth.jwt_tokens import JwtAuthenticator
 from retain.auth.principal import Principal
 from retain.base.errors import NoIssuer, SettingsError, Unauthorized
 from retain.base.settings import Settings
@@ -65,8 +65,8 @@ def settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def known(settings: Settings) -> Tokens:
-    return Tokens(settings)
+def known(settings: Settings) -> JwtAuthenticator:
+    return JwtAuthenticator(settings)
 
 
 def claims(**changes: Any) -> dict[str, Any]:
@@ -100,12 +100,12 @@ def encoded(value: Any) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def test_a_token_is_its_subjects_in_its_tenant(known: Tokens) -> None:
-    admitted = known.check(signed(scope="openid read retain:write", agent="scout"))
+def test_a_token_is_its_subjects_in_its_tenant(known: JwtAuthenticator) -> None:
+    admitted = known.authenticate(signed(scope="openid read retain:write", agent="scout"))
     assert admitted.principal == Principal(
         "acme", frozenset({"read", "write"}), f"ada ({ISSUER})", "ada", "scout"
     )
-    assert 60 < admitted.seconds <= 60 + jwt_tokens.LEEWAY
+    assert 60 < admitted.seconds <= 60 + jwt_tokens.LEEWAY_SECONDS
     assert admitted.key is None
 
 
@@ -119,20 +119,22 @@ def test_a_token_is_its_subjects_in_its_tenant(known: Tokens) -> None:
         ({"scope": "readwrite READ admin2"}, set()),
     ],
 )
-def test_what_it_allows(known: Tokens, said: dict[str, Any], allowed: set[str]) -> None:
-    assert known.check(signed(**said)).principal.permissions == allowed
+def test_what_it_allows(known: JwtAuthenticator, said: dict[str, Any], allowed: set[str]) -> None:
+    assert known.authenticate(signed(**said)).principal.permissions == allowed
 
 
-def test_an_admins_token_is_bound_to_no_user(known: Tokens) -> None:
-    assert known.check(signed(scope="read admin")).principal.user is None
-    assert known.check(signed(scope="read")).principal.user == "ada"
+def test_an_admins_token_is_bound_to_no_user(known: JwtAuthenticator) -> None:
+    assert known.authenticate(signed(scope="read admin")).principal.user is None
+    assert known.authenticate(signed(scope="read")).principal.user == "ada"
 
 
 @pytest.mark.parametrize(
     ("key", "alg", "kid"), [(RSA, "RS256", "rsa"), (EC, "ES256", "ec"), (ED, "EdDSA", "ed")]
 )
-def test_each_kind_of_key_signs_in_its_own_way(known: Tokens, key: Any, alg: str, kid: str) -> None:
-    assert known.check(signed(key, alg, kid)).principal.user == "ada"
+def test_each_kind_of_key_signs_in_its_own_way(
+    known: JwtAuthenticator, key: Any, alg: str, kid: str
+) -> None:
+    assert known.authenticate(signed(key, alg, kid)).principal.user == "ada"
 
 
 def hs(secret: bytes, kid: str = "rsa", alg: str = "HS256") -> str:
@@ -209,9 +211,9 @@ CONFUSIONS = confusions()
 
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
 @pytest.mark.parametrize("what", CONFUSIONS)
-def test_no_confusion_lets_anybody_in(known: Tokens, what: str) -> None:
+def test_no_confusion_lets_anybody_in(known: JwtAuthenticator, what: str) -> None:
     with pytest.raises(Unauthorized) as caught:
-        known.check(CONFUSIONS[what]())
+        known.authenticate(CONFUSIONS[what]())
     assert str(caught.value).startswith("A key is needed here: it is unknown, expired or revoked.")
 
 
@@ -227,12 +229,12 @@ def test_no_confusion_lets_anybody_in(known: Tokens, what: str) -> None:
         {"aud": ["another"]},
         {"aud": AUDIENCE.upper()},
         {"exp": None},
-        {"exp": int(time.time()) - jwt_tokens.LEEWAY - 5},
+        {"exp": int(time.time()) - jwt_tokens.LEEWAY_SECONDS - 5},
         {"exp": "soon"},
         {"exp": 1e400},
-        {"nbf": int(time.time()) + jwt_tokens.LEEWAY + 600},
+        {"nbf": int(time.time()) + jwt_tokens.LEEWAY_SECONDS + 600},
         {"nbf": "now"},
-        {"iat": int(time.time()) + jwt_tokens.LEEWAY + 600},
+        {"iat": int(time.time()) + jwt_tokens.LEEWAY_SECONDS + 600},
         {"sub": None},
         {"sub": ""},
         {"sub": "a\nb"},
@@ -246,36 +248,39 @@ def test_no_confusion_lets_anybody_in(known: Tokens, what: str) -> None:
         iter(changes)
     ),  # not its value: that may be the time, and every process collects for itself
 )
-def test_what_a_token_must_say(known: Tokens, changes: dict[str, Any]) -> None:
+def test_what_a_token_must_say(known: JwtAuthenticator, changes: dict[str, Any]) -> None:
     payload = json.dumps(claims(**changes)).replace("Infinity", "1e400").encode()
     text = jwt.api_jws.encode(payload, RSA, "RS256", {"kid": "rsa", "typ": "JWT"})
     with pytest.raises(Unauthorized):
-        known.check(text)
+        known.authenticate(text)
 
 
-def test_clocks_may_differ_a_little_and_several_audiences_be_meant(known: Tokens) -> None:
+def test_clocks_may_differ_a_little_and_several_audiences_be_meant(known: JwtAuthenticator) -> None:
     moment = int(time.time())
-    assert jwt_tokens.LEEWAY <= 60
+    assert jwt_tokens.LEEWAY_SECONDS <= 60
     assert (
-        known.check(
-            signed(exp=moment - jwt_tokens.LEEWAY + 10, nbf=moment + jwt_tokens.LEEWAY - 10)
+        known.authenticate(
+            signed(
+                exp=moment - jwt_tokens.LEEWAY_SECONDS + 10,
+                nbf=moment + jwt_tokens.LEEWAY_SECONDS - 10,
+            )
         ).principal.tenant
         == "acme"
     )
-    assert known.check(signed(aud=["else", AUDIENCE])).principal.tenant == "acme"
+    assert known.authenticate(signed(aud=["else", AUDIENCE])).principal.tenant == "acme"
 
 
 def test_the_tenant_is_the_claim_that_the_settings_name(settings: Settings) -> None:
-    named = Tokens(replace(settings, jwt_tenant="https://example.org/org"))
+    named = JwtAuthenticator(replace(settings, jwt_tenant="https://example.org/org"))
     said: dict[str, Any] = {"https://example.org/org": "theirs"}
-    assert named.check(signed(**said)).principal.tenant == "theirs"
+    assert named.authenticate(signed(**said)).principal.tenant == "theirs"
     with pytest.raises(Unauthorized):
-        named.check(signed())
+        named.authenticate(signed())
 
 
 def test_an_only_key_needs_no_id(settings: Settings, tmp_path: Path) -> None:
-    single = Tokens(replace(settings, jwt_keys=written(KEYS[:1], tmp_path)))
-    assert single.check(signed(kid=None)).principal.tenant == "acme"
+    single = JwtAuthenticator(replace(settings, jwt_keys=written(KEYS[:1], tmp_path)))
+    assert single.authenticate(signed(kid=None)).principal.tenant == "acme"
 
 
 @pytest.mark.parametrize(
@@ -293,7 +298,7 @@ def test_settings_that_cannot_work_are_refused(
     settings: Settings, changes: dict[str, Any], where: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
-        Tokens(replace(settings, **changes))
+        JwtAuthenticator(replace(settings, **changes))
     assert caught.value.where == where
 
 
@@ -305,10 +310,10 @@ def test_a_file_without_a_key_is_refused(settings: Settings, tmp_path: Path, tex
     file = tmp_path / "bad.json"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(SettingsError):
-        Tokens(replace(settings, jwt_keys=str(file)))
-    file.write_text(json.dumps({"keys": KEYS[:1], "more": "x" * jwt_tokens.MOST_BYTES}))
+        JwtAuthenticator(replace(settings, jwt_keys=str(file)))
+    file.write_text(json.dumps({"keys": KEYS[:1], "more": "x" * jwt_tokens.MAX_KEY_SET_BYTES}))
     with pytest.raises(SettingsError):
-        Tokens(replace(settings, jwt_keys=str(file)))
+        JwtAuthenticator(replace(settings, jwt_keys=str(file)))
 
 
 class Issuer:
@@ -382,30 +387,30 @@ def issuer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
 
 
 @pytest.fixture
-def remote(settings: Settings, issuer: Issuer) -> Tokens:
-    return Tokens(replace(settings, jwt_keys=issuer.url))
+def remote(settings: Settings, issuer: Issuer) -> JwtAuthenticator:
+    return JwtAuthenticator(replace(settings, jwt_keys=issuer.url))
 
 
 def test_keys_are_fetched_once_and_again_for_a_new_one_but_not_at_will(
-    remote: Tokens, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+    remote: JwtAuthenticator, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flood of unknown ids asks the issuer once in a while, and a key that it turned to is found."""
     for _ in range(3):
-        remote.check(signed())
+        remote.authenticate(signed())
     assert issuer.asked == 1
     issuer.keys = [*KEYS[:2]]
     for number in range(50):
         with pytest.raises(Unauthorized):
-            remote.check(signed(kid=f"unknown {number}"))
+            remote.authenticate(signed(kid=f"unknown {number}"))
     assert issuer.asked == 1, "it was asked a moment ago"
-    monkeypatch.setattr(remote._keys, "_next", float("-inf"))
-    assert remote.check(signed(EC, "ES256", "ec")).principal.user == "ada"
+    monkeypatch.setattr(remote._key_set, "_next_refresh", float("-inf"))
+    assert remote.authenticate(signed(EC, "ES256", "ec")).principal.user == "ada"
     assert issuer.asked == 2
 
 
 @pytest.mark.parametrize("trouble", ["redirect", "missing", "large", "empty", "closed", "stranger"])
 def test_an_issuer_in_trouble_is_503_and_never_401(
-    remote: Tokens, issuer: Issuer, trouble: str, monkeypatch: pytest.MonkeyPatch
+    remote: JwtAuthenticator, issuer: Issuer, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B32, for tokens: that nobody can be asked is no reason to call a token wrong."""
     if trouble == "redirect":
@@ -413,7 +418,7 @@ def test_an_issuer_in_trouble_is_503_and_never_401(
     elif trouble == "missing":
         issuer.status = 404
     elif trouble == "large":
-        issuer.padding = "x" * jwt_tokens.MOST_BYTES
+        issuer.padding = "x" * jwt_tokens.MAX_KEY_SET_BYTES
     elif trouble == "empty":
         issuer.keys = []
     elif trouble == "closed":
@@ -422,30 +427,30 @@ def test_an_issuer_in_trouble_is_503_and_never_401(
         monkeypatch.delenv("SSL_CERT_FILE")
     for _ in range(3):
         with pytest.raises(NoIssuer) as caught:
-            remote.check(signed())
+            remote.authenticate(signed())
         assert caught.value.status == 503
         assert issuer.url not in str(caught.value)
     assert issuer.asked <= 1, "whoever sends tokens cannot make us ask again and again"
 
 
 def test_keys_that_were_read_outlive_an_issuer_in_trouble(
-    remote: Tokens, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+    remote: JwtAuthenticator, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote.check(signed())
+    remote.authenticate(signed())
     issuer.status = 500
-    monkeypatch.setattr(jwt_tokens, "FRESH_SECONDS", 0.0)
-    monkeypatch.setattr(remote._keys, "_next", float("-inf"))
-    remote.check(signed())
+    monkeypatch.setattr(jwt_tokens, "REFRESH_SECONDS", 0.0)
+    monkeypatch.setattr(remote._key_set, "_next_refresh", float("-inf"))
+    remote.authenticate(signed())
     assert issuer.asked == 2
     monkeypatch.setattr(jwt_tokens, "STALE_SECONDS", 0.0)
     with pytest.raises(NoIssuer):
-        remote.check(signed())
+        remote.authenticate(signed())
 
 
-def test_who_comes_first_together_asks_once(remote: Tokens, issuer: Issuer) -> None:
+def test_who_comes_first_together_asks_once(remote: JwtAuthenticator, issuer: Issuer) -> None:
     found: list[str | None] = []
     threads = [
-        threading.Thread(target=lambda: found.append(remote.check(signed()).principal.user))
+        threading.Thread(target=lambda: found.append(remote.authenticate(signed()).principal.user))
         for _ in range(8)
     ]
     for thread in threads:

@@ -48,7 +48,9 @@ class Talk:
         ]
 
     def record(self) -> list[str]:
-        return [row.what for row in reversed(list(audit_log.listed(self.memory.database, "acme")))]
+        return [
+            row.what for row in reversed(list(audit_log.list_records(self.memory.database, "acme")))
+        ]
 
 
 @pytest.fixture
@@ -172,7 +174,7 @@ def test_what_a_model_changes_is_on_record_by_itself(talk: Any) -> None:
     )
     chat.say(key="k", by=asker("read", "write", "delete"))
     assert chat.record() == ["chat", "entries_add", "state_set", "notes_append", "notes_clear"]
-    assert {row.request_id for row in audit_log.listed(chat.memory.database, "acme")} == {
+    assert {row.request_id for row in audit_log.list_records(chat.memory.database, "acme")} == {
         "request-1"
     }
     assert chat.say(key="k", by=asker("read", "write", "delete")).again

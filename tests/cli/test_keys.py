@@ -37,7 +37,7 @@ def test_a_key_is_printed_alone_and_lets_in_until_it_is_revoked(
     assert "\n" not in text
     assert text not in told
     with Memory.open(where[1]) as memory:
-        admitted = Keys(memory.database).check(text)
+        admitted = Keys(memory.database).authenticate(text)
     principal = admitted.principal
     assert (principal.tenant, principal.user, sorted(principal.permissions)) == (
         "acme",
@@ -50,7 +50,7 @@ def test_a_key_is_printed_alone_and_lets_in_until_it_is_revoked(
     assert (listed["id"], listed["name"]) == (admitted.key, "ci")
     assert main(["keys", "revoke", listed["id"], "--tenant", "acme", *where]) == 0
     with Memory.open(where[1]) as memory, pytest.raises(Unauthorized):
-        Keys(memory.database).check(text)
+        Keys(memory.database).authenticate(text)
 
 
 def test_as_json_it_is_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -309,7 +309,7 @@ def test_over_http(memory: Memory) -> None:
     assert memory.scope(tenant="acme").graph.read().entities == []
     assert memory.scope(tenant="acme", user="bob").graph.read().entities == []
     assert me.search("maps")[0].title == "Ada"
-    done = [(row.what, row.subject) for row in audit_log.listed(memory.database, "acme")]
+    done = [(row.what, row.subject) for row in audit_log.list_records(memory.database, "acme")]
     assert ("graph_add", "graph Ada") in done
 
 

@@ -111,7 +111,7 @@ def test_a_user_is_exported_alone_and_can_be_imported(http: TestClient, memory: 
         assert (
             copy.scope(tenant="acme", user="ada", agent="scout").notes.read().text == f"# {CANARY}"
         )
-    (last,) = audit_log.listed(memory.database, "acme", limit=1)
+    (last,) = audit_log.list_records(memory.database, "acme", limit=1)
     assert (last.what, last.subject) == ("export", "users ada")
 
 
@@ -148,7 +148,7 @@ def test_of_a_user_who_is_erased_nothing_is_left(
         for file in tmp_path.rglob("*"):
             assert not file.is_file() or CANARY.encode() not in file.read_bytes(), file
         return
-    (last,) = audit_log.listed(memory.database, "acme", limit=1)
+    (last,) = audit_log.list_records(memory.database, "acme", limit=1)
     assert (last.what, last.subject) == ("users_erase", "users ada")
 
 

@@ -22,7 +22,7 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.auth.api_keys import Keys
-from retain.auth.local import loopback
+from retain.auth.local import is_loopback
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Busy, Invalid, SettingsError, Unauthorized
 from retain.server import authenticator as doors
@@ -281,7 +281,7 @@ def test_a_key_is_looked_up_once_in_a_while(
     _, text = Keys(memory.database).create("acme", "x", ["read"])
     authenticator = Authenticator(memory)
     asked: list[str] = []
-    check = authenticator.keys.check
+    check = authenticator.keys.authenticate
 
     def counted(text: str) -> Any:
         asked.append(text)
@@ -340,7 +340,7 @@ def test_a_key_that_is_revoked_while_it_is_looked_up_is_not_remembered(
 ) -> None:
     key, text = Keys(small.database).create("acme", "x", ["read"])
     authenticator = Authenticator(small)
-    check = authenticator.keys.check
+    check = authenticator.keys.authenticate
 
     def slow(text: str) -> Any:
         found = check(text)
@@ -511,7 +511,7 @@ def test_a_vendors_own_key_opens_no_door(settings: dict[str, Any], how: dict[str
 
 def test_this_machine_has_several_names() -> None:
     assert all(
-        loopback(host)
+        is_loopback(host)
         for host in ("127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "::ffff:127.0.0.1")
     )
     others = (
@@ -524,7 +524,7 @@ def test_this_machine_has_several_names() -> None:
         "::ffff:0.0.0.0",
         "127.0.0.1.nip.io",
     )
-    assert not any(loopback(host) for host in others)
+    assert not any(is_loopback(host) for host in others)
 
 
 def test_tokens_come_in_beside_keys_and_end_the_openness(tmp_path: Path) -> None:
@@ -663,7 +663,7 @@ def test_the_door_does_not_open_again_after_the_first_key(small: Memory) -> None
         assert (await authenticator.authenticate(here)).name == "local"
         authenticator.forget()
         asked, answer = threading.Event(), threading.Event()
-        any_at_all = authenticator.keys.any
+        any_at_all = authenticator.keys.exist
 
         def slowly() -> bool:
             found = any_at_all()
@@ -671,7 +671,7 @@ def test_the_door_does_not_open_again_after_the_first_key(small: Memory) -> None
             answer.wait(5)
             return found
 
-        authenticator.keys.any = slowly  # type: ignore[method-assign]
+        authenticator.keys.exist = slowly  # type: ignore[method-assign]
         late = asyncio.ensure_future(authenticator.authenticate(here))
         await asyncio.to_thread(asked.wait, 5)
         await asyncio.to_thread(Keys(small.database).create, "acme", "first", ["read"])

@@ -83,7 +83,7 @@ def test_keys_of_another_tenant_do_not_exist(calling: Calling, memory: Memory) -
         "a" * 16, ""
     )
     assert "their name" not in http.get("/api/keys").text
-    assert Keys(memory.database).check(text).principal.tenant == "theirs"
+    assert Keys(memory.database).authenticate(text).principal.tenant == "theirs"
 
 
 @one_engine

@@ -39,9 +39,9 @@ from playwright.sync_api import (
 )
 
 from retain import Memory
-from retain.auth.api_keys import Keys, tenant_of
-from retain.auth.browser_sessions import Signins
-from retain.auth.local import may_be_open
+from retain.auth.api_keys import Keys, decode_tenant
+from retain.auth.browser_sessions import BrowserSessions
+from retain.auth.local import allows_requests_without_key
 from retain.auth.principal import PERMISSIONS
 from retain.models.model import Models
 from retain.server import web_app
@@ -97,7 +97,7 @@ class Web:
         self._contexts: list[BrowserContext] = []
         self._port = 0
         self.start()
-        self._key = "" if may_be_open(self.settings) else self.key()
+        self._key = "" if allows_requests_without_key(self.settings) else self.key()
         self.page: Page = self.device()
 
     @property
@@ -150,7 +150,7 @@ class Web:
     def cookie(self, key: str) -> Any:
         """The cookie of a browser that signed in with a key."""
         _, tenant, id, _ = key.split("_")
-        made = Signins(self._memory.database).add(tenant_of(tenant), id)
+        made = BrowserSessions(self._memory.database).add(decode_tenant(tenant), id)
         name = name_of(f"127.0.0.1:{self._port}", secure=False)
         return {
             "name": name,

@@ -18,7 +18,7 @@ from starlette.testclient import TestClient
 from retain import Memory
 from retain.auth import audit_log
 from retain.auth.api_keys import Keys
-from retain.auth.browser_sessions import MOST_OF_A_KEY, Signins
+from retain.auth.browser_sessions import MAX_SESSIONS_PER_KEY, BrowserSessions
 from retain.auth.principal import PERMISSIONS
 from retain.base import clock
 from retain.base.errors import Unauthorized
@@ -291,7 +291,7 @@ def test_nothing_that_is_kept_lets_anybody_in(app: FastAPI, browsers: Browsers, 
     assert browser.get("/api/me").status_code == 200
     assert browsers().get("/api/me", headers={"X-API-Key": token}).status_code == 401
     browser.post("/api/web/sign-out")
-    deeds = audit_log.listed(app.state.memory.database, "acme").items
+    deeds = audit_log.list_records(app.state.memory.database, "acme").items
     assert [(deed.what, deed.subject) for deed in deeds] == [
         ("signout", f"keys {id}"),
         ("signin", f"keys {id}"),
@@ -301,12 +301,12 @@ def test_nothing_that_is_kept_lets_anybody_in(app: FastAPI, browsers: Browsers, 
 
 def test_so_many_browsers_are_signed_in_with_one_key_and_no_more(app: FastAPI, key: str) -> None:
     """P16"""
-    signins, id = Signins(app.state.memory.database), key.split("_")[2]
-    texts = [signins.add("acme", id).text for _ in range(MOST_OF_A_KEY + 3)]
-    assert len(rows(app.state.memory)) == MOST_OF_A_KEY
-    assert signins.check(texts[-1]).key == id
+    signins, id = BrowserSessions(app.state.memory.database), key.split("_")[2]
+    texts = [signins.add("acme", id).text for _ in range(MAX_SESSIONS_PER_KEY + 3)]
+    assert len(rows(app.state.memory)) == MAX_SESSIONS_PER_KEY
+    assert signins.authenticate(texts[-1]).key == id
     with pytest.raises(Unauthorized):
-        signins.check(texts[0])
+        signins.authenticate(texts[0])
 
 
 # -- going out ---------------------------------------------------------------------------------------------------
@@ -339,7 +339,7 @@ def test_a_sign_in_ends_with_its_key(app: FastAPI, browsers: Browsers, key: str)
     assert browser.get("/api/me").status_code == 401
     assert browser.get("/api/web").json()["signed_in"] is False
     with pytest.raises(Unauthorized):
-        Signins(app.state.memory.database).add("acme", key.split("_")[2])
+        BrowserSessions(app.state.memory.database).add("acme", key.split("_")[2])
 
 
 def test_a_key_that_ends_elsewhere_is_no_good_within_seconds(
@@ -550,10 +550,12 @@ def test_a_tenants_cookie_shows_that_tenant_alone(
 def test_a_sign_in_is_good_in_every_process_and_after_a_restart(url: str) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
         _, text = Keys(memory.database).create("acme", "x", PERMISSIONS)
-        made, gone = (Signins(memory.database).add("acme", text.split("_")[2]) for _ in range(2))
+        made, gone = (
+            BrowserSessions(memory.database).add("acme", text.split("_")[2]) for _ in range(2)
+        )
         with Process(url, auth="keys") as process:
             assert [by_cookie(process, one.text) for one in (made, gone)] == [200, 200]
-        Signins(memory.database).remove(gone.text)
+        BrowserSessions(memory.database).remove(gone.text)
         with Process(url, auth="keys") as process:
             assert [by_cookie(process, one.text) for one in (made, gone)] == [200, 401]
 
@@ -567,7 +569,7 @@ def test_who_signs_out_elsewhere_is_out_here_soon(
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
     assert browser.get("/api/me").status_code == 200
-    Signins(app.state.memory.database).remove(token)
+    BrowserSessions(app.state.memory.database).remove(token)
     until = time.monotonic() + 10
     while browser.get("/api/me").status_code == 200:
         assert time.monotonic() < until

@@ -1,1 +1,1 @@
-"""Who may do what, and what was done: keys, their permissions, the audit log, answers that are given only once."""
+"""Authentication and audit: principals, API keys, JWT, browser sessions, the audit log, idempotency keys."""

@@ -1,8 +1,8 @@
-"""Keys: a text that lets its holder in, for one tenant, to do some things, perhaps as one user or one agent alone.
+"""API keys: each gives its holder some permissions in one tenant, perhaps only as one user or one agent.
 
-A key's text is `rtn_TENANT_ID_SECRET`: the tenant in base 32, so that its row is looked for in that tenant alone (and
-row-level security holds here too), the id of the row, and 256 random bits. The row has the SHA-256 of the text: so many
-random bits need no slow hash, and whoever reads the table cannot come in.
+A key is `rtn_TENANT_ID_SECRET`: the tenant in base 32, so that its row is read in that tenant alone and row-level
+security applies here too; the id of the row; 256 random bits. The table has the SHA-256 of the key. That many random
+bits need no slow hash, and the table's rows do not give access.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from retain.storage.database import EVERY_TENANT, Database, Row, Transaction
 from retain.storage.writer import Change, Writer
 
 PREFIX = "rtn_"
-MOST_NAME_BYTES = 200
-"""A name and an id together are who somebody is, on record: neither is cut off there."""
-UNKNOWN = "it is unknown, expired or revoked"
-"""What whoever sends a wrong key is told, whatever is wrong with it."""
-_TEXT = re.compile(r"rtn_([a-z2-7]{2,820})_([a-z2-7]{16})_[a-z2-7]{52}")
-_NO_DIGEST = "0" * 64
-_NOBODY = ("", "", "", None, None, None, None)
-_ORDER: tuple[Permission, ...] = ("read", "write", "delete", "admin")
-_COLUMNS = "id, name, permissions, user_id, agent, created_at, expires_at, last_used_at, revoked_at"
+MAX_NAME_BYTES = 200
+"""The audit log has name and id together, without cutting either."""
+INVALID_CREDENTIAL = "it is unknown, expired or revoked"
+"""The same answer for every invalid credential, whatever is wrong with it."""
+PERMISSION_ORDER: tuple[Permission, ...] = ("read", "write", "delete", "admin")
+COLUMNS = "id, name, permissions, user_id, agent, created_at, expires_at, last_used_at, revoked_at"
+_KEY_FORMAT = re.compile(r"rtn_([a-z2-7]{2,820})_([a-z2-7]{16})_[a-z2-7]{52}")
+_UNKNOWN_DIGEST = "0" * 64
+_UNKNOWN_ROW = ("", "", "", None, None, None, None)
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key as it can be shown: what it allows and when it was used, and nothing that would let anybody in."""
+    """An API key, without its secret."""
 
     id: str
     name: str
@@ -53,16 +53,17 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Admitted:
-    """Whom a credential lets in, for how many seconds more at most, and the id of the key, if it is one."""
+class Authentication:
+    """A principal, and how long its credential is valid."""
 
     principal: Principal
     seconds: float
     key: str | None = None
+    """The id of the API key, if it is one."""
 
 
 class Keys:
-    """The keys of a database."""
+    """The API keys of a database."""
 
     def __init__(self, database: Database, writer: Writer | None = None) -> None:
         self._database = database
@@ -78,25 +79,27 @@ class Keys:
         agent: str | None = None,
         expires_at: datetime | None = None,
     ) -> tuple[Key, str]:
-        """A new key, and its text, which cannot be had again."""
+        """Create a key. Return it with its text, which is not stored and cannot be read again."""
         if canonical.key(tenant, "tenant") == EVERY_TENANT:
             raise Invalid(field="tenant", problem="must be the name of one tenant")
-        if (size := len(canonical.key(name, "name").encode())) > MOST_NAME_BYTES:
-            raise TooLarge(field="name", size=size, unit="bytes", limit=MOST_NAME_BYTES)
-        allowed = chosen(permissions)
+        size = len(canonical.key(name, "name").encode())
+        if size > MAX_NAME_BYTES:
+            raise TooLarge(field="name", size=size, unit="bytes", limit=MAX_NAME_BYTES)
         for field, bound in (("user", user), ("agent", agent)):
             if bound is not None:
                 canonical.key(bound, field)
         until = None if expires_at is None else clock.from_datetime(expires_at, "expires_at")
         id = base32(secrets.token_bytes(10))
         text = f"{PREFIX}{base32(tenant.encode())}_{id}_{base32(secrets.token_bytes(32))}"
-        values: dict[str, Any] = {
+        values = {
             "id": id,
             "name": name,
             "digest": digest(text),
-            "permissions": ",".join(allowed),
+            "permissions": ",".join(parse_permissions(permissions)),
+            "user": user,
+            "agent": agent,
+            "until": until,
         }
-        values |= {"user": user, "agent": agent, "until": until}
 
         def work(tx: Transaction) -> Row:
             if until is not None and until <= tx.now:
@@ -104,18 +107,33 @@ class Keys:
             tx.run(
                 "insert into keyed (tenant, since) values (:tenant, :now) on conflict do nothing"
             )
-            (row,) = tx.all(_INSERT, **values)
+            (row,) = tx.all(
+                f"""insert into keys (tenant, id, name, digest, permissions, user_id, agent,
+                                      created_at, expires_at)
+                    values (:tenant, :id, :name, :digest, :permissions, :user, :agent, :now, :until)
+                    returning {COLUMNS}""",
+                **values,
+            )
             return row
 
         change = Change("keys", "create", tenant, subject=id)
         return _key(self._writer.write(change, work)), text
 
     def list(self, tenant: str, *, limit: int = 100, after: str | None = None) -> Page[Key]:
-        """The keys of a tenant, the oldest first, with those that no longer let anybody in."""
+        """Return the keys of a tenant, oldest first, with expired and revoked ones."""
         size = canonical.whole(limit, "limit", 1, 1000)
         start, last = decode_cursor(after, [int, str]) if after else (0, "")
         rows = self._database.read(
-            tenant, lambda tx: tx.all(_LIST, start=start, last=last, size=size + 1)
+            tenant,
+            lambda tx: tx.all(
+                f"""select {COLUMNS} from keys
+                    where tenant = :tenant
+                    and (created_at > :start or created_at = :start and id > :last)
+                    order by created_at, id limit :size""",
+                start=start,
+                last=last,
+                size=size + 1,
+            ),
         )
         return make_page(
             [_key(row) for row in rows],
@@ -124,11 +142,15 @@ class Keys:
         )
 
     def revoke(self, tenant: str, id: str) -> Key:
-        """Let nobody in with this key any more; one that was revoked before stays so."""
+        """Revoke a key. A key that is already revoked stays revoked."""
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Row:
-            row = tx.one(_REVOKE, id=id)
+            row = tx.one(
+                f"""update keys set revoked_at = coalesce(revoked_at, :now)
+                    where tenant = :tenant and id = :id returning {COLUMNS}""",
+                id=id,
+            )
             if row is None:
                 raise NotFound(what="key", id=id)
             return row
@@ -136,102 +158,103 @@ class Keys:
         change = Change("keys", "revoke", tenant, subject=id)
         return _key(self._writer.write(change, work, idempotent=True))
 
-    def check(self, text: str) -> Admitted:
-        """Whom a key lets in. Whatever is wrong with one is answered alike, after the same work."""
-        found = _TEXT.fullmatch(text)
-        if found is None:
-            raise Unauthorized(problem=UNKNOWN)
-        tenant = tenant_of(found[1])
-        now, row = self._database.read(tenant, lambda tx: (tx.now, tx.one(_CHECK, id=found[2])))
-        held, *rest = row or (_NO_DIGEST, *_NOBODY)
-        same = hmac.compare_digest(held, digest(text))
-        return admitted(tenant, rest if same else _NOBODY, now)
+    def authenticate(self, text: str) -> Authentication:
+        """Return the principal of a key. Every invalid key gets the same error after the same work."""
+        match = _KEY_FORMAT.fullmatch(text)
+        if match is None:
+            raise Unauthorized(problem=INVALID_CREDENTIAL)
+        tenant = decode_tenant(match[1])
 
-    def used(self, tenant: str, id: str) -> None:
-        """Note that a key was used, at most once a minute."""
-        self._database.write(
-            tenant, lambda tx: tx.run(_USED, id=id, before=tx.now - clock.MINUTE), idempotent=True
-        )
+        def work(tx: Transaction) -> tuple[int, Row | None]:
+            row = tx.one(
+                """select digest, id, name, permissions, user_id, agent, expires_at, revoked_at
+                   from keys where tenant = :tenant and id = :id""",
+                id=match[2],
+            )
+            return tx.now, row
 
-    def any(self) -> bool:
-        """Whether a key was ever made, in any tenant."""
+        now, row = self._database.read(tenant, work)
+        stored_digest, *key = row or (_UNKNOWN_DIGEST, *_UNKNOWN_ROW)
+        is_same = hmac.compare_digest(stored_digest, digest(text))
+        return authenticate_row(tenant, key if is_same else _UNKNOWN_ROW, now)
+
+    def record_use(self, tenant: str, id: str) -> None:
+        """Store that a key was used, at most once a minute."""
+
+        def work(tx: Transaction) -> None:
+            tx.run(
+                """update keys set last_used_at = :now where tenant = :tenant and id = :id
+                   and (last_used_at is null or last_used_at < :before)""",
+                id=id,
+                before=tx.now - clock.MINUTE,
+            )
+
+        self._database.write(tenant, work, idempotent=True)
+
+    def exist(self) -> bool:
+        """Return whether a key was ever created, in any tenant."""
         sql = "select 1 from keyed where :tenant = '*' limit 1"
         return self._database.read(EVERY_TENANT, lambda tx: tx.one(sql)) is not None
 
 
-_INSERT = f"""insert into keys (tenant, id, name, digest, permissions, user_id, agent, created_at, expires_at)
-              values (:tenant, :id, :name, :digest, :permissions, :user, :agent, :now, :until) returning {_COLUMNS}"""
-_LIST = f"""select {_COLUMNS} from keys
-            where tenant = :tenant and (created_at > :start or created_at = :start and id > :last)
-            order by created_at, id limit :size"""
-_REVOKE = f"""update keys set revoked_at = coalesce(revoked_at, :now) where tenant = :tenant and id = :id
-              returning {_COLUMNS}"""
-_CHECK = """select digest, id, name, permissions, user_id, agent, expires_at, revoked_at from keys
-            where tenant = :tenant and id = :id"""
-_USED = """update keys set last_used_at = :now
-           where tenant = :tenant and id = :id and (last_used_at is null or last_used_at < :before)"""
-
-
-def chosen(permissions: Iterable[str]) -> list[Permission]:
-    """Permissions as they were named, each once and in their order; at least one."""
-    named = [permissions] if isinstance(permissions, str) else list(permissions)
-    unknown = [name for name in named if name not in PERMISSIONS]
-    if unknown or not named:
-        problem = f"must be some of {', '.join(_ORDER)}" + (
-            f", not {str(unknown[0])[:50]!r}" if unknown else ""
-        )
+def parse_permissions(permissions: Iterable[str]) -> list[Permission]:
+    """Return permissions in their order, each once. Raise Invalid for none or an unknown one."""
+    names = [permissions] if isinstance(permissions, str) else list(permissions)
+    unknown = [name for name in names if name not in PERMISSIONS]
+    if unknown or not names:
+        problem = f"must be some of {', '.join(PERMISSION_ORDER)}"
+        if unknown:
+            problem += f", not {str(unknown[0])[:50]!r}"
         raise Invalid(field="permissions", problem=problem)
-    return [permission for permission in _ORDER if permission in named]
+    return [permission for permission in PERMISSION_ORDER if permission in names]
 
 
-def _permissions(written: str) -> frozenset[Permission]:
-    return frozenset(permission for permission in _ORDER if permission in written.split(","))
+def _stored_permissions(text: str) -> list[Permission]:
+    names = text.split(",")
+    return [permission for permission in PERMISSION_ORDER if permission in names]
 
 
 def _key(row: Row) -> Key:
-    id, name, permissions, user, agent, *times = row
-    created, expires, used, revoked = times
-    maybe = clock.to_datetime_or_none
-    allowed = [permission for permission in _ORDER if permission in _permissions(permissions)]
+    id, name, permissions, user, agent, created_at, expires_at, last_used_at, revoked_at = row
     return Key(
         id,
         name,
-        allowed,
+        _stored_permissions(permissions),
         user,
         agent,
-        clock.to_datetime(created),
-        maybe(expires),
-        maybe(used),
-        maybe(revoked),
+        clock.to_datetime(created_at),
+        clock.to_datetime_or_none(expires_at),
+        clock.to_datetime_or_none(last_used_at),
+        clock.to_datetime_or_none(revoked_at),
     )
 
 
-def admitted(tenant: str, row: Sequence[Any], now: int) -> Admitted:
-    """Whom a key's row lets in: its id, name, permissions, user, agent, end, and when it was revoked."""
+def authenticate_row(tenant: str, row: Sequence[Any], now: int) -> Authentication:
+    """Return the principal of a key's row: id, name, permissions, user, agent, expiry, revocation."""
     id, name, permissions, user, agent, expires, revoked = row
     if not id or revoked is not None or (expires is not None and expires <= now):
-        raise Unauthorized(problem=UNKNOWN)
-    principal = Principal(tenant, _permissions(permissions), f"{name} ({id})", user, agent, expires)
-    return Admitted(
-        principal, float("inf") if expires is None else (expires - now) / clock.SECOND, id
-    )
+        raise Unauthorized(problem=INVALID_CREDENTIAL)
+    allowed = frozenset(_stored_permissions(permissions))
+    principal = Principal(tenant, allowed, f"{name} ({id})", user, agent, expires)
+    seconds = float("inf") if expires is None else (expires - now) / clock.SECOND
+    return Authentication(principal, seconds, id)
 
 
 def digest(text: str) -> str:
-    """What is kept of a text that lets somebody in."""
+    """Return the hash under which a credential is stored."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def base32(data: bytes) -> str:
-    """Bytes in letters and digits that a header, a cookie and a double click take whole."""
+    """Encode bytes in lower-case letters and digits, for headers and cookies."""
     return base64.b32encode(data).decode().rstrip("=").lower()
 
 
-def tenant_of(written: str) -> str:
-    """The tenant that is written in a key, which it alone proves nothing about."""
+def decode_tenant(encoded: str) -> str:
+    """Return the tenant that a credential names; that proves nothing by itself."""
     try:
         return canonical.key(
-            base64.b32decode(written.upper() + "=" * (-len(written) % 8)).decode(), "tenant"
+            base64.b32decode(encoded.upper() + "=" * (-len(encoded) % 8)).decode(), "tenant"
         )
     except (RetainError, UnicodeDecodeError, binascii.Error):
-        raise Unauthorized(problem=UNKNOWN) from None
+        raise Unauthorized(problem=INVALID_CREDENTIAL) from None

@@ -80,7 +80,7 @@ def respond_once(
     try:
         response = render(call(_with_writer(services, writer)))
     except Replayed as replayed:
-        return replayed.answer
+        return replayed.response
     except BaseException:
         writer.release_key()
         raise
@@ -146,7 +146,7 @@ class AuditedWriter(Writer):
             if request and self._render:
                 value = change.returns(result) if change.returns else result
                 response = self._render(value)
-                request.settle(tx, response)
+                request.store(tx, response)
             if self._is_audited:
                 self._add_audit_rows(tx, change, result, before, secrets)
             return result, response
@@ -168,7 +168,7 @@ class AuditedWriter(Writer):
             return
         with suppress(StorageError):  # The action is done, and a retry will find it done.
             self.database.write(
-                self._principal.tenant, lambda tx: request.settle(tx, response), idempotent=True
+                self._principal.tenant, lambda tx: request.store(tx, response), idempotent=True
             )
 
     def release_key(self) -> None:
@@ -231,7 +231,7 @@ def _subjects(change: Change, rows: Sequence[RowKey]) -> list[str]:
     names = [change.subject] if change.subject else [_row_name(change.table, row) for row in rows]
     subjects = [change.kind]
     for name in names:
-        is_full = len(subjects[-1]) + len(name) >= audit_log.MOST_SUBJECT
+        is_full = len(subjects[-1]) + len(name) >= audit_log.MAX_SUBJECT_LENGTH
         if is_full and subjects[-1] != change.kind:
             subjects.append(change.kind)
         subjects[-1] += f" {name}"

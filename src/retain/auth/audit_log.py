@@ -1,8 +1,8 @@
-"""The audit log: who did what to what and when, and the hashes of what it was before and after; nothing of what was said.
+"""The audit log: who did what to what and when, with hashes of the row before and after. It has no content.
 
-Rows are numbered without gaps in each tenant, and each has the hash of itself and of the one before it: a row that is
-changed or taken out of the middle shows in `retain verify`. Who takes the last ones cannot be seen from within: note the
-last number and its chain elsewhere from time to time. Rows can only be added; the database itself refuses anything else.
+Rows are numbered without gaps per tenant. Each has the hash of itself and of the row before, so `retain verify` finds
+a row that was changed or removed from the middle. Rows removed from the end cannot be noticed from within: store the last
+number and its chain elsewhere from time to time. The database itself rejects changes of existing rows.
 """
 
 from __future__ import annotations
@@ -17,19 +17,15 @@ from retain.base import canonical, clock, masking
 from retain.kinds.kind import Check, Page, decode_cursor, make_page
 from retain.storage.database import Database, Row, Transaction
 
-MOST_SUBJECT = 2000
-_COLUMNS = "number, at, who, what, subject, before, after, secrets, request_id, chain"
-_LAST = "select number, chain from audit where tenant = :tenant order by number desc limit 1"
-_ADD = f"""insert into audit (tenant, {_COLUMNS}) values (
-    :tenant, :number, :now, :who, :what, :subject, :before, :after, :secrets, :request_id, :chain)"""
-_LIST = f"""select {_COLUMNS} from audit where tenant = :tenant and number < :start and at >= :since and at < :until
-            and who = coalesce(:who, who) and what = coalesce(:what, what) order by number desc limit :size"""
-_ALL = f"select {_COLUMNS} from audit where tenant = :tenant order by number"
+MAX_SUBJECT_LENGTH = 2000
+MAX_WHO_LENGTH = 512
+MAX_REQUEST_ID_LENGTH = 200
+COLUMNS = "number, at, who, what, subject, before, after, secrets, request_id, chain"
 
 
 @dataclass(frozen=True)
-class Deed:
-    """Something that was done. `before` and `after` are SHA-256 of the row it was done to, where it is one row."""
+class AuditRecord:
+    """One row of the audit log."""
 
     number: int
     at: datetime
@@ -37,8 +33,10 @@ class Deed:
     what: str
     subject: str
     before: str | None
+    """SHA-256 of the changed row before the change, if it was one row."""
     after: str | None
     secrets: int
+    """Secrets found in what was written."""
     request_id: str
     chain: str
 
@@ -54,20 +52,34 @@ def add(
     secrets: int = 0,
     request_id: str = "",
 ) -> None:
-    """Put something that is done in this transaction on record; the last thing in it, because others wait from here on."""
+    """Add a row. Call it last in a transaction: other audited writers of the tenant wait from here on."""
     tx.lock_rows("select 1 from tenants where tenant = :tenant")
-    number, chain = tx.one(_LAST) or (0, "")
-    about = masking.mask(
-        subject[:MOST_SUBJECT]
-    )  # whatever the setting says: what is here stays for good
-    said = (number + 1, tx.now, who[:512], what, about, before, after, secrets, request_id[:200])
-    names = ("number", "at", "who", "what", "subject", "before", "after", "secrets", "request_id")
-    values = dict(zip(names, said, strict=True))
-    del values["at"]
-    tx.run(_ADD, **values, chain=_link(chain, said))
+    last = tx.one(
+        "select number, chain from audit where tenant = :tenant order by number desc limit 1"
+    )
+    number, chain = last or (0, "")
+    values: dict[str, str | int | None] = {
+        "number": number + 1,
+        "at": tx.now,
+        "who": who[:MAX_WHO_LENGTH],
+        "what": what,
+        # Masked whatever the settings say: audit rows stay for good.
+        "subject": masking.mask(subject[:MAX_SUBJECT_LENGTH]),
+        "before": before,
+        "after": after,
+        "secrets": secrets,
+        "request_id": request_id[:MAX_REQUEST_ID_LENGTH],
+    }
+    values["chain"] = _chain_hash(chain, list(values.values()))
+    tx.run(
+        f"""insert into audit (tenant, {COLUMNS})
+            values (:tenant, :number, :at, :who, :what, :subject, :before, :after, :secrets,
+                    :request_id, :chain)""",
+        **values,
+    )
 
 
-def listed(
+def list_records(
     database: Database,
     tenant: str,
     *,
@@ -77,40 +89,52 @@ def listed(
     until: datetime | None = None,
     limit: int = 100,
     after: str | None = None,
-    most: int = 1000,
-) -> Page[Deed]:
-    """What was done in a tenant, the newest first."""
-    size = canonical.whole(limit, "limit", 1, most)
+    max_limit: int = 1000,
+) -> Page[AuditRecord]:
+    """Return a page of a tenant's audit log, newest first."""
+    size = canonical.whole(limit, "limit", 1, max_limit)
     (start,) = decode_cursor(after, [int]) if after else (2**62,)
     values = {
         "who": None if who is None else canonical.key(who, "who"),
         "what": None if what is None else canonical.key(what, "what"),
         "since": 0 if since is None else clock.from_datetime(since, "since"),
         "until": 2**62 if until is None else clock.from_datetime(until, "until"),
+        "start": start,
+        "size": size + 1,
     }
-    rows = database.read(tenant, lambda tx: tx.all(_LIST, **values, start=start, size=size + 1))
-    return make_page([_deed(row) for row in rows], size, lambda deed: [deed.number])
+    rows = database.read(
+        tenant,
+        lambda tx: tx.all(
+            f"""select {COLUMNS} from audit
+                where tenant = :tenant and number < :start and at >= :since and at < :until
+                and who = coalesce(:who, who) and what = coalesce(:what, what)
+                order by number desc limit :size""",
+            **values,
+        ),
+    )
+    return make_page([_record(row) for row in rows], size, lambda record: [record.number])
 
 
-def broken(tx: Transaction) -> Sequence[str]:
-    """Where the log is not what was written: the first number that is missing or whose chain does not follow."""
+def find_tampering(tx: Transaction) -> Sequence[str]:
+    """Return the first row that is missing or changed, in words; nothing if the log is whole."""
     chain = ""
-    for number, row in enumerate(tx.each(_ALL), 1):
-        *said, found = row.values()
-        chain = _link(chain, said)
-        if row["number"] != number or found != chain:
+    rows = tx.each(f"select {COLUMNS} from audit where tenant = :tenant order by number")
+    for number, row in enumerate(rows, 1):
+        *values, stored_chain = row.values()
+        chain = _chain_hash(chain, values)
+        if row["number"] != number or stored_chain != chain:
             return [f"number {number} of the audit log is missing or was changed"]
     return []
 
 
-CHECKS = (Check("the audit log is as it was written", find=broken),)
+CHECKS = (Check("the audit log is as it was written", find=find_tampering),)
 
 
-def _link(before: str, said: Sequence[object]) -> str:
-    """The hash of a row and of all before it."""
-    return hashlib.sha256(f"{before}\n{json.dumps(said)}".encode()).hexdigest()
+def _chain_hash(previous: str, values: Sequence[object]) -> str:
+    """Return the hash of a row and, through `previous`, of all rows before it."""
+    return hashlib.sha256(f"{previous}\n{json.dumps(values)}".encode()).hexdigest()
 
 
-def _deed(row: Row) -> Deed:
+def _record(row: Row) -> AuditRecord:
     number, at, *rest = row
-    return Deed(number, clock.to_datetime(at), *rest)
+    return AuditRecord(number, clock.to_datetime(at), *rest)

@@ -1,9 +1,9 @@
-"""Answers that are given once: a request with a key that comes again gets the first answer, and changes nothing.
+"""Idempotency keys: a repeated request with the same key gets the first response and changes nothing.
 
-A key belongs to one principal and one route. The row is written in the transaction of the change itself, so the change and
-its answer are both there or neither; who comes while another is writing waits for it. The same key with other content
-is an error (422). Where a verb takes several transactions, the first claims the key and each says that somebody is still
-at it: who asks meanwhile gets a conflict (409), and who asks when nobody was for `patience` goes on.
+A key belongs to one principal and one route. Its row is written in the transaction of the change itself: both exist or
+neither does, and a concurrent request waits. The same key with another request is an error (422). A verb with several
+transactions claims the key in the first and renews the claim in each; a request meanwhile gets a conflict (409), and a
+claim that was not renewed for `patience` can be taken over.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from retain.base.errors import Conflict, KeyReused
 from retain.storage.database import Database, Transaction
 from retain.storage.tables import Table
 
-KEPT = clock.DAY
+KEEP_RESPONSES = clock.DAY
 TABLES = (
     Table("answers", order="principal, route, key", owned="(user_id = :user or user_id is null)"),
 )
-"""For erasing alone: what a request without a user was answered may be about any."""
+"""Used for erasing only. A response without a user may be about any user, so it is erased too."""
 _FIND = """select digest, status, version, body, created_at from answers
            where tenant = :tenant and principal = :principal and route = :route and key = :key"""
 _CLAIM = """insert into answers (tenant, principal, route, key, user_id, digest, status, version, body, created_at)
@@ -40,25 +40,26 @@ _SWEEP = """delete from answers where tenant = :tenant and created_at < :cutoff 
 
 @dataclass(frozen=True)
 class StoredResponse:
-    """What a request is answered, as it goes over the wire; `version` is that of the record, for its ETag."""
+    """A response as it goes over the wire."""
 
     status: int
     body: str
     version: int | None = None
+    """The version of the record, for the ETag."""
     replayed: bool = False
 
 
 class Replayed(Exception):
-    """Raised in the transaction of a request that was answered before: it is undone, and the first answer given."""
+    """Raised in the transaction of a repeated request, to roll it back and return the first response."""
 
-    def __init__(self, answer: StoredResponse) -> None:
-        super().__init__("this was answered before")
-        self.answer = answer
+    def __init__(self, response: StoredResponse) -> None:
+        super().__init__("this request has a stored response")
+        self.response = response
 
 
 @dataclass(frozen=True)
 class IdempotentRequest:
-    """A request that must have its effect once: who asks, which route, the key, and what is asked, as a digest."""
+    """A request with an idempotency key; the digest identifies its content."""
 
     principal: str
     route: str
@@ -66,16 +67,16 @@ class IdempotentRequest:
     digest: str
     user: str | None = None
     patience: int = clock.MINUTE
-    """For how long, in microseconds, one that was begun counts as being worked on."""
+    """For how many microseconds a claim without a renewal is respected."""
 
     @classmethod
     def of(
-        cls, principal: str, route: str, key: str, *asked: bytes | str, user: str | None = None
+        cls, principal: str, route: str, key: str, *content: bytes | str, user: str | None = None
     ) -> IdempotentRequest:
-        """One for a request; `asked` is all that makes it this request: its path, its parameters, its body."""
+        """Create one from the parts that identify the request: path, parameters, body."""
         parts = [
             part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-            for part in asked
+            for part in content
         ]
         digest = hashlib.sha256(
             b"".join(b"%d:%s" % (len(part), part) for part in parts)
@@ -87,55 +88,59 @@ class IdempotentRequest:
         return {"principal": self.principal, "route": self.route, "key": self.key}
 
     def find(self, database: Database, tenant: str) -> StoredResponse | None:
-        """The answer that was given, before anything is begun."""
-        return database.read(tenant, self._found)
+        """Return the stored response, None where there is none."""
+        return database.read(tenant, self._find)
 
     def claim(self, tx: Transaction) -> None:
-        """Be the request with this key from here on; who was it before raises its answer."""
+        """Claim the key. Raise Replayed if there is a response, Conflict if another request has the claim."""
         cutoff = tx.now - self.patience
         claimed = tx.one(_CLAIM, **self._names, user=self.user, digest=self.digest, cutoff=cutoff)
-        if claimed is None and (found := self._found(tx)):
-            raise Replayed(found)
+        response = self._find(tx) if claimed is None else None
+        if response is not None:
+            raise Replayed(response)
 
     def renew(self, tx: Transaction) -> None:
-        """Say that somebody is at it."""
+        """Renew the claim."""
         tx.run(_RENEW, **self._names)
 
-    def settle(self, tx: Transaction, answer: StoredResponse) -> None:
-        """Keep the answer."""
+    def store(self, tx: Transaction, response: StoredResponse) -> None:
+        """Store the response."""
         tx.run(
-            _SETTLE, **self._names, status=answer.status, version=answer.version, body=answer.body
+            _SETTLE,
+            **self._names,
+            status=response.status,
+            version=response.version,
+            body=response.body,
         )
 
     def release(self, tx: Transaction) -> None:
-        """There will be no answer: whoever asks again may try."""
+        """Give up the claim, so that a retry can try again."""
         tx.run(_RELEASE, **self._names)
 
-    def _found(self, tx: Transaction) -> StoredResponse | None:
+    def _find(self, tx: Transaction) -> StoredResponse | None:
         row = tx.one(_FIND, **self._names)
         if row is None:
             return None
         digest, status, version, body, at = row
         if digest != self.digest:
             raise KeyReused(key=self.key)
-        if not status and at < tx.now - self.patience:  # whoever was at it is gone
+        if not status and at < tx.now - self.patience:  # The claim expired.
             return None
         if not status:
-            problem = f"the request with the idempotency key {self.key!r} is being worked on; try again in a moment"
-            raise Conflict(problem=problem)
+            raise Conflict(
+                problem=f"A request with the idempotency key {self.key!r} is in progress. Retry in a moment."
+            )
         return replace(StoredResponse(status, body, version), replayed=True)
 
 
 def sweep(tx: Transaction, size: int) -> int:
-    """Forget a batch of answers that are older than a day; how many."""
-    return tx.run(_SWEEP, cutoff=tx.now - KEPT, size=size)
+    """Delete a batch of responses older than a day; return how many."""
+    return tx.run(_SWEEP, cutoff=tx.now - KEEP_RESPONSES, size=size)
 
 
 def sweep_all(database: Database, tenant: str, size: int = 500) -> int:
-    """Forget every answer of a tenant that is older than a day, in small batches that nobody has to wait for; how many."""
+    """Delete the responses of a tenant older than a day, in small transactions; return how many."""
     swept = 0
-    while database.read(
-        tenant, lambda tx: tx.one(_OLD, cutoff=tx.now - KEPT)
-    ):  # to look costs no writer anything
+    while database.read(tenant, lambda tx: tx.one(_OLD, cutoff=tx.now - KEEP_RESPONSES)):
         swept += database.write(tenant, lambda tx: sweep(tx, size), frees_space=True)
     return swept

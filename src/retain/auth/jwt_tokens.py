@@ -1,9 +1,8 @@
-"""Tokens: who comes in with a JWT that an issuer signed, where the settings name one.
+"""JSON Web Tokens of one issuer, as an alternative to API keys.
 
-What a token may be signed with is decided by the issuer's published key, never by the token: a key has one kind of
-algorithm, symmetric ones and `none` do not exist here, and no key is taken from a token. Its issuer, audience and times must
-hold, and its tenant is a claim of its own. Whoever a token is about, its `sub`, is the user, and can name no other, unless
-the token allows `admin`.
+The issuer's published key decides which algorithm a signature may use, never the token. Symmetric algorithms and `none`
+are not supported, and no key is taken from a token. Issuer, audience and times must be valid, and the tenant is a claim.
+The subject (`sub`) is the user; only a token with the permission `admin` may act for other users.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from retain.auth.api_keys import UNKNOWN, Admitted
+from retain.auth.api_keys import INVALID_CREDENTIAL, Authentication
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.base import canonical
 from retain.base.errors import Invalid, NoIssuer, RetainError, SettingsError, Unauthorized
 from retain.base.settings import Settings
 from retain.storage.database import EVERY_TENANT
 
-LEEWAY = 30
-"""How many seconds the issuer's clock may differ from this machine's."""
-FRESH_SECONDS = 600.0
-"""After so long the issuer's keys are read again; a token with an unknown key makes us read them sooner …"""
-AGAIN_SECONDS = 30.0
-"""… but never twice within this time, or whoever sends tokens could make us ask the issuer at will."""
+LEEWAY_SECONDS = 30
+"""How much the issuer's clock may differ from this machine's."""
+REFRESH_SECONDS = 600.0
+"""How often the issuer's keys are read. A token with an unknown key causes an earlier read …"""
+MIN_REFRESH_SECONDS = 30.0
+"""… but at most one in this time, so that callers cannot flood the issuer."""
 STALE_SECONDS = 86_400.0
-"""An issuer that cannot be asked for longer than this is trusted no more."""
-MOST_BYTES = 256 << 10
+"""Keys that could not be refreshed for this long are no longer trusted."""
+MAX_KEY_SET_BYTES = 256 << 10
 FETCH_SECONDS = 5.0
 _ALGORITHMS: Mapping[tuple[str, str | None], tuple[str, ...]] = {
     ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -43,21 +42,21 @@ _ALGORITHMS: Mapping[tuple[str, str | None], tuple[str, ...]] = {
     ("EC", "P-521"): ("ES512",),
     ("OKP", "Ed25519"): ("EdDSA",),
 }
-_PUBLIC = ("kty", "crv", "n", "e", "x", "y")
-_TYPES = ("jwt", "at+jwt", "application/at+jwt")
-_LEAST_RSA_BITS = 2048
+_PUBLIC_FIELDS = ("kty", "crv", "n", "e", "x", "y")
+_TOKEN_TYPES = ("jwt", "at+jwt", "application/at+jwt")
+_MIN_RSA_BITS = 2048
 _log = logging.getLogger("retain.base.tokens")
 
 
 @dataclass(frozen=True)
-class _Key:
+class _PublicKey:
     id: str | None
     algorithms: tuple[str, ...]
     public: Any
 
 
-class Tokens:
-    """The tokens of one issuer."""
+class JwtAuthenticator:
+    """Authenticates the tokens of one issuer."""
 
     def __init__(self, settings: Settings) -> None:
         self._issuer = settings.jwt_issuer
@@ -66,28 +65,29 @@ class Tokens:
         for name in ("jwt_audience", "jwt_keys", "jwt_tenant"):
             if not getattr(settings, name):
                 raise SettingsError(where=name, problem="is needed with jwt_issuer")
-        self._keys = _Keys(settings.jwt_keys)
+        self._key_set = _KeySet(settings.jwt_keys)
 
-    def check(self, text: str) -> Admitted:
-        """Whom a token lets in; whatever is wrong with one is answered alike."""
+    def authenticate(self, text: str) -> Authentication:
+        """Return the principal of a token. Every invalid token gets the same error."""
         import jwt  # only a server that takes tokens needs it
 
         try:
             header = jwt.get_unverified_header(text)
-            algorithm, id = header.get("alg"), header.get("kid")
-            if "crit" in header or str(header.get("typ") or "JWT").lower() not in _TYPES:
-                raise Unauthorized(problem=UNKNOWN)
-            key = self._keys.find(id, algorithm)
+            algorithm = header.get("alg")
+            id = header.get("kid")
+            if "crit" in header or str(header.get("typ") or "JWT").lower() not in _TOKEN_TYPES:
+                raise Unauthorized(problem=INVALID_CREDENTIAL)
+            key = self._key_set.find(id, algorithm)
             claims = jwt.decode(
                 text,
                 key.public,
                 algorithms=[str(algorithm)],
                 issuer=self._issuer,
                 audience=self._audience,
-                leeway=LEEWAY,
+                leeway=LEEWAY_SECONDS,
                 options={"require": ["exp", "iss", "aud", "sub"]},
             )
-            return self._admitted(claims)
+            return self._authentication(claims)
         except (
             jwt.PyJWTError,
             KeyError,
@@ -97,12 +97,13 @@ class Tokens:
             RecursionError,
             Invalid,
         ):
-            raise Unauthorized(problem=UNKNOWN) from None
+            raise Unauthorized(problem=INVALID_CREDENTIAL) from None
 
-    def _admitted(self, claims: Mapping[str, Any]) -> Admitted:
-        tenant, agent = canonical.key(claims[self._tenant], self._tenant), claims.get("agent")
+    def _authentication(self, claims: Mapping[str, Any]) -> Authentication:
+        tenant = canonical.key(claims[self._tenant], self._tenant)
+        agent = claims.get("agent")
         if tenant == EVERY_TENANT:
-            raise Unauthorized(problem=UNKNOWN)
+            raise Unauthorized(problem=INVALID_CREDENTIAL)
         subject = canonical.key(claims["sub"], "sub")
         allowed = _permissions(claims)
         principal = Principal(
@@ -112,100 +113,97 @@ class Tokens:
             None if "admin" in allowed else subject,
             None if agent is None else canonical.key(agent, "agent"),
         )
-        return Admitted(principal, float(claims["exp"]) + LEEWAY - time.time())
+        return Authentication(principal, float(claims["exp"]) + LEEWAY_SECONDS - time.time())
 
 
-def of(settings: Settings) -> Tokens | None:
-    """The tokens that the settings let in, None where they name no issuer."""
-    return Tokens(settings) if settings.jwt_issuer else None
+def jwt_authenticator(settings: Settings) -> JwtAuthenticator | None:
+    """Return an authenticator for the issuer of the settings, None where they name none."""
+    return JwtAuthenticator(settings) if settings.jwt_issuer else None
 
 
 def _permissions(claims: Mapping[str, Any]) -> frozenset[Permission]:
-    """What `scope`, `scp` or `permissions` allow, each as words or as a list of them: `read`, or `retain:read`."""
-    named: list[str] = []
+    """Return the permissions in the claims `scope`, `scp` and `permissions`: `read` or `retain:read`."""
+    names: list[str] = []
     for claim in ("scope", "scp", "permissions"):
         value = claims.get(claim)
-        named += (
-            value.split()
-            if isinstance(value, str)
-            else [word for word in value or () if isinstance(word, str)]
-        )
-    words = {word.removeprefix("retain:") for word in named}
-    return frozenset(permission for permission in PERMISSIONS if permission in words)
+        if isinstance(value, str):
+            names += value.split()
+        else:
+            names += [name for name in value or () if isinstance(name, str)]
+    allowed = {name.removeprefix("retain:") for name in names}
+    return frozenset(permission for permission in PERMISSIONS if permission in allowed)
 
 
-class _Keys:
-    """The public keys of an issuer, from a file or an https address, read again now and then by one thread at a time."""
+class _KeySet:
+    """The public keys of an issuer, from a file or an https address; one thread at a time refreshes them."""
 
-    def __init__(self, place: str) -> None:
-        self._place = place
-        self._found: Sequence[_Key] | None = None
-        self._read_at = self._next = float("-inf")
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._keys: Sequence[_PublicKey] | None = None
+        self._read_at = self._next_refresh = float("-inf")
         self._lock = threading.Lock()
-        self._remote = "://" in place
-        if self._remote and urlsplit(place).scheme != "https":
+        self._is_remote = "://" in location
+        if self._is_remote and urlsplit(location).scheme != "https":
             raise SettingsError(where="jwt_keys", problem="must be an https address or a file")
-        if not self._remote:
+        if not self._is_remote:
             try:
-                self._found, self._read_at = _usable(self._read()), time.monotonic()
+                self._keys, self._read_at = _parse_key_set(self._read()), time.monotonic()
             except (OSError, ValueError) as error:
                 raise SettingsError(
-                    where="jwt_keys", problem=f"{place} cannot be used: {error}"
+                    where="jwt_keys", problem=f"{location} cannot be used: {error}"
                 ) from None
 
-    def find(self, id: Any, algorithm: Any) -> _Key:
-        """The key with an id, or the only one there is, if it can have signed with this algorithm."""
+    def find(self, id: Any, algorithm: Any) -> _PublicKey:
+        """Return the key with an id, or the only key, if it supports the algorithm."""
         if id is not None and not isinstance(id, str):
-            raise Unauthorized(problem=UNKNOWN)
-        keys = self._known(id)
-        meant = [key for key in keys if key.id == id] if id is not None else list(keys)
-        fitting = [key for key in meant if algorithm in key.algorithms]
-        if len(fitting) != 1 or (id is None and len(keys) != 1):
-            raise Unauthorized(problem=UNKNOWN)
-        return fitting[0]
+            raise Unauthorized(problem=INVALID_CREDENTIAL)
+        keys = self._current_keys(id)
+        candidates = [key for key in keys if key.id == id] if id is not None else list(keys)
+        candidates = [key for key in candidates if algorithm in key.algorithms]
+        if len(candidates) != 1 or (id is None and len(keys) != 1):
+            raise Unauthorized(problem=INVALID_CREDENTIAL)
+        return candidates[0]
 
-    def _known(self, id: str | None) -> Sequence[_Key]:
-        """All keys; read now if it is time, or if one with this id is wanted that is not among them."""
-        if self._due(id) and self._lock.acquire(
-            blocking=self._found is None
-        ):  # with keys at hand, nobody waits for another
+    def _current_keys(self, id: str | None) -> Sequence[_PublicKey]:
+        """Return all keys; refresh them first if they are old or the id is unknown."""
+        # While there are keys, only one thread waits for the refresh.
+        if self._is_due(id) and self._lock.acquire(blocking=self._keys is None):
             try:
-                if self._due(id):
+                if self._is_due(id):
                     self._refresh()
             finally:
                 self._lock.release()
-        if self._found is None or time.monotonic() - self._read_at > STALE_SECONDS:
-            raise NoIssuer(seconds=round(AGAIN_SECONDS))
-        return self._found
+        if self._keys is None or time.monotonic() - self._read_at > STALE_SECONDS:
+            raise NoIssuer(seconds=round(MIN_REFRESH_SECONDS))
+        return self._keys
 
-    def _due(self, id: str | None) -> bool:
+    def _is_due(self, id: str | None) -> bool:
         moment = time.monotonic()
-        if moment < self._next:
+        if moment < self._next_refresh:
             return False
-        missing = self._found is None or (
-            id is not None and all(key.id != id for key in self._found)
-        )
-        return missing or moment - self._read_at > FRESH_SECONDS
+        missing = self._keys is None or (id is not None and all(key.id != id for key in self._keys))
+        return missing or moment - self._read_at > REFRESH_SECONDS
 
     def _refresh(self) -> None:
         try:
-            self._found, self._read_at = _usable(self._read()), time.monotonic()
+            self._keys, self._read_at = _parse_key_set(self._read()), time.monotonic()
         except (OSError, ValueError, http.client.HTTPException) as error:
-            _log.warning("the issuer's keys cannot be read: %s: %s", type(error).__name__, error)
+            _log.warning("Cannot read the issuer's keys: %s: %s", type(error).__name__, error)
         finally:
-            self._next = time.monotonic() + AGAIN_SECONDS
+            self._next_refresh = time.monotonic() + MIN_REFRESH_SECONDS
 
     def _read(self) -> bytes:
-        if self._remote:
-            return _fetch(self._place)
-        with Path(self._place).open("rb") as file:
-            return file.read(MOST_BYTES + 1)
+        if self._is_remote:
+            return _fetch(self._location)
+        with Path(self._location).open("rb") as file:
+            return file.read(MAX_KEY_SET_BYTES + 1)
 
 
 def _fetch(url: str) -> bytes:
-    """What is at an https address, and nowhere else: no redirect is followed, and neither time nor size is unlimited."""
+    """Read an https address, without redirects, within limits of time and size."""
     parts = urlsplit(url)
-    context, end = ssl.create_default_context(), time.monotonic() + FETCH_SECONDS
+    context = ssl.create_default_context()
+    deadline = time.monotonic() + FETCH_SECONDS
     connection = http.client.HTTPSConnection(
         parts.hostname or "", parts.port, timeout=FETCH_SECONDS, context=context
     )
@@ -214,30 +212,30 @@ def _fetch(url: str) -> bytes:
         connection.request(
             "GET", path, headers={"Accept": "application/json", "User-Agent": "retain"}
         )
-        answer = connection.getresponse()
-        if answer.status != 200:
-            raise ValueError(f"the answer has the status {answer.status}")
-        found = bytearray()
-        while (piece := answer.read1(1 << 14)) and len(found) <= MOST_BYTES:
-            found += piece
-            if time.monotonic() > end:
-                raise TimeoutError("the answer takes too long")
-        return bytes(found)
+        response = connection.getresponse()
+        if response.status != 200:
+            raise ValueError(f"the response has the status {response.status}")
+        body = bytearray()
+        while (piece := response.read1(1 << 14)) and len(body) <= MAX_KEY_SET_BYTES:
+            body += piece
+            if time.monotonic() > deadline:
+                raise TimeoutError("the response takes too long")
+        return bytes(body)
     finally:
         connection.close()
 
 
-def _usable(data: bytes) -> Sequence[_Key]:
-    """The keys of a set that can check a signature; a set without one is an error, and the keys before it stay."""
-    if len(data) > MOST_BYTES:
-        raise ValueError(f"it is larger than {MOST_BYTES} bytes")
+def _parse_key_set(data: bytes) -> Sequence[_PublicKey]:
+    """Return the usable keys of a JSON Web Key Set. Raise ValueError if there is none."""
+    if len(data) > MAX_KEY_SET_BYTES:
+        raise ValueError(f"it is larger than {MAX_KEY_SET_BYTES} bytes")
     try:
-        found = canonical.parse(data.decode(), "jwt_keys")
+        key_set = canonical.parse(data.decode(), "jwt_keys")
     except RetainError as error:
         raise ValueError(str(error)) from None
-    listed = found.get("keys") if isinstance(found, dict) else None
-    listed = listed if isinstance(listed, list) else []
-    keys = [key for one in listed if isinstance(one, dict) and (key := _key(one))]
+    items = key_set.get("keys") if isinstance(key_set, dict) else None
+    items = items if isinstance(items, list) else []
+    keys = [key for item in items if isinstance(item, dict) and (key := _parse_key(item))]
     if not keys:
         raise ValueError(
             "it has no public key that can be used (RSA from 2048 bits, EC or Ed25519)"
@@ -245,21 +243,24 @@ def _usable(data: bytes) -> Sequence[_Key]:
     return keys
 
 
-def _key(found: Mapping[str, Any]) -> _Key | None:
+def _parse_key(item: Mapping[str, Any]) -> _PublicKey | None:
+    """Return a key, None where it cannot verify signatures here."""
     import jwt
 
-    kind, curve, id = found.get("kty"), found.get("crv"), found.get("kid")
+    kind = item.get("kty")
+    curve = item.get("crv")
+    id = item.get("kid")
     algorithms = _ALGORITHMS.get((str(kind), None if kind == "RSA" else str(curve)), ())
-    if "alg" in found:
-        algorithms = tuple(name for name in algorithms if name == found["alg"])
-    if not algorithms or found.get("use", "sig") != "sig" or not isinstance(id, str | None):
+    if "alg" in item:
+        algorithms = tuple(name for name in algorithms if name == item["alg"])
+    if not algorithms or item.get("use", "sig") != "sig" or not isinstance(id, str | None):
         return None
     try:
         public = jwt.PyJWK(
-            {name: found[name] for name in _PUBLIC if name in found}, algorithms[0]
+            {name: item[name] for name in _PUBLIC_FIELDS if name in item}, algorithms[0]
         ).key
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
-    if kind == "RSA" and public.key_size < _LEAST_RSA_BITS:
+    if kind == "RSA" and public.key_size < _MIN_RSA_BITS:
         return None
-    return _Key(id, algorithms, public)
+    return _PublicKey(id, algorithms, public)

@@ -1,4 +1,4 @@
-"""Who comes in without a key: whoever sits at the machine of a database that is a file of theirs, and nobody else."""
+"""Access without a key: only from this machine, to a database that is a file on it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from retain.base.settings import Settings
 from retain.storage.connect import embedded
 
 
-def may_be_open(settings: Settings) -> bool:
-    """Whether the settings let somebody in without a key at all: on this machine alone, to a file of theirs."""
+def allows_requests_without_key(settings: Settings) -> bool:
+    """Return whether the server may answer requests without a key while no key exists."""
     return (
         settings.auth == "auto"
         and embedded(settings)
-        and loopback(settings.host)
+        and is_loopback(settings.host)
         and not settings.jwt_issuer
     )
 
 
 @lru_cache(1024)
-def loopback(host: str) -> bool:
-    """Whether an address is this machine's own, which no other can reach."""
+def is_loopback(host: str) -> bool:
+    """Return whether an address can be reached only from this machine."""
     if host == "localhost":
         return True
     try:

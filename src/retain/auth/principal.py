@@ -1,4 +1,4 @@
-"""Who is asking, as far as a credential proves it: the tenant and the permissions come from here and from nowhere else."""
+"""Principals: who a credential proves the caller to be. Tenant and permissions come only from here."""
 
 from __future__ import annotations
 
@@ -9,63 +9,69 @@ from typing import Any, Literal, get_args
 from retain.base.errors import Forbidden
 
 Permission = Literal["read", "write", "delete", "admin"]
-"""What a credential allows; none of them includes another."""
+"""What a credential allows; no permission includes another."""
 PERMISSIONS: frozenset[Permission] = frozenset(get_args(Permission))
-_OF_NOBODY = ("items", "graph")
-"""Kinds of which each user has their own, and the tenant too."""
+SHARED_WITHOUT_USER = ("items", "graph")
+"""Kinds that belong to a user, or to the whole tenant in a scope without a user."""
 
 
 @dataclass(frozen=True)
 class Principal:
-    """Somebody who was let in: a tenant's, with some permissions, and perhaps as one user or one agent alone.
-
-    `name` is what the audit log calls them: never the credential itself.
-    """
+    """An authenticated caller of a tenant, perhaps bound to one user or one agent."""
 
     tenant: str
     permissions: frozenset[Permission]
     name: str
+    """The name in the audit log; never the credential."""
     user: str | None = None
     agent: str | None = None
     until: int | None = None
-    """When the key ends that let them in, by the database's clock; a token's end is its issuer's affair."""
+    """When its API key expires, in microseconds of the database's clock."""
 
     def require(self, permission: Permission) -> None:
-        """Go on only if this is allowed."""
+        """Raise Forbidden unless the principal has a permission."""
         if permission not in self.permissions:
             lacks = "is no admin's" if permission == "admin" else f"may not {permission}"
+            allowed = ", ".join(sorted(self.permissions)) or "do nothing"
+            raise Forbidden(problem=f"this key {lacks}, it may only {allowed}")
+
+    def require_whole_tenant(self, action: str) -> None:
+        """Raise Forbidden if the principal is bound to one user or agent."""
+        if self.user is not None or self.agent is not None:
             raise Forbidden(
-                problem=f"this key {lacks}, it may only {', '.join(sorted(self.permissions)) or 'do nothing'}"
+                problem=f"a key that is for one user or one agent alone may not {action}"
             )
 
-    def require_all(self, does: str) -> None:
-        """Go on only if this is about the whole tenant, as what is to be done is."""
-        if self.user is not None or self.agent is not None:
-            raise Forbidden(problem=f"a key that is for one user or one agent alone may not {does}")
-
     def require_for(
-        self, permission: Permission, kind: str, named: Mapping[str, Any], user: str | None
+        self, permission: Permission, kind: str, arguments: Mapping[str, Any], user: str | None
     ) -> None:
-        """Go on only if a verb may be used on what it names: what the tenant shares is not for one user to change.
+        """Raise Forbidden unless the principal may call a verb of a kind with these arguments.
 
-        `user` is whose memory is meant: of some kinds, what is nobody's is the tenant's.
+        user: the owner of the memory. Without one, some kinds belong to the whole tenant.
         """
         self.require(permission)
-        if refreshes := bool(named.get("refresh")):  # it is read, and lives longer for that
+        refreshes = bool(arguments.get("refresh"))
+        if refreshes:  # A read that extends the expiry is a write.
             self.require("write")
-        shared = kind == "agents" or (kind == "state" and named.get("area") == "tenant")
-        shared = shared or (kind in _OF_NOBODY and user is None)
-        if shared and (refreshes or permission != "read"):
-            self.require_all("change what the whole tenant shares")
+        is_shared = (
+            kind == "agents"
+            or (kind == "state" and arguments.get("area") == "tenant")
+            or (kind in SHARED_WITHOUT_USER and user is None)
+        )
+        if is_shared and (refreshes or permission != "read"):
+            self.require_whole_tenant("change what the whole tenant shares")
 
-    def whose(self, user: str | None, agent: str | None) -> tuple[str, str | None, str | None]:
-        """The tenant, user and agent that are meant; a principal that is one user's may name no other."""
+    def owner_of(self, user: str | None, agent: str | None) -> tuple[str, str | None, str | None]:
+        """Return the tenant, user and agent of a request.
+
+        Raises Forbidden if it names another user or agent than the principal is bound to.
+        """
         for field, bound, named in (("user", self.user, user), ("agent", self.agent, agent)):
             if bound is not None and named not in (None, bound):
                 raise Forbidden(problem=f"this key is for the {field} {bound!r} alone")
         return self.tenant, self.user or user, self.agent or agent
 
 
-def local(tenant: str) -> Principal:
-    """Whoever sits at this machine, where the database is a file of theirs and no key was ever made."""
+def local_principal(tenant: str) -> Principal:
+    """Return the principal of requests on this machine to a database that has no API key."""
     return Principal(tenant, PERMISSIONS, "local")

@@ -12,7 +12,7 @@ from retain.cli.output import show
 def audit(arguments: Arguments) -> int:
     """Show the audit log, newest first."""
     with open_memory(arguments) as memory:
-        page = audit_log.listed(
+        page = audit_log.list_records(
             memory.database,
             memory.scope(tenant=arguments.tenant).owner.tenant,
             who=arguments.who,
@@ -21,7 +21,7 @@ def audit(arguments: Arguments) -> int:
             until=parse_time(arguments.until, "--until", days=True),
             limit=arguments.limit,
             after=arguments.after,
-            most=limits.MAX_PAGE,
+            max_limit=limits.MAX_PAGE,
         )
     show(page, json_wanted=arguments.json)
     return 0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from retain.auth.api_keys import Keys
-from retain.auth.local import loopback, may_be_open
+from retain.auth.local import allows_requests_without_key, is_loopback
 from retain.base.errors import RetainError
 from retain.base.settings import Settings
 from retain.base.version import version
@@ -177,14 +177,14 @@ def _verify(memory: Memory) -> Iterator[Check]:
 
 def _check_keys(memory: Memory) -> Check:
     settings = memory.settings
-    if Keys(memory.database).any():
+    if Keys(memory.database).exist():
         return Check("keys", "ok", "There are API keys.")
     if settings.jwt_issuer:
         return Check("keys", "ok", f"Tokens of {settings.jwt_issuer} are accepted.")
     todo = "Run `retain keys create NAME`."
-    if may_be_open(settings):
+    if allows_requests_without_key(settings):
         return Check("keys", "ok", "None: programs on this machine need no key.", todo)
-    state: State = "warning" if loopback(settings.host) else "problem"
+    state: State = "warning" if is_loopback(settings.host) else "problem"
     return Check("keys", state, f"There is no API key, and {settings.host} requires one.", todo)
 
 

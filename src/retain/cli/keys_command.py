@@ -6,7 +6,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 from retain.api.rendering import as_json
-from retain.auth.api_keys import Key, Keys, chosen
+from retain.auth.api_keys import Key, Keys, parse_permissions
 from retain.base.errors import Invalid
 from retain.cli.command import Arguments, Command, audited, open_memory
 from retain.cli.output import plain, show
@@ -24,10 +24,10 @@ read the audit log. To create a key that can, run:
 
 def create(arguments: Arguments) -> int:
     """Create a key; only the key itself goes to standard output."""
-    allowed = chosen(word.strip() for word in arguments.permissions.split(",") if word.strip())
+    allowed = parse_permissions(word.strip() for word in arguments.permissions.split(",") if word.strip())
     with open_memory(arguments, create=True) as memory:
         tenant = _tenant(arguments, memory)
-        first = not Keys(memory.database).any()
+        first = not Keys(memory.database).exist()
         keys = _audited_keys(memory, tenant, "keys_create")
         key, text = keys.create(
             tenant,

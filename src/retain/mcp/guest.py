@@ -21,7 +21,7 @@ class Caller:
 
     def scope(self, *, user: str | None = None, agent: str | None = None) -> Scope:
         """The memory that is meant; what is written there is an agent's."""
-        tenant, user, agent = self.principal.whose(user or self.user, agent or self.agent)
+        tenant, user, agent = self.principal.owner_of(user or self.user, agent or self.agent)
         return self.memory.scope(tenant=tenant, user=user, agent=agent, source="agent")
 
     def acting(self, scope: Scope, action: str, subject: str = "") -> Scope:

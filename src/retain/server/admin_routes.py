@@ -57,7 +57,13 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
         "description": "JSON Lines",
     }
     for method, path, does, name, more in (
-        ("GET", "/api/audit", made.audit, "audit", {"response_model": shape(Page[audit.Deed])}),
+        (
+            "GET",
+            "/api/audit",
+            made.audit,
+            "audit",
+            {"response_model": shape(Page[audit.AuditRecord])},
+        ),
         (
             "POST",
             "/api/users/{user:path}/export",
@@ -97,7 +103,7 @@ class _Routes:
         named, most = said.model_dump(), limits.MAX_PAGE
         return answer(
             await run_in_threadpool(
-                audit.listed, self._memory.database, principal.tenant, **named, most=most
+                audit.list_records, self._memory.database, principal.tenant, **named, max_limit=most
             )
         )
 

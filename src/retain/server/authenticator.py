@@ -21,10 +21,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from retain.auth import jwt_tokens
-from retain.auth.api_keys import PREFIX, UNKNOWN, Admitted, Keys
-from retain.auth.browser_sessions import Signins
-from retain.auth.local import loopback, may_be_open
-from retain.auth.principal import Permission, Principal, local
+from retain.auth.api_keys import INVALID_CREDENTIAL, PREFIX, Authentication, Keys
+from retain.auth.browser_sessions import BrowserSessions
+from retain.auth.local import allows_requests_without_key, is_loopback
+from retain.auth.principal import Permission, Principal, local_principal
 from retain.base.errors import Invalid, RetainError, SettingsError, Unauthorized
 from retain.base.settings import Settings
 from retain.kinds.kind import Source
@@ -51,12 +51,12 @@ _KEY = re.compile(r"rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}")
 _NAMED = re.compile(r"(?:^|&)(?:access_token|api_key|x-api-key)=")
 _COOKIE = b"cookie "  # before what is remembered of one: it is good as a cookie alone
 _log = logging.getLogger("retain.door")
-Check = Callable[[bytes], Admitted]
+Check = Callable[[bytes], Authentication]
 
 
 @dataclass
 class _Known:
-    admitted: Admitted
+    admitted: Authentication
     until: float
     noted: float = float("-inf")
 
@@ -67,14 +67,14 @@ class Authenticator:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
         self.keys = Keys(memory.database)
-        self.signins = Signins(memory.database)
-        self._tokens = jwt_tokens.of(memory.settings)
-        self._local = local(memory.settings.tenant)
+        self.signins = BrowserSessions(memory.database)
+        self._tokens = jwt_tokens.jwt_authenticator(memory.settings)
+        self._local = local_principal(memory.settings.tenant)
         self._known: dict[bytes, _Known] = {}
         self._scopes: dict[tuple[str, str | None, str | None, Source], Scope] = {}
         self._changes = 0
         self._keyless_until = float("-inf")
-        self._keyed = not may_be_open(memory.settings)
+        self._keyed = not allows_requests_without_key(memory.settings)
         self._notes: set[asyncio.Future[None]] = set()
 
     async def authorize(
@@ -96,7 +96,7 @@ class Authenticator:
     async def admin(self, request: HTTPConnection, does: str) -> Principal:
         """The principal of a request, if it may do something that is about the whole tenant."""
         principal = await self.authorize(request, "admin")
-        principal.require_all(does)
+        principal.require_whole_tenant(does)
         return principal
 
     def is_local(self, principal: Principal) -> bool:
@@ -121,7 +121,7 @@ class Authenticator:
             try:
                 return await self._nobody(request)
             except Unauthorized:
-                raise Unauthorized(problem=UNKNOWN) from None
+                raise Unauthorized(problem=INVALID_CREDENTIAL) from None
         credential = credential_of(headers)
         token = token_of(request.scope) if credential is None else None
         if token is not None:
@@ -137,7 +137,7 @@ class Authenticator:
     async def _signed_in(self, request: HTTPConnection, token: str) -> Principal:
         """The principal of a browser that signed in; where nobody needs a key, a sign-in that has ended is no matter."""
         principal = await self._holder(
-            _COOKIE + token.encode("latin-1"), lambda _: self.signins.check(token)
+            _COOKIE + token.encode("latin-1"), lambda _: self.signins.authenticate(token)
         )
         check_csrf(request.scope, token)
         return principal
@@ -169,7 +169,7 @@ class Authenticator:
         user = user if user is not None else _header(request, USER)
         agent = agent if agent is not None else _header(request, AGENT)
         source = source if principal.agent is None else "agent"
-        tenant, user, agent = principal.whose(user, agent)
+        tenant, user, agent = principal.owner_of(user, agent)
         whose = (tenant, user, agent, source)
         found = self._scopes.get(whose)
         if found is None or found.services is not self.memory.services:
@@ -204,20 +204,20 @@ class Authenticator:
             self._known[digest] = known
         return known
 
-    def _check(self, credential: bytes) -> Admitted:
+    def _check(self, credential: bytes) -> Authentication:
         text = credential.decode("latin-1")
         if text.startswith(PREFIX):
-            return self.keys.check(text)
+            return self.keys.authenticate(text)
         if self._tokens:
-            return self._tokens.check(text)
-        raise Unauthorized(problem=UNKNOWN)
+            return self._tokens.authenticate(text)
+        raise Unauthorized(problem=INVALID_CREDENTIAL)
 
     async def _nobody(self, request: HTTPConnection) -> Principal:
         """Whoever sits at this machine, if a key is not needed here."""
         if not self._keyed and _is_here(request):
             while not self._keyed and (moment := time.monotonic()) >= self._keyless_until:
                 changes = self._changes
-                found = await run_in_threadpool(self.keys.any)
+                found = await run_in_threadpool(self.keys.exist)
                 self._keyed = self._keyed or found
                 if (
                     changes == self._changes
@@ -227,16 +227,16 @@ class Authenticator:
                 return self._local
         raise Unauthorized(problem="none was sent")
 
-    def _note(self, admitted: Admitted) -> None:
+    def _note(self, admitted: Authentication) -> None:
         """Note in a thread, after the answer, that a key was used."""
         noting = asyncio.ensure_future(run_in_threadpool(self._used, admitted))
         self._notes.add(noting)
         noting.add_done_callback(self._notes.discard)
 
-    def _used(self, admitted: Admitted) -> None:
+    def _used(self, admitted: Authentication) -> None:
         assert admitted.key is not None
         try:
-            self.keys.used(admitted.principal.tenant, admitted.key)
+            self.keys.record_use(admitted.principal.tenant, admitted.key)
         except (
             Exception
         ) as error:  # the request was answered: when a key was used last is nothing to fail it for
@@ -249,13 +249,13 @@ class Authenticator:
 
 def refuse_open(memory: Memory) -> None:
     """An error where the server would listen to other machines while nobody could come in with a key."""
-    if not Keys(memory.database).any():
+    if not Keys(memory.database).exist():
         refuse_keyless(memory.settings)
 
 
 def refuse_keyless(settings: Settings) -> None:
     """The same for a database that has no key, or is not there yet."""
-    if loopback(settings.host) or settings.jwt_issuer:
+    if is_loopback(settings.host) or settings.jwt_issuer:
         return
     problem = (
         f"is {settings.host}, where other machines can come in, and there is no key yet: make one with `retain keys create "
@@ -267,7 +267,7 @@ def refuse_keyless(settings: Settings) -> None:
 def _is_here(request: HTTPConnection) -> bool:
     """Whether a request comes from this machine, and not through a proxy on it."""
     client = request.scope.get("client")
-    if client is None or not loopback(client[0]):
+    if client is None or not is_loopback(client[0]):
         return False
     return _FORWARDED.isdisjoint([name for name, _ in request.scope["headers"]])
 
@@ -299,7 +299,7 @@ def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
         if name == b"authorization" and value.strip().lower() == b"bearer":
             continue  # what an example sends where the variable for the key is empty
         if (found is not None and found != sent) or not sent or len(sent) > MOST_BYTES:
-            raise Unauthorized(problem=UNKNOWN)
+            raise Unauthorized(problem=INVALID_CREDENTIAL)
         found = sent
     return found
 

@@ -224,7 +224,7 @@ class Chat:
         principal, scope = await admitted(self._authenticator, request, "write", said.user, agent)
         principal.require("read")  # an answer tells what is remembered
         for one in agents:
-            principal.whose(None, one)
+            principal.owner_of(None, one)
         key, by = _key(request, said.key), Caller(principal, problem.request_id(request))
         scope, session, digest = await run_in_threadpool(_ready, scope, message, said, agents, by)
 

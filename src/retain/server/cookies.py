@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.types import Scope
 
-from retain.auth.local import loopback
+from retain.auth.local import is_loopback
 from retain.base.errors import Forbidden
 
 CSRF = b"x-retain-csrf"
@@ -62,7 +62,7 @@ def name_of(host: str, *, secure: bool) -> str:
 def is_here(host: str) -> bool:
     """Whether a server is called by a name that means the browser's own machine."""
     name, _, port = host.lower().rpartition(":")
-    return loopback(name if port.isdigit() and name else host.lower())
+    return is_loopback(name if port.isdigit() and name else host.lower())
 
 
 def csrf_of(token: str) -> str:

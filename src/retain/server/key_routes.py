@@ -17,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import LENIENT, STRICT, Moment, Text, shape
-from retain.auth.api_keys import Key, Keys, chosen
+from retain.auth.api_keys import Key, Keys, parse_permissions
 from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Permission, Principal
 from retain.base import clock
@@ -114,7 +114,7 @@ class _Routes:
     async def me(self, request: Request) -> Response:
         """Who is asking: the tenant, what is allowed, and whom the key is bound to."""
         principal = await self._authenticator.authenticate(request)
-        permissions = chosen(principal.permissions) if principal.permissions else []
+        permissions = parse_permissions(principal.permissions) if principal.permissions else []
         return answer(
             Me(principal.tenant, permissions, principal.user, principal.agent, principal.name)
         )
@@ -131,7 +131,7 @@ class _Routes:
     async def create(self, request: Request, said: KeyRequest) -> Response:
         """Make a key for the own tenant, which allows no more than one's own; its text is in this answer alone."""
         principal = await self._admin(request)
-        allowed = chosen(said.permissions)
+        allowed = parse_permissions(said.permissions)
         for permission in allowed:
             if permission not in principal.permissions:
                 raise Forbidden(

@@ -16,7 +16,7 @@ from anyio import to_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retain.auth.local import loopback
+from retain.auth.local import is_loopback
 from retain.base import limits
 from retain.base.errors import SettingsError, Unauthorized
 from retain.base.settings import Settings
@@ -202,7 +202,7 @@ class Guard:
                 exchange.wrongs = self._signing_in if signs_in else None
                 early = self._signing_in.empty(peer) if signs_in else 0.0
                 early = early or (
-                    0.0 if peer == "127.0.0.1" or loopback(peer) else self._rate.take(peer)
+                    0.0 if peer == "127.0.0.1" or is_loopback(peer) else self._rate.take(peer)
                 )
             else:
                 exchange.wrongs, exchange.digest = (

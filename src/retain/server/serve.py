@@ -22,7 +22,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from retain.auth.api_keys import Keys
-from retain.auth.local import may_be_open
+from retain.auth.local import allows_requests_without_key
 from retain.base import limits
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
@@ -63,7 +63,11 @@ def serve(settings: Settings, told: Told) -> int:
             settings=settings, wait_seconds=WAIT_SECONDS
         ) as memory:  # one migrates, before many open
             refuse_open(memory)
-            if not (may_be_open(settings) or settings.jwt_issuer or Keys(memory.database).any()):
+            if not (
+                allows_requests_without_key(settings)
+                or settings.jwt_issuer
+                or Keys(memory.database).exist()
+            ):
                 print(_NO_KEY, file=sys.stderr, flush=True)
             listener.listen(2048)
             if settings.workers == 1:

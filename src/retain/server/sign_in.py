@@ -15,9 +15,9 @@ from starlette.concurrency import run_in_threadpool
 from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import STRICT, Text, shape
-from retain.auth.api_keys import PREFIX, UNKNOWN, chosen
+from retain.auth.api_keys import INVALID_CREDENTIAL, PREFIX, parse_permissions
 from retain.auth.audit import Action, acting_as
-from retain.auth.browser_sessions import Signin, Signins
+from retain.auth.browser_sessions import BrowserSessions, NewBrowserSession
 from retain.auth.principal import Principal
 from retain.base.errors import Forbidden, Unauthorized
 from retain.base.version import version
@@ -119,15 +119,15 @@ class _Routes:
             raise Forbidden(problem=_PLAIN)
         key = said.key.strip()
         if not key.startswith(PREFIX):
-            raise Unauthorized(problem=UNKNOWN)
-        admitted = await run_in_threadpool(self._authenticator.keys.check, key)
+            raise Unauthorized(problem=INVALID_CREDENTIAL)
+        admitted = await run_in_threadpool(self._authenticator.keys.authenticate, key)
         assert admitted.key is not None
         request.scope["state"]["principal"] = principal = admitted.principal
         await self._end(
             request
         )  # whatever was there before: a cookie that somebody else set leads nowhere
         signins = self._audited_signins(request, principal, "signin", admitted.key)
-        made: Signin = await run_in_threadpool(
+        made: NewBrowserSession = await run_in_threadpool(
             signins.add, principal.tenant, admitted.key, remember=said.remember
         )
         response = answer(self._visit(principal, made.text))
@@ -163,7 +163,7 @@ class _Routes:
         if token is None:
             return
         try:
-            before = await run_in_threadpool(self._authenticator.signins.check, token)
+            before = await run_in_threadpool(self._authenticator.signins.authenticate, token)
             signins = self._audited_signins(request, before.principal, "signout", before.key or "")
             await run_in_threadpool(signins.remove, token)
         except Unauthorized:  # it had ended
@@ -172,7 +172,7 @@ class _Routes:
 
     def _visit(self, principal: Principal, token: str | None) -> Visit:
         memory = self._authenticator.memory
-        permissions = chosen(principal.permissions) if principal.permissions else []
+        permissions = parse_permissions(principal.permissions) if principal.permissions else []
         tools = memory.scope(
             tenant=principal.tenant, user=principal.user or USER, agent=principal.agent or USER
         ).tools()
@@ -189,14 +189,14 @@ class _Routes:
 
     def _audited_signins(
         self, request: Request, principal: Principal, action: str, key: str
-    ) -> Signins:
+    ) -> BrowserSessions:
         """Return the sign-ins, whose next change is audited."""
         services = acting_as(
             self._authenticator.memory.services,
             principal,
             Action(action, request_id=problem.request_id(request), subject=f"keys {key}"),
         )
-        return Signins(services.database, services.writer)
+        return BrowserSessions(services.database, services.writer)
 
 
 def _is_https(request: Request) -> bool:

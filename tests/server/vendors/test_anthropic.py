@@ -125,7 +125,9 @@ def test_stores(server: Server) -> None:
         "error": {"type": "not_found_error", "message": caught.value.api_message},
         "request_id": caught.value.request_id,
     }
-    deeds = [(deed.what, deed.subject) for deed in audit_log.listed(server.memory.database, "acme")]
+    deeds = [
+        (deed.what, deed.subject) for deed in audit_log.list_records(server.memory.database, "acme")
+    ]
     assert deeds[0] == ("memory_stores_delete", f"memory_stores {made[1].id}")
     assert [what for what, _ in deeds].count("memory_stores_create") == 3
     left = server.memory.scope(tenant="acme", user="ada").items.list(limit=100)
