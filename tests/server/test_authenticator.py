@@ -287,7 +287,7 @@ def test_a_key_is_looked_up_once_in_a_while(
         asked.append(text)
         return check(text)
 
-    monkeypatch.setattr(authenticator.keys, "check", counted)
+    monkeypatch.setattr(authenticator.keys, "authenticate", counted)
     for _ in range(5):
         let_in(authenticator, headers={"X-API-Key": text})
     assert len(asked) == 1
@@ -348,9 +348,9 @@ def test_a_key_that_is_revoked_while_it_is_looked_up_is_not_remembered(
         authenticator.forget()
         return found
 
-    monkeypatch.setattr(authenticator.keys, "check", slow)
+    monkeypatch.setattr(authenticator.keys, "authenticate", slow)
     let_in(authenticator, headers={"X-API-Key": text})
-    monkeypatch.setattr(authenticator.keys, "check", check)
+    monkeypatch.setattr(authenticator.keys, "authenticate", check)
     with pytest.raises(Unauthorized):
         let_in(authenticator, headers={"X-API-Key": text})
 
@@ -376,7 +376,7 @@ def test_use_is_noted_after_the_answer_and_trouble_with_it_is_nobodys(
     def broken(*_: Any, **__: Any) -> Any:
         raise Busy(problem="locked")
 
-    monkeypatch.setattr(authenticator.keys, "used", broken)
+    monkeypatch.setattr(authenticator.keys, "record_use", broken)
     authenticator.forget()
     with caplog.at_level(logging.WARNING):
         asyncio.run(come_again(authenticator, text))

@@ -92,7 +92,7 @@ STALE_FOLDER_SECONDS = 3600.0
 MAX_REMEMBERED_SCRAPERS = 100
 REMEMBER_SCRAPER_SECONDS = 3600.0
 
-disable_created_metrics()
+disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
@@ -106,7 +106,7 @@ class Metrics:
         folder = os.environ.get(FOLDER_VARIABLE)
         if folder:
             self._metrics = _create_metrics(None)
-            multiprocess.MultiProcessCollector(self._registry, folder)
+            multiprocess.MultiProcessCollector(self._registry, folder)  # type: ignore[no-untyped-call]
         else:
             self._metrics = _create_metrics(self._registry)
             ProcessCollector(registry=self._registry)
@@ -221,7 +221,7 @@ def shared() -> Iterator[None]:
     folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX)
     before = values.ValueClass
     os.environ[FOLDER_VARIABLE] = folder
-    values.ValueClass = values.MultiProcessValue()
+    values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
@@ -243,7 +243,7 @@ def _remove_stale_folders(parent: Path) -> None:
 def worker_exited(pid: int) -> None:
     """Forget the gauges of a worker process; its counters stay in the sums."""
     if os.environ.get(FOLDER_VARIABLE):
-        multiprocess.mark_process_dead(pid)
+        multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 class ScraperAuthenticator:

@@ -2201,6 +2201,45 @@ export interface components {
             if_version?: number | null;
         };
         /**
+         * AuditRecord
+         * @description One row of the audit log.
+         */
+        AuditRecord: {
+            /** Number */
+            number: number;
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Who */
+            who: string;
+            /** What */
+            what: string;
+            /** Subject */
+            subject: string;
+            /** Before */
+            before: string | null;
+            /** After */
+            after: string | null;
+            /** Secrets */
+            secrets: number;
+            /** Request Id */
+            request_id: string;
+            /** Chain */
+            chain: string;
+        };
+        /** AuditRecordPage */
+        AuditRecordPage: {
+            /** Data */
+            data: components["schemas"]["AuditRecord"][];
+            /**
+             * Next
+             * @description What to send as `after` for the page that follows; null at the end.
+             */
+            next: string | null;
+        };
+        /**
          * ChatRequest
          * @description A message to an agent, or to several.
          */
@@ -2432,45 +2471,6 @@ export interface components {
             whole: boolean;
         };
         /**
-         * Deed
-         * @description Something that was done. `before` and `after` are SHA-256 of the row it was done to, where it is one row.
-         */
-        Deed: {
-            /** Number */
-            number: number;
-            /**
-             * At
-             * Format: date-time
-             */
-            at: string;
-            /** Who */
-            who: string;
-            /** What */
-            what: string;
-            /** Subject */
-            subject: string;
-            /** Before */
-            before: string | null;
-            /** After */
-            after: string | null;
-            /** Secrets */
-            secrets: number;
-            /** Request Id */
-            request_id: string;
-            /** Chain */
-            chain: string;
-        };
-        /** DeedPage */
-        DeedPage: {
-            /** Data */
-            data: components["schemas"]["Deed"][];
-            /**
-             * Next
-             * @description What to send as `after` for the page that follows; null at the end.
-             */
-            next: string | null;
-        };
-        /**
          * Document
          * @description A document: `digest` and `bytes` are of what it was read from; `user` is None for one of the whole tenant.
          */
@@ -2686,10 +2686,9 @@ export interface components {
         };
         /**
          * Hit
-         * @description Something that was found: `score` is how likely it is wanted, from 0 to 1, and `why` what that is made of.
+         * @description A search result.
          *
-         *     `kind` and `id` say what it is, `seq` which message of a session or chunk of a document; `legs` found it. A score is
-         *     relative to what else was found; `near` is not: the cosine of the question and the text, where both have a vector.
+         *     `kind` and `id` name the record, `seq` the message of a session or the chunk of a document.
          */
         Hit: {
             /** Kind */
@@ -2934,7 +2933,7 @@ export interface components {
         };
         /**
          * Key
-         * @description A key as it can be shown: what it allows and when it was used, and nothing that would let anybody in.
+         * @description An API key, without its secret.
          */
         Key: {
             /** Id */
@@ -9957,7 +9956,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["DeedPage"];
+                    "application/json": components["schemas"]["AuditRecordPage"];
                 };
             };
             400: components["responses"]["400"];
