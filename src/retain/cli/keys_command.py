@@ -24,7 +24,9 @@ read the audit log. To create a key that can, run:
 
 def create(arguments: Arguments) -> int:
     """Create a key; only the key itself goes to standard output."""
-    allowed = parse_permissions(word.strip() for word in arguments.permissions.split(",") if word.strip())
+    allowed = parse_permissions(
+        word.strip() for word in arguments.permissions.split(",") if word.strip()
+    )
     with open_memory(arguments, create=True) as memory:
         tenant = _tenant(arguments, memory)
         first = not Keys(memory.database).exist()
