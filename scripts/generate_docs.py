@@ -12,7 +12,7 @@ from pathlib import Path
 
 from retain.api.endpoints import ENDPOINTS
 from retain.base.settings import FIELDS, Settings
-from retain.cli.operations import COMMANDS
+from retain.cli.main import COMMANDS
 from retain.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from retain.base.errors import Invalid, TooLarge
-from retain.text.documents import _as_written, read_file, read_text
+from retain.text.documents import _join_words, read_file, read_text
 from tests.text import pdfs
 
 LIMIT = 1 << 20
@@ -103,7 +103,7 @@ def test_words_of_a_typeset_page_are_whole() -> None:
         "3-",
         "d.",
     ]
-    assert _as_written("ef\ufb01cient af\ufb02uent") == "efficient affluent"
+    assert _join_words("ef\ufb01cient af\ufb02uent") == "efficient affluent"
 
 
 def test_what_cannot_be_read() -> None:

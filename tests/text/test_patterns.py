@@ -19,7 +19,7 @@ UNITS = (
     "--- x\n", "title: a  ", "[", "[a](", "![a](b ", "<", "<!--", "<!---->", "<!-- -->\n", "<a ", '<a b="', "<a '\"",
     "<meta ", "<meta charset", "</", "&#1", "display:", "a='", "1. ", "- ", ",;", "ab",
 )  # fmt: skip
-MATCHED = (markdown._FRONT_MATTER, markdown._TABLE, markdown._LIST_ITEM, documents._WEB)
+MATCHED = (markdown._FRONT_MATTER, markdown._TABLE, markdown._LIST_ITEM, documents._HTML_START)
 """Which are only ever tried at one place."""
 
 

@@ -79,8 +79,11 @@ def test_more_text_than_allowed() -> None:
 
 
 def test_without_the_extra_the_error_says_what_to_install() -> None:
-    script = "import sys; sys.modules['pypdf'] = None\nfrom retain.texts import pdf; pdf.main(sys.stdin.buffer, sys.stdout)"
+    script = (
+        "import sys; sys.modules['pypdf'] = None\n"
+        "from retain.text import pdf; pdf.main(sys.stdin.buffer, sys.stdout)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script], input=pdfs.pdf("one"), capture_output=True, check=True
     )
-    assert "install retain[pdf] from where you got retain" in json.loads(done.stdout)["problem"]
+    assert "install the extra `pdf`: retain[pdf]" in json.loads(done.stdout)["problem"]

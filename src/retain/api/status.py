@@ -1,4 +1,4 @@
-"""What database this is, how much is in it, and what is due: for the command line and for the server."""
+"""The status of a database: its size, its embedder and model, and the jobs that are due."""
 
 from __future__ import annotations
 
@@ -17,29 +17,25 @@ from retain.storage.verify import count
 
 @dataclass(frozen=True)
 class Status:
-    """What database this is, and what is due there; how a server that answers is, where one does.
-
-    `work` is how much waits of each kind: texts without a vector, sessions to fold, agents whose journals fade, what is
-    too old to keep, and tenants whose index is not whole. `worked_at` is when this process last did what was due.
-    """
+    """The status of a database."""
 
     version: str
     database: str
     schema: int
     tenants: int
-    rows: dict[str, int]
+    rows: dict[str, int]  # by table
     embedder: str
     vectors: dict[str, int]
     model: str
-    work: dict[str, int]
-    started_at: datetime | None = None
-    worked_at: datetime | None = None
+    work: dict[str, int]  # what is due, by job
+    started_at: datetime | None = None  # of the server
+    worked_at: datetime | None = None  # when this process last ran jobs
 
 
 def status(memory: Memory, tenant: str | None = None) -> Status:
-    """How things are, over every tenant; of one tenant alone it is not said where the database is, nor who else is there."""
+    """Return the status of all tenants, or of one tenant without the address of the database."""
     tenants = memory.tenants() if tenant is None else [tenant]
-    embedder, behind = _embedding(memory, tenants)
+    embedder, backlog = _embedding(memory, tenants)
     main = memory.services.models.main
     return Status(
         version().removeprefix("retain "),
@@ -48,28 +44,28 @@ def status(memory: Memory, tenant: str | None = None) -> Status:
         len(tenants),
         memory.counts() if tenant is None else count(memory.database, TABLES, tenants),
         embedder,
-        behind,
+        backlog,
         main.name if main else "none",
-        _work(memory, tenants, behind),
+        _due_jobs(memory, tenants, backlog),
     )
 
 
-def _work(memory: Memory, tenants: Sequence[str], behind: dict[str, int]) -> dict[str, int]:
-    total = Counter({"vectors": behind.get("pending", 0)})
+def _due_jobs(memory: Memory, tenants: Sequence[str], backlog: dict[str, int]) -> dict[str, int]:
+    total = Counter({"vectors": backlog.get("pending", 0)})
     for tenant in tenants:
         total.update(due(memory.services, tenant))
     return dict(total)
 
 
 def _embedding(memory: Memory, tenants: Sequence[str]) -> tuple[str, dict[str, int]]:
-    """Which embedder there is, and what waits for it; one that cannot be used is no reason to say nothing."""
+    """Return the name of the embedder and its backlog, or why it cannot be used."""
     try:
         lags = [lag(memory.services, tenant) for tenant in tenants]
         name = memory.services.embedder.identity if memory.services.embedder else "none"
     except (ModelError, SettingsError) as error:
-        return f"cannot be used now: {error}", {}
-    longest = max((one.seconds for one in lags), default=0.0)
+        return f"unavailable: {error}", {}
+    longest = max((item.seconds for item in lags), default=0.0)
     return name, {
-        "pending": sum(one.pending for one in lags),
+        "pending": sum(item.pending for item in lags),
         "embedding_lag_seconds": round(longest),
     }

@@ -79,7 +79,7 @@ _MODULES = (
     keys_command,
     audit_command,
 )
-_COMMANDS: tuple[Command, ...] = tuple(
+COMMANDS: tuple[Command, ...] = tuple(
     command for module in _MODULES for command in module.COMMANDS
 )
 _GROUPS = {**operations.GROUPS, **keys_command.GROUPS}
@@ -147,7 +147,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=version())
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    special = {command.name for command in _COMMANDS}
+    special = {command.name for command in COMMANDS}
     groups = {}
     for kind in _KINDS.values():
         groups[kind.name] = _add_group(
@@ -157,7 +157,7 @@ def parser() -> argparse.ArgumentParser:
             if endpoint.kind == kind.name and endpoint.command not in special:
                 _add_verb(groups[kind.name], endpoint)
     groups |= {name: _add_group(commands, name, about) for name, about in _GROUPS.items()}
-    for command in _COMMANDS:
+    for command in COMMANDS:
         group, _, verb = command.name.rpartition(" ")
         _add_command(groups[group] if group else commands, verb, command)
     return top

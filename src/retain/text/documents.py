@@ -1,4 +1,4 @@
-"""Documents as text: what a file is, by its content and its name, and what a person would read in it."""
+"""Documents as text: detect what a file is, and read its text."""
 
 from __future__ import annotations
 
@@ -16,179 +16,226 @@ Media = Literal["text", "markdown", "html", "pdf"]
 MEDIA: tuple[Media, ...] = ("text", "markdown", "html", "pdf")
 
 SUFFIXES: dict[str, Media] = {
-    ".md": "markdown", ".markdown": "markdown", ".mdx": "markdown", ".html": "html", ".htm": "html", ".xhtml": "html",
-    ".pdf": "pdf", ".txt": "text", ".text": "text", ".rst": "text", ".adoc": "text", ".org": "text", ".tex": "text",
-    ".log": "text", ".csv": "text", ".tsv": "text", ".json": "text", ".jsonl": "text", ".yaml": "text", ".yml": "text",
-}  # fmt: skip
-"""What a name says; files that it says nothing about are read by their content."""
-_LOOK = 1 << 12
-_WEB = re.compile(
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".mdx": "markdown",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".pdf": "pdf",
+    ".txt": "text",
+    ".text": "text",
+    ".rst": "text",
+    ".adoc": "text",
+    ".org": "text",
+    ".tex": "text",
+    ".log": "text",
+    ".csv": "text",
+    ".tsv": "text",
+    ".json": "text",
+    ".jsonl": "text",
+    ".yaml": "text",
+    ".yml": "text",
+}
+"""Files with other suffixes are recognised by their content."""
+
+# A document is written in one transaction, which other writers wait for.
+MAX_TEXT_BYTES = 16 << 20
+PAGE_SEPARATOR = "\n\n"
+
+_SNIFFED_BYTES = 1 << 12
+_HTML_START = re.compile(
     r"\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!(?=--)(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_HEADED = re.compile(
+_MARKDOWN_HEADING = re.compile(
     r"^(?:#{1,6}[ \t]++\S|[^\s#>|-][^\n]*+\n(?:={3,}+|-{3,}+)[ \t]*+\r?$)", re.MULTILINE
 )
 _CHARSET = re.compile(
     rb"""<meta[^<>]{0,200}?charset\s*+=\s*+["']?\s*+([\w.:-]{2,40})""", re.IGNORECASE
 )
+# The encodings of web pages. Python has others, some of which take hours for a megabyte.
 _CHARSETS = {
-    "utf-8", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp866", "cp874", "tis-620", "cp932", "cp949", "gbk", "gb2312",
-    "gb18030", "big5", "big5hkscs", "shift_jis", "euc_jp", "euc_kr", "iso2022_jp",
-    *(f"iso8859-{n}" for n in range(2, 17)), *(f"cp{n}" for n in range(1250, 1259)),
-}  # fmt: skip
-"""What pages are written in; Python can decode others, and some of those take hours for a megabyte."""
-_UNLIKE_WESTERN = re.compile(rb"[\x80-\xff]{6}")
-_CONTROLS = bytes(byte for byte in range(32) if byte not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
+    "utf-8",
+    "koi8-r",
+    "koi8-u",
+    "mac-roman",
+    "mac-cyrillic",
+    "cp866",
+    "cp874",
+    "tis-620",
+    "cp932",
+    "cp949",
+    "gbk",
+    "gb2312",
+    "gb18030",
+    "big5",
+    "big5hkscs",
+    "shift_jis",
+    "euc_jp",
+    "euc_kr",
+    "iso2022_jp",
+    *(f"iso8859-{number}" for number in range(2, 17)),
+    *(f"cp{number}" for number in range(1250, 1259)),
+}
+_NOT_WESTERN = re.compile(rb"[\x80-\xff]{6}")
+_CONTROL_BYTES = bytes(byte for byte in range(32) if byte not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
 _FRONT_TITLE = re.compile(r"^title:(.*)$", re.MULTILINE)
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_DIVIDED = re.compile(r"(?<=[^\W\d_])(?:-|\u00ad)\n(?=[^\W\d_])")
+_HYPHENATED = re.compile(r"(?<=[^\W\d_])(?:-|\u00ad)\n(?=[^\W\d_])")
 _LIGATURES = str.maketrans(
     {"ﬀ": "ff", "ﬁ": "fi", "ﬂ": "fl", "ﬃ": "ffi", "ﬄ": "ffl", "ﬅ": "st", "ﬆ": "st"}
 )
-MOST_TEXT = 16 << 20
-"""The most bytes of text of one document: it is written at once, and others who want to write wait meanwhile."""
-BETWEEN_PAGES = "\n\n"
 
 
 @dataclass(frozen=True)
 class Read:
-    """What a document says: as text, or as Markdown where it has structure; `pages` is where each page of a PDF starts.
-
-    `given` is what it was read from, if that was text.
-    """
+    """The text of a document."""
 
     media: Media
-    text: str
+    text: str  # Markdown if the document has a structure
     title: str = ""
-    pages: tuple[int, ...] = ()
-    given: str = ""
+    pages: tuple[int, ...] = ()  # where each page of a PDF starts
+    given: str = ""  # the original, if that was text
 
 
 def read_file(data: bytes, name: str, limit: int) -> Read:
-    """What is in a file of any of these kinds; an error says why it cannot be read."""
-    media, binary = by_name(name), _is_binary(data)
-    if data[:1024].lstrip().startswith(b"%PDF-") or (
-        b"%PDF-" in data[:1024] and (media == "pdf" or binary)
-    ):
-        return _pdf(
-            data, limit
-        )  # there may be a little before it; a text that only speaks of it is a text
-    if media == "pdf" or binary:
+    """Read a file of any supported format; raise Invalid with the reason if that fails."""
+    media = by_name(name)
+    is_binary = _is_binary(data)
+    start = data[:1024]
+    # A PDF may begin with a few other bytes; a text that only mentions the marker is a text.
+    if start.lstrip().startswith(b"%PDF-"):
+        return _read_pdf(data, limit)
+    if b"%PDF-" in start and (media == "pdf" or is_binary):
+        return _read_pdf(data, limit)
+    if media == "pdf" or is_binary:
         raise Invalid(field="file", problem="is no text, Markdown, HTML or PDF")
-    web = media == "html" or _looks_like_web(data)
+    is_html = media == "html" or _looks_like_html(data)
     if media is None and PurePath(name).suffix:
-        media = "html" if web else "text"  # a program's comments are no headings
-    return read_text(_decoded(data, web=web), media, limit)
+        media = "html" if is_html else "text"  # `#` in a program is a comment, not a heading
+    return read_text(_decode(data, is_html=is_html), media, limit)
 
 
 def by_name(name: str) -> Media | None:
-    """What a file is by its name, None where that says nothing."""
+    """Return the format that a file name stands for, or None."""
     return SUFFIXES.get(PurePath(name).suffix.lower())
 
 
 def read_text(text: str, media: Media | None, limit: int) -> Read:
-    """What a text says; what it is, is seen from its beginning where nobody says."""
+    """Read a text; without `media`, its format is detected."""
     if media == "pdf":
         raise Invalid(field="media", problem="is pdf, and a PDF is read from a file")
     text = canonical.text(text, "text", limit)
-    media = media or (
-        "html" if _WEB.match(text[:_LOOK]) else "markdown" if _HEADED.search(text) else "text"
-    )
+    if media is None:
+        if _HTML_START.match(text[:_SNIFFED_BYTES]):
+            media = "html"
+        else:
+            media = "markdown" if _MARKDOWN_HEADING.search(text) else "text"
     if media == "html":
         page = webpage.read(text)
-        return Read("html", _within(page.text), page.title or _first_heading(page.text), given=text)
-    return Read(
-        media, _within(text), _first_heading(text) if media == "markdown" else "", given=text
-    )
+        title = page.title or _first_heading(page.text)
+        return Read("html", _check_size(page.text), title, given=text)
+    title = _first_heading(text) if media == "markdown" else ""
+    return Read(media, _check_size(text), title, given=text)
 
 
-def _pdf(data: bytes, limit: int) -> Read:
-    found = pdf.read(data, min(limit, MOST_TEXT))
-    pages = [_as_written(canonical.text(page, "file", MOST_TEXT)) for page in found.pages]
-    starts, at = [], 0
-    for page in pages:
-        starts.append(at)
-        at += len(page) + len(BETWEEN_PAGES)
-    return Read("pdf", _within(BETWEEN_PAGES.join(pages)), found.title, tuple(starts))
+def _read_pdf(data: bytes, limit: int) -> Read:
+    document = pdf.read(data, min(limit, MAX_TEXT_BYTES))
+    pages = []
+    starts = []
+    position = 0
+    for page in document.pages:
+        text = _join_words(canonical.text(page, "file", MAX_TEXT_BYTES))
+        pages.append(text)
+        starts.append(position)
+        position += len(text) + len(PAGE_SEPARATOR)
+    text = _check_size(PAGE_SEPARATOR.join(pages))
+    return Read("pdf", text, document.title, tuple(starts))
 
 
-def _as_written(page: str) -> str:
-    """A typeset page with its words whole: not divided at the ends of lines before a small letter, and without ligatures."""
-    whole = _DIVIDED.sub(lambda found: "" if page[found.end()].islower() else found.group(), page)
-    return whole.translate(_LIGATURES)
+def _join_words(page: str) -> str:
+    """Return a typeset page without hyphenation and ligatures."""
+
+    def join(hyphen: re.Match[str]) -> str:
+        return "" if page[hyphen.end()].islower() else hyphen.group()
+
+    return _HYPHENATED.sub(join, page).translate(_LIGATURES)
 
 
-def _within(text: str) -> str:
-    """The text, if it is not more than one document can have."""
+def _check_size(text: str) -> str:
     try:
-        return canonical.within(text, "text", MOST_TEXT)
+        return canonical.within(text, "text", MAX_TEXT_BYTES)
     except TooLarge as error:
-        raise TooLarge(**error.details, hint="Make several documents of it.") from None
+        hint = "Split it into several documents."
+        raise TooLarge(**error.details, hint=hint) from None
 
 
-def _looks_like_web(data: bytes) -> bool:
-    return _WEB.match(data[:_LOOK].decode("latin-1")) is not None
+def _looks_like_html(data: bytes) -> bool:
+    return _HTML_START.match(data[:_SNIFFED_BYTES].decode("latin-1")) is not None
 
 
 def _is_binary(data: bytes) -> bool:
-    """Whether bytes are no text in any encoding that is read here."""
+    """Return whether bytes are text in no supported encoding."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return False
     sample = data[: 8 << 10]
-    return b"\0" in sample or len(sample) - len(sample.translate(None, _CONTROLS)) > 0.05 * len(
-        sample
-    )
+    controls = len(sample) - len(sample.translate(None, _CONTROL_BYTES))
+    return b"\0" in sample or controls > 0.05 * len(sample)
 
 
-def _decoded(data: bytes, *, web: bool) -> str:
-    """Bytes as text: by their mark, by what a web page says of itself, as UTF-8, and if they are not, as Western text."""
-    named = next((encoding for mark, encoding in _BOMS if data.startswith(mark)), "") or (
-        _charset(data) if web else ""
-    )
+def _decode(data: bytes, *, is_html: bool) -> str:
+    """Decode by byte order mark, by the charset of a web page, as UTF-8, or as Western text."""
+    named = ""
+    for mark, encoding in _BOMS:
+        if data.startswith(mark):
+            named = encoding
+            break
+    if not named and is_html:
+        named = _charset(data)
     for encoding in filter(None, (named, "utf-8")):
         try:
             return data.decode(encoding, "replace" if encoding == "utf-16" else "strict")
         except ValueError:
             continue
     text = data.decode("utf-8", "replace")
-    if 20 * text.count("\ufffd") < len(text) - len(text.encode("ascii", "ignore")):
-        return text  # a few bytes of it are broken
+    non_ascii = len(text) - len(text.encode("ascii", "ignore"))
+    if 20 * text.count("\ufffd") < non_ascii:
+        return text  # UTF-8 with a few broken bytes
     if named not in ("", "utf-8", "utf-8-sig"):
         return data.decode(named, "replace")
-    if _UNLIKE_WESTERN.search(data):
+    if _NOT_WESTERN.search(data):
         raise Invalid(
-            field="file",
-            problem="is text in an encoding that it does not name: save it as UTF-8 first",
+            field="file", problem="is text in an unknown encoding; save it as UTF-8 first"
         )
     return data.decode("cp1252", "replace")
 
 
 def _charset(data: bytes) -> str:
-    """The encoding that a web page says it has; none where that cannot be, as with UTF-16 that can be read as ASCII."""
+    """Return the encoding that a web page names, read as browsers read it; '' if it cannot be."""
+    declared = _CHARSET.search(data[:_SNIFFED_BYTES])
+    if not declared:
+        return ""
     try:
-        found = _CHARSET.search(data[:_LOOK])
-        named = codecs.lookup(found[1].decode("ascii")).name if found else ""
+        name = codecs.lookup(declared[1].decode("ascii")).name
     except (LookupError, ValueError):
         return ""
-    return (
-        "cp1252" if named in ("ascii", "iso8859-1") else named if named in _CHARSETS else ""
-    )  # as browsers take them
+    if name in ("ascii", "iso8859-1"):
+        return "cp1252"
+    return name if name in _CHARSETS else ""
 
 
 def _first_heading(text: str) -> str:
-    """The title of a Markdown document: what its front matter says, or its first heading."""
+    """Return the title of a Markdown document: from its front matter, or its first heading."""
     for block in markdown.blocks(text[: 64 << 10]):
         if block.kind == "heading":
             return block.path[-1]
-        if (
-            not block.start
-            and text.startswith("---")
-            and (found := _FRONT_TITLE.search(text[: block.end]))
-        ):
-            return found[1].strip().strip("\"'")
+        if not block.start and text.startswith("---"):
+            title = _FRONT_TITLE.search(text[: block.end])
+            if title:
+                return title[1].strip().strip("\"'")
     return ""

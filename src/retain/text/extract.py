@@ -1,7 +1,7 @@
-"""The summary that needs no model: the sentences worth keeping, picked by what they say, in the order they were said.
+"""An extractive summary that needs no model: the most informative sentences, in their order.
 
-It understands nothing. It prefers sentences with facts in them (numbers, names, decisions, wishes), what people said over
-what tools printed, what is new over what was said before; it never invents a word. The same input gives the same summary.
+It prefers sentences with facts (numbers, names, decisions, wishes), people over tools, and new
+statements over repeated ones. It never invents a word, and the same input gives the same summary.
 """
 
 from __future__ import annotations
@@ -14,39 +14,41 @@ from dataclasses import dataclass
 from retain.base import tokens as counting
 
 VERSION = 1
-_LONGEST = 280  # characters of one sentence in a summary
-_LOOK_BACK = 8  # characters before an end, to see whether it is one
-_MOST_CANDIDATES = 5_000
-_OLD_SHARE = 0.6  # of the room, for what earlier summaries kept, where there is enough that is new
-_ALIKE = 0.7
-_BREVITY = 0.3  # how much it counts that a sentence is short; this and the weights below were tried on real conversations
-_CHAT = 0.6  # what is worth less is left out, where there is anything else
+MAX_SENTENCE_CHARACTERS = 280
+MAX_CANDIDATES = 5_000
+LOOK_BACK_CHARACTERS = 8  # before an end of sentence, to see whether it is an abbreviation
 
-_BREAK = re.compile(
+# These and the weights below were tuned on real conversations.
+OLD_SHARE = 0.6  # of the room for earlier summaries, if there is enough that is new
+MIN_SIMILARITY = 0.7  # of two sentences that say the same
+BREVITY = 0.3  # how much a short sentence is preferred
+MIN_SCORE = 0.6  # sentences below it are left out, if there are others
+
+_SENTENCE_END = re.compile(
     r"""(?<=[.!?…])["'”’»)\]]*\s+(?=["'“‘«(\[]*[^\sa-z])   # an end, then something that can begin a sentence
       | (?<=[。！？；])["”’」』）]*""",
     re.VERBOSE,
 )
-_UNFINISHED = re.compile(
+_ABBREVIATION = re.compile(
     r"(?:^|[\s(])(?:[A-Za-z]|[A-Za-z]\.[A-Za-z]|Dr|Mr|Mrs|Ms|St|vs|etc|ca|Nr|No|bzw|z\. ?B)\.$"
 )
 _BULLET = re.compile(r"^\s*(?:[-*•>]|#{1,6}|\d{1,3}[.)])\s+")
 _WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-_WIDE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_NO_SPACES = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
 _NAME = re.compile(r"(?<=[^.!?\s] )(?!I(?:['’]\w+)?\b)[A-ZÀ-ÖØ-ÞА-Я][\w'’-]+")
 _NUMBER = re.compile(r"\d")
-_EXACT = re.compile(
+_ADDRESS = re.compile(
     r"https?://|\b[\w.+-]+@[\w-]+\.\w|(?:^|\s)[~.]?/[\w.-]+/|\b\d{4}-\d{2}-\d{2}\b|`[^`]+`|\[MemoryRef: "
 )
 _LITERAL = re.compile(r"[\d@/\\_`=#]|\w[.:]\w")
-_EDGES = ".,;:!?…。！？；、，()[]{}«»“”‘’\"'"
-_WHEN = re.compile(
+_PUNCTUATION = ".,;:!?…。！？；、，()[]{}«»“”‘’\"'"
+_TIME = re.compile(
     r"""\b(?:yesterday|today|tomorrow|tonight|last|next|ago|since|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february
       |march|april|may|june|july|august|september|october|november|december|week(?:end)?s?|months?|years?
       |gestern|heute|morgen|nächste\w*|letzte\w*|ayer|hoy|mañana|hier|demain)\b|昨天|今天|明天|下周|上周|昨日|今日|明日""",
     re.VERBOSE | re.IGNORECASE,
 )
-_DECIDED = re.compile(
+_DECISION = re.compile(
     r"""\b(?:decid\w+|agreed?|must|shall|will|should|need(?:s|ed)?|want(?:s|ed)?|prefer\w*|remember|always|never|favou?rite
       |allerg\w+|deadline|because|important|name(?:'s|d|\ is)|called|live[sd]?|work(?:s|ed)?\ (?:at|for|in)|born|married
       |plan(?:s|ned)?|moved|bought|booked|fixed|fails?|failed|error|cause[sd]?|password|budget|due|promised?
@@ -55,18 +57,18 @@ _DECIDED = re.compile(
       |决定|必须|喜欢|不要|总是|记住|重要|我叫|住在|需要|決め|必要|好き|いつも|覚え""",
     re.VERBOSE | re.IGNORECASE,
 )
-_OWN = re.compile(
+_FIRST_PERSON = re.compile(
     r"\b(?:I|I'm|I've|my|our|we|ich|mein\w*|wir|mi|je|mon|ma)\b|我|私|僕", re.IGNORECASE
 )
-_YOU = re.compile(r"\b(?:you|your|you're)\b", re.IGNORECASE)
-_CHATTER = re.compile(
+_SECOND_PERSON = re.compile(r"\b(?:you|your|you're)\b", re.IGNORECASE)
+_SMALL_TALK = re.compile(
     r"""^(?:hi|hello|hey|thanks?(?:\ you)?|thank\ you|ok(?:ay)?|sure|great|perfect|cool|nice|yes|no|bye
       |good\ (?:morning|evening|night)|you(?:'re|\ are)\ welcome|let\ me\ know|of\ course|certainly|absolutely
       |is\ there\ anything|how\ can\ i\ help|danke|bitte|hallo|gracias|hola|merci|bonjour
       |你好|谢谢|好的|ありがとう|こんにちは)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
-_COMMON = re.compile(
+_STOP_WORDS = re.compile(
     r"""(?:the|and|for|are|was|were|that|this|with|you|your|have|has|had|not|but|from|they|them|will|would|can|could
         |should|what|when|where|which|who|how|why|all|any|out|about|into|than|then|there|here|just|like|also|its|our
         |his|her|she|him|been|being|did|does|let|get|got|und|der|die|das|den|dem|ein|eine|ist|nicht|mit|auf|für|von|que
@@ -77,7 +79,7 @@ _COMMON = re.compile(
 
 @dataclass(frozen=True)
 class Line:
-    """Something said: by whom ('' where that does not matter), and how much what they say counts."""
+    """Something that was said."""
 
     text: str
     speaker: str = ""
@@ -86,24 +88,24 @@ class Line:
 
 @dataclass
 class _Candidate:
-    place: int
+    """A sentence that may become part of the summary."""
+
+    position: int
     text: str
     words: frozenset[str]
     facts: frozenset[str]
     score: float
-    old: bool = False
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, in order; a line break ends one too."""
+    """Return the sentences of a text; a line break ends a sentence, too."""
     found: list[str] = []
     for line in text.splitlines():
         start = 0
-        for end in _BREAK.finditer(line):
-            last = line[max(start, end.start() - _LOOK_BACK) : end.end()].rstrip()
-            if _UNFINISHED.search(
-                last[-_LOOK_BACK:]
-            ):  # never the whole: a line can be a megabyte of initials
+        for end in _SENTENCE_END.finditer(line):
+            last = line[max(start, end.start() - LOOK_BACK_CHARACTERS) : end.end()].rstrip()
+            # Only a few characters are looked at: a line can be a megabyte of initials.
+            if _ABBREVIATION.search(last[-LOOK_BACK_CHARACTERS:]):
                 continue
             found.append(line[start : end.end()].strip())
             start = end.end()
@@ -112,159 +114,154 @@ def sentences(text: str) -> list[str]:
 
 
 def digest(texts: Sequence[str], tokens: int, previous: str = "") -> str:
-    """The most telling sentences of some texts and of an earlier digest, one a line, in at most so many tokens."""
+    """Summarize texts and an earlier digest in at most `tokens` tokens, a sentence per line."""
     return condense([Line(text) for text in texts], tokens, previous)
 
 
-def condense(said: Sequence[Line], tokens: int, previous: str = "") -> str:
-    """The same for what several people said; each line of the result says who said it."""
-    old = [
-        _candidate(place, _shown(line, ""), 1.0) for place, line in enumerate(_lines_of(previous))
-    ]
+def condense(lines: Sequence[Line], tokens: int, previous: str = "") -> str:
+    """Summarize what several speakers said; each line of the summary names its speaker."""
+    old: list[_Candidate] = []
+    for line in previous.splitlines():
+        if line.strip():
+            old.append(_candidate(len(old), _format(line.strip(), ""), 1.0))
     new: list[_Candidate] = []
-    for line in said:
-        for place, sentence in enumerate(sentences(line.text)):
-            weight = line.weight * (1.15 if place == 0 else 1.0)
-            new.append(_candidate(len(old) + len(new), _shown(sentence, line.speaker), weight))
-    for candidate in old:
-        candidate.old = True
-    if len(new) > _MOST_CANDIDATES:
-        best = sorted(new, key=lambda one: (-one.score, one.place))[:_MOST_CANDIDATES]
-        new = sorted(best, key=lambda one: one.place)
-    _weigh(old + new)
-    telling = [candidate for candidate in new if candidate.score >= _CHAT]
-    kept = _choose(telling if telling or old else new, old, tokens)
-    return "\n".join(candidate.text for candidate in sorted(kept, key=lambda one: one.place))
+    for item in lines:
+        for index, sentence in enumerate(sentences(item.text)):
+            weight = item.weight * (1.15 if index == 0 else 1.0)
+            text = _format(sentence, item.speaker)
+            new.append(_candidate(len(old) + len(new), text, weight))
+    if len(new) > MAX_CANDIDATES:
+        new.sort(key=lambda candidate: (-candidate.score, candidate.position))
+        new = sorted(new[:MAX_CANDIDATES], key=lambda candidate: candidate.position)
+    _add_context_scores(old + new)
+    informative = [candidate for candidate in new if candidate.score >= MIN_SCORE]
+    chosen = _choose(informative if informative or old else new, old, tokens)
+    chosen.sort(key=lambda candidate: candidate.position)
+    return "\n".join(candidate.text for candidate in chosen)
 
 
-def _lines_of(previous: str) -> list[str]:
-    return [line.strip() for line in previous.splitlines() if line.strip()]
+def _format(sentence: str, speaker: str) -> str:
+    """Return a sentence as a line of a summary."""
+    text = _BULLET.sub("", sentence).strip()
+    if len(text) > MAX_SENTENCE_CHARACTERS:
+        limit = MAX_SENTENCE_CHARACTERS - 1
+        text = text[: counting.boundary(text, limit) or limit].rstrip() + "…"
+    return f"- {speaker}: {text}" if speaker else f"- {text}"
 
 
-def _shown(sentence: str, speaker: str) -> str:
-    """A sentence as a line of a summary."""
-    plain = _BULLET.sub("", sentence).strip()
-    short = plain
-    if len(plain) > _LONGEST:
-        short = plain[: counting.boundary(plain, _LONGEST - 1) or _LONGEST - 1].rstrip() + "…"
-    return f"- {speaker}: {short}" if speaker else f"- {short}"
-
-
-def _candidate(place: int, text: str, weight: float) -> _Candidate:
+def _candidate(position: int, text: str, weight: float) -> _Candidate:
     words = _words(text)
-    return _Candidate(place, text, words, _facts(text), _worth(text, words) * weight)
+    return _Candidate(position, text, words, _facts(text), _score(text, words) * weight)
 
 
 def _words(text: str) -> frozenset[str]:
-    """What two sentences are compared by: words, and pairs of characters where a script has no spaces."""
-    found = {
-        word
-        for word in map(str.lower, _WORD.findall(text))
-        if len(word) > 2 and not _COMMON.fullmatch(word)
-    }
-    found |= {word for word in _WORD.findall(text) if word.isdigit()}
-    if _WIDE.search(text):
-        wide = "".join(_WIDE.findall(text))
-        found |= {wide[n : n + 2] for n in range(len(wide) - 1)}
-    return frozenset(found)
+    """Return the words by which sentences are compared; in scripts without spaces, character pairs."""
+    words = set()
+    for word in _WORD.findall(text):
+        lower = word.lower()
+        if word.isdigit():
+            words.add(word)
+        if len(lower) > 2 and not _STOP_WORDS.fullmatch(lower):
+            words.add(lower)
+    characters = "".join(_NO_SPACES.findall(text))
+    words |= {characters[index : index + 2] for index in range(len(characters) - 1)}
+    return frozenset(words)
 
 
 def _facts(text: str) -> frozenset[str]:
-    """What makes two sentences different that are alike: names, and whatever has a digit or is written like an address."""
-    said = _said(text)
-    tokens = (token.strip(_EDGES) for token in said.split())
-    return frozenset(
-        {token for token in tokens if _LITERAL.search(token)} | set(_NAME.findall(said))
-    )
+    """Return names, numbers and addresses, which tell similar sentences apart."""
+    statement = _statement(text)
+    words = (word.strip(_PUNCTUATION) for word in statement.split())
+    literals = {word for word in words if _LITERAL.search(word)}
+    return frozenset(literals | set(_NAME.findall(statement)))
 
 
-def _said(text: str) -> str:
-    """A line of a summary without who said it."""
-    plain = text.removeprefix("- ")
-    return plain.partition(": ")[2] or plain
+def _statement(text: str) -> str:
+    """Return a line of a summary without its speaker."""
+    line = text.removeprefix("- ")
+    return line.partition(": ")[2] or line
 
 
-def _worth(text: str, words: frozenset[str]) -> float:
-    """How much a sentence seems to say, looked at alone."""
-    said = _said(text)
+def _score(text: str, words: frozenset[str]) -> float:
+    """Return how informative a sentence seems by itself."""
+    statement = _statement(text)
     if not words:
         return 0.05
-    worth = 1.0 + min(len(words), 12) / 12
-    worth += 0.7 * bool(_NUMBER.search(said)) + 0.6 * min(len(_NAME.findall(said)), 2) / 2
-    worth += (
-        0.8 * bool(_DECIDED.search(said))
-        + 0.7 * bool(_WHEN.search(said))
-        + 0.5 * bool(_EXACT.search(said))
+    score = 1.0 + min(len(words), 12) / 12
+    score += 0.7 * bool(_NUMBER.search(statement)) + 0.6 * min(len(_NAME.findall(statement)), 2) / 2
+    score += (
+        0.8 * bool(_DECISION.search(statement))
+        + 0.7 * bool(_TIME.search(statement))
+        + 0.5 * bool(_ADDRESS.search(statement))
     )
-    if _OWN.search(said):
-        worth += 0.5
-    elif _YOU.search(said):  # compliments and advice
-        worth *= 0.5
-    if _CHATTER.match(said):
-        worth *= 0.2
-    if said.endswith(("?", "？")):
-        worth *= 0.6
-    readable = sum(character.isalnum() or character.isspace() for character in said)
-    return worth * (0.2 if readable < 0.6 * len(said) else 1.0)
+    if _FIRST_PERSON.search(statement):
+        score += 0.5
+    elif _SECOND_PERSON.search(statement):  # compliments and advice
+        score *= 0.5
+    if _SMALL_TALK.match(statement):
+        score *= 0.2
+    if statement.endswith(("?", "？")):
+        score *= 0.6
+    readable = sum(character.isalnum() or character.isspace() for character in statement)
+    return score * (0.2 if readable < 0.6 * len(statement) else 1.0)
 
 
-def _weigh(candidates: Sequence[_Candidate]) -> None:
-    """Add what only the whole shows: what is talked about much, and what is said for the first time."""
-    about = Counter(word for candidate in candidates for word in candidate.words)
+def _add_context_scores(candidates: Sequence[_Candidate]) -> None:
+    """Raise the scores of sentences about frequent topics, and of those that say something first."""
+    counts = Counter(word for candidate in candidates for word in candidate.words)
+    max_count = max(3, len(candidates) // 5)
     seen: set[str] = set()
     for candidate in candidates:
         if candidate.words:
-            shared = sum(
-                1 for word in candidate.words if 2 <= about[word] <= max(3, len(candidates) // 5)
-            )
+            shared = sum(1 for word in candidate.words if 2 <= counts[word] <= max_count)
             fresh = len(candidate.words - seen) / len(candidate.words)
             candidate.score *= 1.0 + 0.4 * shared / len(candidate.words) + 0.3 * fresh
         seen |= candidate.words
 
 
 def _choose(new: Sequence[_Candidate], old: Sequence[_Candidate], room: int) -> list[_Candidate]:
-    """The best that fit and do not repeat each other; earlier summaries leave room for what is new."""
-    kept: list[_Candidate] = []
+    """Return the best sentences that fit, without repetition; old ones leave room for new ones."""
+    chosen: list[_Candidate] = []
     left = room
     wanted = sum(_cost(candidate) for candidate in new)
-    for_old = max(int(room * _OLD_SHARE), room - wanted)
-    for group, share in ((old, for_old), (new, room), (old, room)):
+    room_for_old = max(int(room * OLD_SHARE), room - wanted)
+    for group, share in ((old, room_for_old), (new, room), (old, room)):
         spent = 0
-        for candidate in sorted(
-            group, key=lambda one: (-one.score / (_cost(one) + 1) ** _BREVITY, one.place)
-        ):
+        for candidate in sorted(group, key=_rank):
             cost = _cost(candidate)
-            twin = _twin(candidate, kept)
-            if twin is not None:
-                more = cost - _cost(kept[twin])
-                if (
-                    candidate.place > kept[twin].place
-                    and candidate.text != kept[twin].text
-                    and more <= left
-                ):
-                    kept[twin] = (
-                        candidate  # of two that say the same, the newer: it may take something back
-                    )
-                    left -= more
+            same = _find_same(candidate, chosen)
+            if same is not None:
+                # Of two sentences that say the same, keep the newer: it may be a correction.
+                other = chosen[same]
+                extra = cost - _cost(other)
+                is_newer = candidate.position > other.position and candidate.text != other.text
+                if is_newer and extra <= left:
+                    chosen[same] = candidate
+                    left -= extra
                 continue
             if cost > left or spent + cost > share:
                 continue
-            kept.append(candidate)
+            chosen.append(candidate)
             left -= cost
             spent += cost
-    return kept
+    return chosen
+
+
+def _rank(candidate: _Candidate) -> tuple[float, int]:
+    return -candidate.score / (_cost(candidate) + 1) ** BREVITY, candidate.position
 
 
 def _cost(candidate: _Candidate) -> int:
     return counting.estimate(candidate.text + "\n")
 
 
-def _twin(candidate: _Candidate, kept: Sequence[_Candidate]) -> int | None:
-    """The place, in what is kept, of a sentence that says the same; where a number or a name differs, it does not."""
-    for place, other in enumerate(kept):
+def _find_same(candidate: _Candidate, chosen: Sequence[_Candidate]) -> int | None:
+    """Return the index of a sentence that says the same, with the same numbers and names."""
+    for index, other in enumerate(chosen):
         if candidate.text == other.text:
-            return place
-        alike = len(candidate.words & other.words) >= _ALIKE * len(candidate.words | other.words)
-        if candidate.words and alike and candidate.facts == other.facts:
-            return place
+            return index
+        shared = len(candidate.words & other.words)
+        is_similar = shared >= MIN_SIMILARITY * len(candidate.words | other.words)
+        if candidate.words and is_similar and candidate.facts == other.facts:
+            return index
     return None

@@ -1,8 +1,8 @@
-"""What a JSON object says at some of its paths, and whether it is as a filter asks.
+"""Paths and filters over JSON objects.
 
-A path is names with dots between them; `[0]`, `[-1]` and `[*]` are places of a list, `*` is everything in an object or a
-list, `{a,b.c}` several fields of one object, and `$` the whole. A filter names fields, each with the value that it must
-have, or with comparisons: `{"price": {"$gte": 10, "$lt": 20}}`.
+A path is names separated by dots. `[0]`, `[-1]` and `[*]` select list elements, `*` everything in an
+object or a list, `{a,b.c}` several fields of one object, and `$` the whole. A filter names fields with
+the value that each must have, or with comparisons: `{"price": {"$gte": 10, "$lt": 20}}`.
 """
 
 from __future__ import annotations
@@ -16,32 +16,36 @@ from typing import Any
 
 from retain.base.errors import Invalid
 
-MOST_TEXTS = 64
-"""Of how many texts each is found as itself; what more there are is found as one."""
+MAX_TEXTS = 64  # indexed separately; the rest is joined into one text
+
 _STEP = re.compile(r"\[([^\]]*)\]|\{([^}]*)\}|([^.\[{]+)")
-_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {
+_ORDERINGS: Mapping[str, Callable[[Any, Any], bool]] = {
     "$gt": operator.gt,
     "$gte": operator.ge,
     "$lt": operator.lt,
     "$lte": operator.le,
 }
-_COMPARISONS = ("$eq", "$ne", *_ORDERS)
+_COMPARISONS = ("$eq", "$ne", *_ORDERINGS)
+
+Step = tuple[str, str, str]
+"""An index, several fields, or a name: one of the three is not empty."""
 
 
 def texts(value: Mapping[str, Any], paths: Sequence[str] | None = None) -> list[str]:
-    """What an object says at some paths, each text once; without paths, all of it in one text."""
+    """Return the distinct texts at some paths; without paths, the whole object as one text."""
     if paths is None:
         whole = "\n".join(_lines("", value))
         return [whole] if whole else []
-    found = [text for path in paths for text in _at(value, _steps(path), 0) if text.strip()]
-    distinct = list(dict.fromkeys(found))
-    if len(distinct) > MOST_TEXTS:
-        distinct = [*distinct[: MOST_TEXTS - 1], "\n".join(distinct[MOST_TEXTS - 1 :])]
+    selected = [text for path in paths for text in _select(value, _steps(path)) if text.strip()]
+    distinct = list(dict.fromkeys(selected))
+    if len(distinct) > MAX_TEXTS:
+        rest = "\n".join(distinct[MAX_TEXTS - 1 :])
+        distinct = [*distinct[: MAX_TEXTS - 1], rest]
     return distinct
 
 
 def _lines(name: str, value: Any) -> Iterator[str]:
-    """Each text and number of a value, on a line with the name it has: names often say what a value means."""
+    """Yield each text and number with its name, which often says what the value means."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _lines(key, inner)
@@ -49,82 +53,84 @@ def _lines(name: str, value: Any) -> Iterator[str]:
         for inner in value:
             yield from _lines(name, inner)
     elif value is not None and str(value).strip():
-        yield f"{name}: {_said(value)}" if name else _said(value)
+        yield f"{name}: {_as_text(value)}" if name else _as_text(value)
 
 
-def _said(value: Any) -> str:
-    return (
-        value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
-    )
+def _as_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 @lru_cache(1024)
-def _steps(path: str) -> tuple[tuple[str, str, str], ...]:
+def _steps(path: str) -> tuple[Step, ...]:
     return () if path == "$" else tuple(_STEP.findall(path))
 
 
-def _at(value: Any, steps: Sequence[tuple[str, str, str]], at: int) -> Iterator[str]:
-    if at == len(steps):
+def _select(value: Any, steps: Sequence[Step]) -> Iterator[str]:
+    """Yield the texts that the steps lead to."""
+    if not steps:
         if value is not None:
-            yield _said(value)
+            yield _as_text(value)
         return
-    place, several, name = steps[at]
+    index, several, name = steps[0]
+    rest = steps[1:]
     if several:
         for path in several.split(","):
-            yield from _at(value, (*_steps(path.strip()), *steps[at + 1 :]), 0)
-    elif place == "*" or name == "*":
-        inside = (
-            value
-            if isinstance(value, list)
-            else value.values()
-            if isinstance(value, dict) and name
-            else ()
-        )
-        for inner in inside:
-            yield from _at(inner, steps, at + 1)
+            yield from _select(value, (*_steps(path.strip()), *rest))
+    elif index == "*" or name == "*":
+        for inner in _children(value, include_fields=bool(name)):
+            yield from _select(inner, rest)
     elif name:
         if isinstance(value, dict) and name in value:
-            yield from _at(value[name], steps, at + 1)
-    elif (
-        isinstance(value, list)
-        and re.fullmatch(r"-?\d{1,9}", place)
-        and -len(value) <= int(place) < len(value)
-    ):
-        yield from _at(value[int(place)], steps, at + 1)
+            yield from _select(value[name], rest)
+    elif isinstance(value, list) and _is_index(index, len(value)):
+        yield from _select(value[int(index)], rest)
+
+
+def _is_index(text: str, length: int) -> bool:
+    return re.fullmatch(r"-?\d{1,9}", text) is not None and -length <= int(text) < length
+
+
+def _children(value: Any, *, include_fields: bool) -> Sequence[Any]:
+    if isinstance(value, list):
+        return value
+    return list(value.values()) if include_fields and isinstance(value, dict) else ()
 
 
 def checked(where: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A filter, if every comparison in it is one that there is: none is ignored."""
-    for wanted in where.values():
-        if not isinstance(wanted, Mapping):
+    """Return a filter; raise Invalid if it has an unknown comparison."""
+    for condition in where.values():
+        if not isinstance(condition, Mapping):
             continue
-        if not any(name.startswith("$") for name in wanted):
-            checked(wanted)
-        elif unknown := [name for name in wanted if name not in _COMPARISONS]:
-            raise Invalid(
-                field="where",
-                problem=f"compares with {', '.join(_COMPARISONS)}, not with {unknown[0]!r}",
-            )
+        if not any(name.startswith("$") for name in condition):
+            checked(condition)
+            continue
+        for name in condition:
+            if name not in _COMPARISONS:
+                known = ", ".join(_COMPARISONS)
+                problem = f"has the unknown comparison {name!r}; use {known}"
+                raise Invalid(field="where", problem=problem)
     return where
 
 
 def words(where: Mapping[str, Any]) -> list[str]:
-    """What stands in the JSON of every object that is as a filter asks, if nothing in that JSON is escaped."""
-    wanted = [one.get("$eq") if isinstance(one, Mapping) else one for one in where.values()]
-    return [
-        f'"{one}"'
-        for one in wanted
-        if isinstance(one, str) and one.isprintable() and not {'"', "\\"} & set(one)
-    ]
+    """Return texts that the JSON of every matching object contains, unless it escapes them."""
+    quoted = []
+    for condition in where.values():
+        value = condition.get("$eq") if isinstance(condition, Mapping) else condition
+        if isinstance(value, str) and value.isprintable() and not {'"', "\\"} & set(value):
+            quoted.append(f'"{value}"')
+    return quoted
 
 
 def match(value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
-    """Whether an object is as a filter asks; a field that it has not is as one that is null."""
-    return all(_as(_field(value, name), wanted) for name, wanted in where.items())
+    """Return whether an object matches a filter; a missing field counts as null."""
+    return all(_matches(_field(value, name), condition) for name, condition in where.items())
 
 
 def _field(value: Mapping[str, Any], name: str) -> Any:
-    """A field by its name; where there is none of that name, its dots lead into objects."""
+    """Return a field by its name or, if there is none, by its path with dots."""
     if name in value or "." not in name:
         return value.get(name)
     first, _, rest = name.partition(".")
@@ -132,33 +138,36 @@ def _field(value: Mapping[str, Any], name: str) -> Any:
     return _field(inner, rest) if isinstance(inner, Mapping) else None
 
 
-def _as(found: Any, wanted: Any) -> bool:
-    if not isinstance(wanted, Mapping):
-        return _same(found, wanted)
-    if any(name.startswith("$") for name in wanted):
-        return all(_compared(found, name, other) for name, other in wanted.items())
-    return isinstance(found, Mapping) and all(
-        _as(found.get(name), inner) for name, inner in wanted.items()
-    )
+def _matches(value: Any, condition: Any) -> bool:
+    if not isinstance(condition, Mapping):
+        return _is_same(value, condition)
+    if any(name.startswith("$") for name in condition):
+        return all(_compare(value, name, other) for name, other in condition.items())
+    if not isinstance(value, Mapping):
+        return False
+    return all(_matches(value.get(name), inner) for name, inner in condition.items())
 
 
-def _compared(found: Any, comparison: str, wanted: Any) -> bool:
-    if comparison in ("$eq", "$ne"):
-        return _same(found, wanted) == (comparison == "$eq")
-    numbers = _number(found) and _number(wanted)
-    return (numbers or (isinstance(found, str) and isinstance(wanted, str))) and _ORDERS[
-        comparison
-    ](found, wanted)
+def _compare(value: Any, comparison: str, other: Any) -> bool:
+    if comparison == "$eq":
+        return _is_same(value, other)
+    if comparison == "$ne":
+        return not _is_same(value, other)
+    are_numbers = _is_number(value) and _is_number(other)
+    are_texts = isinstance(value, str) and isinstance(other, str)
+    return (are_numbers or are_texts) and _ORDERINGS[comparison](value, other)
 
 
-def _number(value: Any) -> bool:
+def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _same(one: Any, other: Any) -> bool:
-    """Whether two values are the same JSON: 1 is 1.0, and true is not 1."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_same, one, other))
-    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+def _is_same(left: Any, right: Any) -> bool:
+    """Return whether two values are the same JSON: 1 equals 1.0, and true does not equal 1."""
+    if isinstance(left, Mapping) and isinstance(right, Mapping):
+        return left.keys() == right.keys() and all(
+            _is_same(left[name], right[name]) for name in left
+        )
+    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
+        return len(left) == len(right) and all(map(_is_same, left, right))
+    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)

@@ -1,4 +1,4 @@
-"""How large a content is, in bytes, lines and tokens, and how it begins and ends: learned while it goes by."""
+"""Measure a content while it is read: bytes, lines, tokens, its beginning and its end."""
 
 from __future__ import annotations
 
@@ -6,58 +6,60 @@ from retain.base import tokens
 
 HEAD_BYTES = 64 << 10
 TAIL_BYTES = 16 << 10
-_COUNTED_BYTES = 256 << 10
-_SAMPLE_BYTES = 16 << 10
+COUNTED_BYTES = 256 << 10  # tokens are counted up to here and estimated from samples beyond
+SAMPLE_BYTES = 16 << 10
 
 
 class Measure:
-    """What is known of the pieces that were seen, in order; tokens are counted up to a size, and beyond it from samples."""
+    """The measurements of the pieces seen so far."""
 
     def __init__(self) -> None:
         self.size = 0
         self.head = b""
         self.tail = b""
-        self._breaks = 0
+        self._line_feeds = 0
         self._counted = b""
-        self._sampled = (0, 0)
+        self._sampled_bytes = 0
+        self._sampled_tokens = 0
 
     def see(self, piece: bytes) -> None:
-        """The next piece."""
-        if len(self._counted) < _COUNTED_BYTES:
-            self._counted += piece[: _COUNTED_BYTES - len(self._counted)]
+        """Add the next piece."""
+        if len(self._counted) < COUNTED_BYTES:
+            self._counted += piece[: COUNTED_BYTES - len(self._counted)]
         if len(self.head) < HEAD_BYTES:
             self.head += piece[: HEAD_BYTES - len(self.head)]
         self.tail = (self.tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
         self.size += len(piece)
-        self._breaks += piece.count(b"\n")
-        if self.size > _COUNTED_BYTES:
-            sample = piece[:_SAMPLE_BYTES]
-            self._sampled = self._sampled[0] + len(sample), self._sampled[1] + _tokens(sample)
+        self._line_feeds += piece.count(b"\n")
+        if self.size > COUNTED_BYTES:
+            sample = piece[:SAMPLE_BYTES]
+            self._sampled_bytes += len(sample)
+            self._sampled_tokens += _count_tokens(sample)
 
     @property
     def lines(self) -> int:
-        """How many lines there are, as an editor counts them."""
-        return self._breaks + (self.size > 0 and not self.tail.endswith(b"\n"))
+        """The number of lines; a last line without a line feed counts."""
+        return self._line_feeds + (self.size > 0 and not self.tail.endswith(b"\n"))
 
     @property
     def tokens(self) -> int:
-        """About how many tokens it is."""
-        counted = _tokens(self._counted)
-        if self.size <= len(self._counted):
+        """The number of tokens, an estimate for a large content."""
+        counted = _count_tokens(self._counted)
+        rest = self.size - len(self._counted)
+        if rest <= 0:
             return counted
-        size, count = self._sampled
-        return counted + round((self.size - len(self._counted)) * count / max(size, 1))
+        return counted + round(rest * self._sampled_tokens / max(self._sampled_bytes, 1))
 
     @property
     def beginning(self) -> str:
-        """How it begins, as text."""
+        """The beginning as text."""
         return self.head.decode("utf-8", "replace")
 
     @property
     def end(self) -> str:
-        """How it ends, as text; '' where the beginning is all of it."""
+        """The end as text; '' if the beginning is the whole content."""
         return "" if self.size <= len(self.head) else self.tail.decode("utf-8", "replace")
 
 
-def _tokens(data: bytes) -> int:
+def _count_tokens(data: bytes) -> int:
     return tokens.estimate(data.decode("utf-8", "replace"))

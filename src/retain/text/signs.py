@@ -1,7 +1,7 @@
-"""Signs that a text wants more than to be remembered: what whoever reviews it should look at twice.
+"""Warning signs in a text: hints for a reviewer that it may try to instruct an agent.
 
-They help a reader and decide nothing. Whoever wants to get past a pattern does; what protects a prompt is that nothing from
-an untrusted source is in it before a person has said so. Every pattern is bounded, and none of them runs over another.
+They are hints, not a protection: a determined author can avoid every pattern. What protects a prompt is
+that text from an untrusted source is only used after a person has accepted it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ _SHAPES = {
     "invisible": "[\u00ad\u200b\u2028\u2029\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
     "|[\u200c-\u200f]{2}",
 }
-_LOOKS = tuple((name, re.compile(shape)) for name, shape in _SHAPES.items())
+_PATTERNS = tuple((name, re.compile(shape)) for name, shape in _SHAPES.items())
 SIGNS = (*_SHAPES, "secret")
-"""Every sign there is, in the order in which they are told."""
+"""The names of all signs, in order."""
 
 
 def signs(text: str) -> list[str]:
-    """The names of the signs that are in a text; none of them does not make it good."""
-    found = [name for name, pattern in _LOOKS if pattern.search(text)]
-    return [*found, "secret"] if masking.find(text) else found
+    """Return the names of the signs in a text. No sign does not mean that a text is safe."""
+    names = [name for name, pattern in _PATTERNS if pattern.search(text)]
+    if masking.find(text):
+        names.append("secret")
+    return names
