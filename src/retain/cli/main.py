@@ -79,9 +79,7 @@ _MODULES = (
     keys_command,
     audit_command,
 )
-COMMANDS: tuple[Command, ...] = tuple(
-    command for module in _MODULES for command in module.COMMANDS
-)
+COMMANDS: tuple[Command, ...] = tuple(command for module in _MODULES for command in module.COMMANDS)
 _GROUPS = {**operations.GROUPS, **keys_command.GROUPS}
 _KINDS = {kind.name: kind for kind in KINDS}
 _CREATING_VERBS = (
