@@ -1,4 +1,4 @@
-"""Language models behind one small call, and who writes a summary: a model that is not trusted, or the built-in writer."""
+"""Clients of language models: completion, chat, retries, circuit breaker, cost, summaries."""
 
 from retain.models.chat import ChatModel, Reply
 from retain.models.model import EXTRACTIVE, Completion, Model, Models, RemoteModel

@@ -1,6 +1,6 @@
-"""A conversation with a model: messages in OpenAI's shape and tools go in, text and tool calls come out.
+"""Chat models: messages in OpenAI's format and tools in, text and tool calls out.
 
-What comes out is believed as little as any answer: names, ids and arguments of calls are what a service says they are.
+Replies are not trusted: names, ids and arguments of tool calls are cleaned.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 OnText = Callable[[str], None]
 MAX_CALLS = 32
-"""Calls in one reply; a model that asks for more at once has lost its way."""
+"""Maximum tool calls in one reply."""
 MAX_NAME_CHARACTERS = 64
 _DATA = "data:"
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a model said: text, tools that it asks for, and what it took; `cut` if it wanted to go on."""
+    """The reply of a chat model; `cut` if it reached the token limit."""
 
     text: str
     calls: Sequence[Call]
@@ -42,7 +42,7 @@ class Reply:
 
 @runtime_checkable
 class ChatModel(Protocol):
-    """A model that can hold a conversation."""
+    """A model that can hold a conversation and call tools."""
 
     name: str
 
@@ -56,37 +56,37 @@ class ChatModel(Protocol):
         use_tools: bool = True,
         seconds: float | None = None,
     ) -> Reply:
-        """Say what comes next, or raise a ModelError.
+        """Return the next reply, or raise ModelError.
 
-        With `on_text`, text is told as it comes; it may be called in another thread. Without `use_tools`, no tool may be
-        asked for any more, though the conversation has some in it.
+        on_text:   called with pieces of text as they arrive, possibly in another thread
+        use_tools: False forbids tool calls, although the conversation contains some
         """
         ...
 
 
 def to_pydantic_ai(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
-    """Messages in OpenAI's shape, as pydantic-ai has them."""
+    """Convert messages in OpenAI's format to those of pydantic-ai."""
     from pydantic_ai.messages import ModelRequest, ModelResponse
 
     made: list[ModelMessage] = []
     names: dict[str, str] = {}
     for message in messages:
         if message["role"] == "assistant":
-            parts = list(_answered(message, names))
+            parts = list(_response_parts(message, names))
             if made and isinstance(made[-1], ModelResponse):
                 made[-1] = ModelResponse(parts=[*made[-1].parts, *parts])
             elif parts:
                 made.append(ModelResponse(parts=parts))
             continue
-        asked = _asked(message, names)
+        part = _request_part(message, names)
         if made and isinstance(made[-1], ModelRequest):
-            made[-1] = ModelRequest(parts=[*made[-1].parts, asked])
+            made[-1] = ModelRequest(parts=[*made[-1].parts, part])
         else:
-            made.append(ModelRequest(parts=[asked]))
+            made.append(ModelRequest(parts=[part]))
     return made
 
 
-def _answered(message: Mapping[str, Any], names: dict[str, str]) -> Iterator[Any]:
+def _response_parts(message: Mapping[str, Any], names: dict[str, str]) -> Iterator[Any]:
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     if message.get("content"):
@@ -97,7 +97,7 @@ def _answered(message: Mapping[str, Any], names: dict[str, str]) -> Iterator[Any
         yield ToolCallPart(function["name"], _arguments(function["arguments"]), call["id"])
 
 
-def _asked(message: Mapping[str, Any], names: Mapping[str, str]) -> Any:
+def _request_part(message: Mapping[str, Any], names: Mapping[str, str]) -> Any:
     from pydantic_ai.messages import BinaryContent, SystemPromptPart, ToolReturnPart, UserPromptPart
 
     role, said = message["role"], message["content"]
@@ -115,7 +115,7 @@ def _asked(message: Mapping[str, Any], names: Mapping[str, str]) -> Any:
             continue
         url = str(part["image_url"]["url"])
         found = _image(url)
-        # An address is not followed, neither here nor by a library: it may be one that only this machine can reach.
+        # Never fetch an address: only this machine may be able to reach it (SSRF).
         content.append(
             f"(an image at {url[:200]})"
             if found is None
@@ -145,9 +145,9 @@ def _text(said: Any) -> str:
 
 
 def _arguments(given: Any) -> dict[str, Any]:
-    """Arguments as an object, whatever a model had written: every provider refuses a history with anything else.
+    """Return arguments as an object: every provider rejects a history with anything else.
 
-    What no JSON can say, or is nested deeper than a library can write, stays the text that it was.
+    Invalid or too deeply nested JSON is kept as text.
     """
     try:
         written = canonical.JsonText(given or "{}") if isinstance(given, str) else given
@@ -158,14 +158,14 @@ def _arguments(given: Any) -> dict[str, Any]:
 
 
 def join_surrogates(text: str) -> str:
-    """Text whose surrogates are whole again: a service may send the two halves of a character one after the other."""
+    """Join surrogate pairs: a service may send the two halves of a character separately."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def parse_calls(found: Sequence[Any], most: int) -> list[Call]:
-    """The calls of a pydantic-ai response: each with an id of its own, and arguments that are JSON text or say why not."""
+    """Return the tool calls of a pydantic-ai response, with unique ids and cleaned arguments."""
     made: list[Call] = []
     for number, part in enumerate(found[:MAX_CALLS]):
         id = _cleaned(part.tool_call_id or "")[:MAX_NAME_CHARACTERS].strip() or f"call-{number}"

@@ -1,4 +1,4 @@
-"""Leaving a service alone that has just failed again and again, so that nobody waits for it and it can recover."""
+"""A circuit breaker: stop calling a service that keeps failing, so that it can recover."""
 
 from __future__ import annotations
 
@@ -12,47 +12,49 @@ FAILURE_LIMIT = 5
 
 
 class CircuitBreaker:
-    """Opens after five failures in a row, for a pause; then one caller may try, and what it finds is true for all."""
+    """Opens after five failures in a row. After a pause one caller may try again for all."""
 
     def __init__(self, pause: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._pause = pause
         self._clock = clock
         self._failures = 0
-        self._opens_at = 0.0
+        self._retry_at = 0.0
         self._lock = threading.Lock()
         _ALL.add(self)
 
     def wait(self) -> float:
-        """How many seconds are left until the service may be asked: 0 is a yes, which is to be followed by a report."""
+        """Return the seconds until the service may be called.
+
+        After 0, the caller must report `succeeded` or `failed`.
+        """
         with self._lock:
             if self._failures < FAILURE_LIMIT:
                 return 0.0
-            left = self._opens_at - self._clock()
+            left = self._retry_at - self._clock()
             if left > 0:
                 return left
-            self._opens_at = (
-                self._clock() + self._pause
-            )  # the others wait for what this one finds, or another pause
+            # Other callers wait for this one's result, or for another pause.
+            self._retry_at = self._clock() + self._pause
             return 0.0
 
     @property
     def open(self) -> bool:
-        """Whether the service is left alone."""
+        """Whether the service must not be called."""
         return self._failures >= FAILURE_LIMIT
 
     def succeeded(self) -> None:
-        """The service answered."""
+        """Report that the service answered."""
         with self._lock:
             self._failures = 0
 
     def failed(self) -> None:
-        """The service failed."""
+        """Report that the service failed."""
         with self._lock:
             self._failures += 1
-            self._opens_at = self._clock() + self._pause
+            self._retry_at = self._clock() + self._pause
 
-    def start_over_lock(self) -> None:
-        """In the child of a fork: nobody else is there to give a lock back."""
+    def reset_lock(self) -> None:
+        """Replace the lock in the child of a fork, where its holder does not exist."""
         self._lock = threading.Lock()
 
 
@@ -61,7 +63,7 @@ _ALL: weakref.WeakSet[CircuitBreaker] = weakref.WeakSet()
 
 def _in_child() -> None:
     for breaker in list(_ALL):
-        breaker.start_over_lock()
+        breaker.reset_lock()
 
 
 os.register_at_fork(after_in_child=_in_child)

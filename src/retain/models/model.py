@@ -1,8 +1,8 @@
-"""Language models: any OpenAI-compatible service by name and base URL, and other providers, behind one small call.
+"""Language models: OpenAI-compatible services by name and base URL, and other providers.
 
-A service is never trusted: not to answer in time, not to answer briefly, not to answer with what was asked for. Every call
-has a thread, an event loop and a connection of its own. Next to what a model takes to write, that costs nothing; and
-nothing is left over for the next call, for other threads, or for the child of a fork.
+A service is not trusted to answer in time, briefly, or correctly. Every call has its own thread,
+event loop and connection. That is cheap compared with the model, and leaves nothing behind for the
+next call, other threads, or the child of a fork.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from retain.models.chat import OnText, Reply
 from retain.models.circuit_breaker import FAILURE_LIMIT, CircuitBreaker
 
 EXTRACTIVE = "extractive"
-"""The name, as a summary model, of the built-in writer that needs no model."""
+"""Name of the built-in summary writer, which needs no model."""
 NO_KEY = "no-key-is-set"
-"""What is sent where a key would be another service's: the libraries must be given one, or look for one themselves."""
+"""Sent instead of another service's key: without any key, libraries look for one themselves."""
 FIRST_RETRY_SECONDS = 0.5
-"""Before the first retry, in seconds; each next one waits twice as long."""
-_MOST_TOKENS = 1 << 40
-_MOST_NAMED = 64
-_GRACE = 1.0  # seconds that a call may need to let go of what it has, after its deadline
+"""Delay before the first retry; doubles with each further one."""
+_MAX_REPORTED_TOKENS = 1 << 40
+_MAX_CACHED_MODELS = 64
+_GRACE_SECONDS = 1.0  # for a call to clean up after its deadline
 _LOADING = threading.Lock()
 
 
 @dataclass(frozen=True)
 class Completion:
-    """What a model wrote, and what it took; `cost` is None where the price is not known, `cut` if it wanted to go on."""
+    """The answer of a model. `cost` is None if unknown; `cut` if it reached the token limit."""
 
     text: str
     model: str
@@ -49,19 +49,19 @@ class Completion:
 
 
 class Model(Protocol):
-    """Something that writes text when it is asked to."""
+    """A model that completes a prompt."""
 
     name: str
 
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
-        """Write an answer of at most so many tokens, or raise a ModelError."""
+        """Return an answer of at most `max_tokens`, or raise ModelError."""
         ...
 
 
 class Models:
-    """The models that the settings name, or that are given; None where there is none.
+    """The models of the settings, or custom ones; None where there is none.
 
-    Nothing heavy happens here: libraries are imported, and names and keys looked at, when a model is first asked.
+    Libraries are imported, and names and keys checked, when a model is first called.
     """
 
     def __init__(
@@ -78,17 +78,17 @@ class Models:
         )
         """The main model."""
         self.summary = summary or self._summary(settings, breakers)
-        """The model that summarises: its own, else the main one; None where the built-in writer is chosen."""
+        """The summary model: its own, else the main one; None for the built-in writer."""
         self._others = dict(others or {})
-        self._make = functools.lru_cache(_MOST_NAMED)(
+        self._make = functools.lru_cache(_MAX_CACHED_MODELS)(
             functools.partial(self._other, settings, breakers)
         )
 
     def named(self, name: str) -> Model | None:
-        """The model that an agent is set up with, the main one without a name.
+        """Return the model of an agent; without a name, the main one.
 
-        It is asked at the main model's address where it has the same provider, else at its provider's own: no agent can
-        send what it was told, or a key, to an address of its choice.
+        It is called at the main model's address if the provider is the same, else at the provider's
+        own address. So no agent can send messages or a key to an address of its choice.
         """
         if not name or (self.main is not None and name == self.main.name):
             return self.main
@@ -149,7 +149,7 @@ def _named(
 
 
 class RemoteModel:
-    """A model behind a service, by name: `gpt-5-mini` at an OpenAI-compatible address, or with its provider before it."""
+    """A model of a service: `gpt-5-mini` at an OpenAI-compatible address, or `provider:name`."""
 
     def __init__(
         self,
@@ -170,14 +170,14 @@ class RemoteModel:
         self._ready = False
 
     def prepare(self) -> None:
-        """Load what a call needs, which takes seconds the first time; who comes meanwhile waits, and loads nothing twice."""
+        """Load the libraries, which takes seconds the first time; concurrent callers wait."""
         if not self._ready:
             with _LOADING:
                 provider.prepare(self.name, self._base_url, self._api_key)
             self._ready = True
 
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
-        """Write an answer of at most so many tokens, or raise a ModelError within `model_seconds`."""
+        """Return an answer of at most `max_tokens`, or raise ModelError within `model_seconds`."""
         canonical.whole(max_tokens, "max_tokens", 1)
         system, prompt = (
             canonical.text(text, field, 1 << 40)
@@ -200,33 +200,33 @@ class RemoteModel:
         use_tools: bool = True,
         seconds: float | None = None,
     ) -> Reply:
-        """Say what comes next in a conversation, or raise a ModelError within `model_seconds`, or `seconds` if fewer.
+        """Return the next reply, or raise ModelError within `model_seconds`, or `seconds` if less.
 
-        What was told to `on_text` cannot be taken back: after the first word, nothing is tried again.
+        After the first text was passed to `on_text`, there are no retries.
         """
         canonical.whole(max_tokens, "max_tokens", 1)
-        teller = None if on_text is None else _Teller(on_text)
-        question = provider.ModelRequest(messages, max_tokens, tools, use_tools, teller)
+        relay = None if on_text is None else _TextRelay(on_text)
+        question = provider.ModelRequest(messages, max_tokens, tools, use_tools, relay)
         limit = self._seconds if seconds is None else min(self._seconds, seconds)
         try:
             response, spent = self._answer(
-                question, limit, lambda: teller is not None and teller.said
+                question, limit, lambda: relay is not None and relay.said
             )
         finally:
-            if teller is not None:
-                teller.over = True
+            if relay is not None:
+                relay.over = True
         calls = chat.parse_calls(response.tool_calls, provider.MAX_RESPONSE_BYTES)
         text = self._text(response, may_be_empty=bool(calls))
         return Reply(text, calls, self.name, *spent, cut=response.finish_reason == "length")
 
     def _answer(
-        self, question: provider.ModelRequest, seconds: float, begun: Callable[[], bool]
+        self, question: provider.ModelRequest, seconds: float, has_started: Callable[[], bool]
     ) -> tuple[Any, tuple[int, int, float | None, float]]:
-        """The response, and what it took: tokens in and out, cost, milliseconds."""
+        """Return the response, and its input and output tokens, cost and milliseconds."""
         self.prepare()
         started = time.monotonic()
         try:
-            response = _run(self._ask(question, started + seconds, begun), seconds)
+            response = _run(self._ask(question, started + seconds, has_started), seconds)
         except TimeoutError:
             raise self._unavailable(f"there was no answer within {seconds:.3g} s") from None
         tokens_in, tokens_out = (
@@ -237,9 +237,9 @@ class RemoteModel:
         return response, (tokens_in, tokens_out, cost, (time.monotonic() - started) * 1000)
 
     async def _ask(
-        self, question: provider.ModelRequest, deadline: float, begun: Callable[[], bool]
+        self, question: provider.ModelRequest, deadline: float, has_started: Callable[[], bool]
     ) -> Any:
-        """Ask until there is an answer, or asking again makes no sense: not once an answer has `begun` to be told."""
+        """Send a request; retry until the deadline, unless text was already passed on."""
         import asyncio
 
         wait = FIRST_RETRY_SECONDS
@@ -255,7 +255,7 @@ class RemoteModel:
                 pause = max(failure.after, wait * random.uniform(0.5, 1))
                 if (
                     not (failure.again and left)
-                    or begun()
+                    or has_started()
                     or self._breaker.open
                     or time.monotonic() + pause >= deadline
                 ):
@@ -291,8 +291,8 @@ class RemoteModel:
         return ModelUnavailable(model=self.name, problem=problem)
 
 
-class _Teller:
-    """Passes text on, as long as somebody waits for it: a call that was given up must not go on talking."""
+class _TextRelay:
+    """Passes text on until the call is over: an abandoned call must not go on."""
 
     def __init__(self, on_text: OnText) -> None:
         self.said = self.over = False
@@ -313,12 +313,12 @@ class _Teller:
 
 
 def _counted(tokens: int) -> int:
-    """A count of tokens, as far as a service's word for it can be believed."""
-    return tokens if 0 <= tokens <= _MOST_TOKENS else 0
+    """Return a reported token count, or 0 if it is implausible."""
+    return tokens if 0 <= tokens <= _MAX_REPORTED_TOKENS else 0
 
 
 def _run(work: Coroutine[Any, Any, Any], seconds: float) -> Any:
-    """Do this in an event loop and a thread of its own, because the caller's thread may have a loop that runs.
+    """Run a coroutine in its own thread and event loop: the caller's thread may have a running one.
 
     And because a name server that hangs cannot be interrupted: after the deadline its thread is left to itself.
     """
@@ -338,7 +338,7 @@ def _run(work: Coroutine[Any, Any, Any], seconds: float) -> Any:
 
     thread = threading.Thread(target=body, name="retain-model", daemon=True)
     thread.start()
-    thread.join(seconds + _GRACE)
+    thread.join(seconds + _GRACE_SECONDS)
     if not outcome:
         raise TimeoutError
     if outcome[1:]:

@@ -1,4 +1,4 @@
-"""Model calls are watched: what each took, and what went wrong, is noted for whoever keeps a record."""
+"""Recording of model calls: duration, result and error of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retain.models.model import Completion, Model
 
 @dataclass(frozen=True)
 class ModelCall:
-    """One call of a model: what it answered, or why it did not."""
+    """One call of a model, with its answer or its error."""
 
     model: str
     latency_ms: float
@@ -20,26 +20,26 @@ class ModelCall:
 
 
 class NotCalled(Exception):
-    """Raised in place of a model that was not asked: there is nothing to note."""
+    """Raised instead of calling a model; nothing is recorded."""
 
 
 class RecordedModel:
-    """A model whose calls are noted."""
+    """A model whose calls are recorded."""
 
-    def __init__(self, model: Model, note: Callable[[ModelCall], None]) -> None:
+    def __init__(self, model: Model, record: Callable[[ModelCall], None]) -> None:
         self.name = model.name
         self._model = model
-        self._note = note
+        self._record = record
 
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
-        """What the model says."""
+        """Call the model and record the call."""
         started = time.monotonic()
         try:
             answer = self._model.complete(system, prompt, max_tokens=max_tokens)
         except NotCalled:
             raise
         except Exception as error:
-            self._note(
+            self._record(
                 ModelCall(
                     self.name,
                     (time.monotonic() - started) * 1000,
@@ -49,7 +49,7 @@ class RecordedModel:
             )
             raise
         took = (time.monotonic() - started) * 1000
-        self._note(
+        self._record(
             ModelCall(self.name, took, answer if isinstance(answer, Completion) else None, "")
         )
         return answer

@@ -1,7 +1,6 @@
-"""Who writes a summary: a model that is asked for one and not trusted with it, or the built-in writer.
+"""Summary writers: a model whose answers are checked, and the built-in extractive writer.
 
-What a model sends back is checked before anything believes it: an empty, refusing, endless or garbled answer is a
-`BadAnswer`, and the summary stays as it was.
+An empty, refusing, endless or garbled answer raises `BadAnswer`, and the summary stays as it was.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _REFUSAL = re.compile(
                |create|process|access|respond|do\ (?:that|this|it|so)))""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""A sentence in which the writer speaks of itself, and of what it will not do."""
+"""A sentence in which the model refuses."""
 _SORRY = re.compile(
     r"""\A\W*(?:
         (?:(?:i(?:['’]?m|\ am)\ )?(?:(?:very|so|really|truly)\ )?sorry\b|(?:my\ )?apologies\b|i\ apologi[sz]e\b)
@@ -83,7 +82,7 @@ _NOTHING = re.compile(
         |(?:null|none|n/?a|undefined|nan|true|false)\W*\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""Something that is said before a summary, or instead of one."""
+"""Phrases that come before a summary, or instead of one."""
 _MUCH_TO_SAY = 300  # tokens; of more than that, nobody makes a summary of under eight words
 _LEAST_WORDS = 8
 _LONG_SUMMARY = 100  # tokens; what replaces one that long is at least this share of it
@@ -98,7 +97,7 @@ _MOST_READ = 1 << 20  # characters of an answer; thoughts can be long, but not t
 
 @dataclass(frozen=True)
 class Written:
-    """A summary, who wrote it, and by which version of the prompt."""
+    """A summary, its writer, and the version of the prompt."""
 
     text: str
     model: str
@@ -106,20 +105,20 @@ class Written:
 
 
 class Writer(Protocol):
-    """Something that writes the summary of what was summarised before and of more messages."""
+    """Writes a summary from the previous summary and new messages."""
 
     room: int
-    """How many tokens of messages it takes at a time."""
+    """Tokens of messages per call."""
 
     def write(
         self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]
     ) -> Written:
-        """The new summary; `before_each` is called before each piece of work that takes its time."""
+        """Return the new summary; call `before_each` before each slow step."""
         ...
 
 
 def choose_writer(settings: Settings, model: Model | None, previous: str) -> Writer:
-    """The writer that the settings choose."""
+    """Return the writer of the settings."""
     if settings.summary_model == EXTRACTIVE:
         return ExtractiveWriter(settings)
     if model is None:
@@ -128,7 +127,7 @@ def choose_writer(settings: Settings, model: Model | None, previous: str) -> Wri
 
 
 class ExtractiveWriter:
-    """The built-in writer: picks sentences, needs no model."""
+    """The built-in writer: selects sentences, needs no model."""
 
     def __init__(self, settings: Settings) -> None:
         self.room = limits.SUMMARY_INPUT_TOKENS
@@ -137,7 +136,7 @@ class ExtractiveWriter:
     def write(
         self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]
     ) -> Written:
-        """The sentences that say most."""
+        """Return the most informative sentences."""
         before_each()
         said = []
         for message in messages:
@@ -156,7 +155,7 @@ class ExtractiveWriter:
 
 
 class ModelWriter:
-    """A model that is asked; what does not fit into one question is asked in several."""
+    """Writes summaries with a model, in several calls if the messages do not fit into one."""
 
     def __init__(self, model: Model, settings: Settings, previous: str) -> None:
         self._model = model
@@ -167,7 +166,7 @@ class ModelWriter:
     def write(
         self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]
     ) -> Written:
-        """What the model makes of it, once it passed every check."""
+        """Return the model's summary after all checks."""
         text = previous
         for piece in transcript.split(messages, self.room):
             before_each()
@@ -182,7 +181,7 @@ class ModelWriter:
             )
         except RetainError:
             raise
-        except Exception as error:  # a model of the caller's own may raise anything; all of it means that it failed
+        except Exception as error:  # a custom model may raise anything
             raise ModelError(
                 model=self._model.name, problem=f"{type(error).__name__}: {error}"
             ) from error
@@ -190,7 +189,7 @@ class ModelWriter:
 
 
 def summary_prompt(previous: str, piece: str) -> str:
-    """What the model is given: the summary so far and the messages, between marks that neither can contain."""
+    """Return the prompt: previous summary and messages, between marks that neither can contain."""
     mark = _mark(previous, piece)
     before = (
         f"The summary so far:\n<{mark}>\n{previous}\n</{mark}>\n\n"
@@ -207,7 +206,7 @@ def _mark(previous: str, piece: str) -> str:
 
 
 def accept_summary(answer: Completion, previous: str, piece: str, most: int, model: str) -> str:
-    """The summary in a model's answer, or an error that says why there is none."""
+    """Return the summary in a model's answer; raise BadAnswer if it is not acceptable."""
     if not isinstance(getattr(answer, "text", None), str):
         raise BadAnswer(model=model, problem="it is no text")
     text = answer.text if len(answer.text) <= _MOST_READ else ""
@@ -222,7 +221,7 @@ def accept_summary(answer: Completion, previous: str, piece: str, most: int, mod
 
 
 def _without_thoughts(text: str) -> str:
-    """An answer without what a model thought before it; '' where it never came to an end with that."""
+    """Return an answer without the model's reasoning; '' if the reasoning never ends."""
     kept: list[str] = []
     done, inside = 0, ""
     for tag in _THOUGHT.finditer(text):
@@ -238,7 +237,7 @@ def _without_thoughts(text: str) -> str:
 
 
 def _problem(text: str, previous: str, piece: str, most: int, *, cut: bool) -> str:
-    """What is wrong with an answer, '' if nothing is."""
+    """Return the problem of an answer, or ''."""
     given = f"{previous}\n{piece}"
     if not cut and not any(character.isalnum() for character in text):
         return "it is empty"
@@ -266,7 +265,7 @@ def _problem(text: str, previous: str, piece: str, most: int, *, cut: bool) -> s
 
 
 def _too_little(text: str, size: int, previous: str, given: str, most: int) -> str:
-    """What a summary that says next to nothing would throw away."""
+    """Return the problem of a summary that would lose too much, or ''."""
     words = len(_WORD.findall(text)) + len(_WIDE.findall(text)) // 2
     if words < _LEAST_WORDS and counting.estimate(given) > _MUCH_TO_SAY:
         return f"it has {words} words, for all that it was given"
