@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retain.base import tokens
 from retain.messages.message import Message, records
-from retain.messages.transcript import MOST_PIECES, render, shorten, split, visible_text
+from retain.messages.transcript import MAX_PIECES, render, shorten, split, visible_text
 
 
 def message(
@@ -98,7 +98,7 @@ def test_what_people_said_is_split_and_nothing_of_it_is_lost() -> None:
     said = [message(1, "user", words)]
     found = split(said, 1000)
     assert "".join(found) == render(said)
-    assert len(found) <= MOST_PIECES
+    assert len(found) <= MAX_PIECES
     assert all(tokens.estimate(piece) <= 1000 for piece in found)
 
 
@@ -106,14 +106,14 @@ def test_what_people_said_is_split_and_nothing_of_it_is_lost() -> None:
 def test_there_is_always_something_that_fits(character: str) -> None:
     """P8: whatever a message is made of, a bounded number of pieces, each in its bounds."""
     found = split([message(1, "user", character * 200_000)], 300)
-    assert 1 <= len(found) <= MOST_PIECES
+    assert 1 <= len(found) <= MAX_PIECES
     assert all(tokens.estimate(piece) <= 300 for piece in found)
 
 
 def test_many_outputs_share_the_room() -> None:
     said = [message(n, "tool", f"output{n} " + "y" * 5000) for n in range(1, 101)]
     found = split(said, 2000)
-    assert len(found) <= MOST_PIECES
+    assert len(found) <= MAX_PIECES
     assert all(f"output{n} " in "".join(found) for n in range(1, 101))
 
 
@@ -141,7 +141,7 @@ def test_what_is_spoken_is_words_only() -> None:
 def test_one_character_of_any_size_takes_no_more_pieces(text: str, room: int) -> None:
     """P8: thousands of people can be joined into one character, and each piece is a call of a model."""
     found = split([message(1, "user", text)], room)
-    assert len(found) <= MOST_PIECES + 1
+    assert len(found) <= MAX_PIECES + 1
     assert all(0 < tokens.estimate(piece) <= room for piece in found)
 
 

@@ -1,1 +1,1 @@
-"""What is said: messages and their content, which calls and results belong together, and a conversation as text."""
+"""Messages: records and content, pairing of tool calls, transcripts, vendor formats."""

@@ -1,4 +1,4 @@
-"""What a message says: text, or a JSON object with text, parts and attachments; its words, its images and its cost."""
+"""Content of a message: text, or a JSON object with text, parts and attachments."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Content = str | Mapping[str, Any] | JsonText
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 800
 VENDOR_FIELDS = ("original", "langchain", "openai", "pydantic_ai", "agent_framework")
-"""What an import or a framework keeps beside what is said, to give it back whole: no prompt has it, so it costs nothing."""
+"""Fields of imports and frameworks for lossless export. They are in no prompt and cost no tokens."""
 _IMAGES = ("image", "image_url", "input_image")
 _CAPTIONS = ("caption", "description", "alt", "alt_text", "title", "name")
 _DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # nobody searches for what is no word
-_MOST_OF_A_CALL = 300
+_MAX_CALL_CHARACTERS = 300
 
 
 def parse_content(
     content: Content, field: str, limit: int, secrets: Mode = "off"
 ) -> tuple[str, int, bool, Mapping[str, Any]]:
-    """Content as JSON text of at most `limit` bytes, its estimated tokens, whether it calls tools, and its value."""
+    """Return content as JSON text, its tokens, whether it calls tools, and its parsed value."""
     if isinstance(content, str) and not isinstance(content, JsonText):
         written = canonical.text(content, field, limit, secrets)
         raw = canonical.within(f'{{"text":{canonical.quote(written)}}}', field, limit)
@@ -42,7 +42,7 @@ def parse_content(
 
 
 def spoken_text(content: Mapping[str, Any]) -> str:
-    """What is said in words: the text, text parts that it does not repeat, and the names of attachments."""
+    """Return the text, text parts that it does not repeat, and the names of attachments."""
     text = content.get("text")
     said = [text] if isinstance(text, str) and text else []
     for part in _listed(content, "parts"):
@@ -58,8 +58,9 @@ def spoken_text(content: Mapping[str, Any]) -> str:
 
 
 def searchable_text(role: str, content: Mapping[str, Any]) -> str:
-    """What a search can find of a message: its words, what is said of its images and attachments, the tools that it
-    calls, and what they answered; data that is no text is left out.
+    """Return the searchable text of a message: text, captions, tool calls and their results.
+
+    Binary data is left out.
     """
     if content.keys() == {"text"} and isinstance(content["text"], str):
         return content["text"] if content["text"].strip() else ""
@@ -67,7 +68,7 @@ def searchable_text(role: str, content: Mapping[str, Any]) -> str:
     shown = [part for name in ("parts", "attachments") for part in _listed(content, name)]
     said += [part[name] for part in shown for name in _CAPTIONS if isinstance(part.get(name), str)]
     said += [
-        f"{call.name} {_text(call.arguments)}"[:_MOST_OF_A_CALL]
+        f"{call.name} {_text(call.arguments)}"[:_MAX_CALL_CHARACTERS]
         for call in pairing.tool_calls(content)
     ]
     said += [_text(result.output) for result in pairing.tool_results(role, content)]
@@ -85,13 +86,13 @@ def _text(value: Any) -> str:
 
 
 def images(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The images of a message's content: `{"url": …}`, or `{"data": base64, "media_type": …}`."""
+    """Return the images of content: `{"url": …}`, or `{"data": base64, "media_type": …}`."""
     parts = [part for name in ("parts", "attachments") for part in _listed(content, name)]
     return [image for part in parts if part.get("type") in _IMAGES for image in _image(part)]
 
 
 def _cost(value: Mapping[str, Any], raw: str) -> int:
-    """What content costs: its text, the JSON of anything else, and so much for each image, however large its data."""
+    """Return the tokens of content: text, the JSON of anything else, and a fixed number per image."""
     if any(name in value for name in VENDOR_FIELDS):
         value = {name: item for name, item in value.items() if name not in VENDOR_FIELDS}
         raw = json.dumps(value, ensure_ascii=False)

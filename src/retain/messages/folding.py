@@ -1,4 +1,4 @@
-"""Where a fold of a long conversation may end: as near to the newest turns that stay as calls and their results allow."""
+"""Fold points: where the summarized part of a conversation may end without splitting tool calls."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FRAME = 8  # tokens that a message takes in a transcript besides what it says
 
 @dataclass(frozen=True)
 class Turn:
-    """What must be known of a message to find where a conversation may be cut."""
+    """The fields of a message that determine fold points."""
 
     seq: int
     role: str
@@ -23,14 +23,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class FoldPoint:
-    """A place for a cut: the last message before it, and the tokens since the place before."""
+    """A possible end of a fold: its last message, and the tokens since the previous fold point."""
 
     seq: int
     tokens: int
 
 
 def fold_points(turns: Sequence[Turn], keep: int, patience: int) -> list[FoldPoint]:
-    """Where a fold may end, up to the place that leaves at least `keep` turns, or as near to it as pairs allow.
+    """Return the fold points that leave at least `keep` turns, or come as near as pairs allow.
 
     The last message is never folded: an agent may be in the middle of a turn.
     """
@@ -58,7 +58,7 @@ def fold_points(turns: Sequence[Turn], keep: int, patience: int) -> list[FoldPoi
 
 
 def _open(turns: Sequence[Turn]) -> list[int]:
-    """The places of calls that have no result yet; only its own id answers a call that has one."""
+    """Return the places of calls without a result; a call with an id needs a result with it."""
     waiting: dict[str, int] = {}
     nameless: list[str] = []
     for place, turn in enumerate(turns):

@@ -1,4 +1,4 @@
-"""A message as it is read and as it is written, for every kind that works with messages."""
+"""Message records: as stored, and as appended."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ COLUMNS = (
     "cost",
     "created_at",
 )
-"""What a statement selects, in this order, for `records`."""
+"""Columns, in this order, of the rows for `records`."""
 PROVIDER_FIELDS = (
     "tool_calls", "tool_call_id", "name", "function_call", "refusal", "annotations", "audio", "reasoning_content",
 )  # fmt: skip
-"""What providers have beside role and content; it becomes part of the content."""
+"""Fields of providers beside role and content; they become part of the content."""
 _ROLES = {"developer": "system", "function": "tool"}
-"""Roles that have another name with some providers."""
+"""Roles with another name at some providers."""
 _TEXT = '{"text":"'
 
 
@@ -54,7 +54,7 @@ class Message:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Make `created_at` when it is first asked for: half of all that a record costs."""
+            """Convert `created_at` on first access: half of the time to create a record."""
             if name != "created_at" or "_at" not in self.__dict__:
                 raise AttributeError(name)
             found = self.__dict__["created_at"] = clock.to_datetime(self.__dict__["_at"])
@@ -70,7 +70,7 @@ class Message:
 
     @property
     def text(self) -> str:
-        """The content's text, or what its parts say; '' where it has neither."""
+        """The text of the content, or of its parts; '' if it has neither."""
         raw = self.raw
         if raw.startswith(_TEXT) and raw.find('"', len(_TEXT)) == len(raw) - 2 and "\\" not in raw:
             return raw[
@@ -98,7 +98,10 @@ class NewMessage:
 
 
 def records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
-    """Records of rows, written into their dictionaries: a frozen dataclass's own way takes four times as long."""
+    """Return the records of rows.
+
+    Writes into their dictionaries: the constructor of a frozen dataclass takes four times as long.
+    """
     make, fill = object.__new__, object.__setattr__
     records = []
     for seq, role, raw, author, size, tokens_in, tokens_out, cost, at in rows:
@@ -112,7 +115,7 @@ def records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
 
 
 def message_fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[str, Any]:
-    """A new message as the fields that it gives, whether it came as a record or in the shape of a provider."""
+    """Return the fields of a new message, which is a record or in a provider's format."""
     where = f"messages[{place}]"
     given = dict(vars(message) if isinstance(message, NewMessage) else _unpacked(message, where))
     unknown = sorted(
@@ -138,7 +141,7 @@ def message_fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[
 def merge_content(
     content: Any, field: str, role: str, folded: Mapping[str, Any] | None = None
 ) -> Content:
-    """What a message says as it is kept: a list is its parts, and what stood beside it is in it."""
+    """Return content as it is stored: a list becomes `parts`, provider fields are merged into it."""
     if isinstance(content, list | tuple):
         if not content and not folded:
             raise Invalid(
@@ -178,7 +181,7 @@ def merge_content(
 
 
 def _unpacked(message: Any, where: str) -> Mapping[str, Any]:
-    """A message that is an object, or a provider's own record of one."""
+    """Return a message as an object; it may be a record of a provider's library."""
     found = _unpacked_one(message)
     if not isinstance(found, Mapping):
         raise Invalid(field=where, problem="must be an object with a role and a content")
@@ -194,7 +197,7 @@ def _unpacked_list(value: Any) -> Any:
 
 
 def _unpacked_one(value: Any) -> Any:
-    """The providers' libraries have records that can write themselves as JSON objects."""
+    """Return a record of a provider's library as a JSON object; other values unchanged."""
     write = getattr(value, "model_dump", None)
     return (
         write(mode="json", exclude_none=True)

@@ -1,7 +1,7 @@
-"""Tool calls and their results, in the shapes that are common for them; and where a conversation may be cut.
+"""Pairing of tool calls and results, in the common formats.
 
-A provider refuses a result without its call, and a call without its result: whoever leaves out, summarises or renders
-messages asks here what belongs together.
+Providers reject a result without its call, and a call without its result. Code that drops, summarizes
+or renders messages uses this module to keep pairs together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _BUILT_IN = {
     "shell_call",
     "apply_patch_call",
 }
-"""Calls of OpenAI's that are no functions; the answer to each is named after it."""
+"""OpenAI's calls that are not functions; each result type is named after its call."""
 _CALLS = {"tool_call", "tool_calls", "tool-call", "tool_use", "function_call", *_BUILT_IN}
 _RESULTS = {"tool_result", "tool-result", "tool_return", "tool-return", "function_call_output"}
 _RESULTS |= {f"{name}_output" for name in _BUILT_IN}
@@ -29,7 +29,7 @@ _OUTPUTS = ("text", "content", "output", "result")
 
 @dataclass(frozen=True)
 class Call:
-    """A tool that a message asks for; `arguments` are as the model gave them, an object or JSON text."""
+    """A tool call; `arguments` are an object or JSON text, as the model gave them."""
 
     id: str
     name: str
@@ -38,28 +38,28 @@ class Call:
 
 @dataclass(frozen=True)
 class Result:
-    """What a tool answered; `id` is '' where the message does not say which call it answers."""
+    """A tool result; `id` is '' if the message does not name the call."""
 
     id: str
     output: Any
 
 
 class Spoken(Protocol):
-    """A message, as far as pairing needs to know it."""
+    """The part of a message that pairing needs."""
 
     @property
     def role(self) -> str:
-        """Who speaks."""
+        """Role of the speaker."""
         ...
 
     @property
     def content(self) -> dict[str, Any]:
-        """What is said."""
+        """Content as a JSON object."""
         ...
 
 
 def tool_calls(content: Mapping[str, Any]) -> list[Call]:
-    """The tools that a message asks for."""
+    """Return the tool calls of a message."""
     if content.keys() == {"text"}:
         return []
     found = [*_parts(content, _CALLS)]
@@ -72,7 +72,7 @@ def tool_calls(content: Mapping[str, Any]) -> list[Call]:
 
 
 def tool_results(role: str, content: Mapping[str, Any]) -> list[Result]:
-    """What tools answered in a message: one of role `tool`, or one with parts that are results."""
+    """Return the tool results of a message: of role `tool`, or with parts that are results."""
     found = [Result(_first(part, _IDS) or "", _output(part)) for part in _parts(content, _RESULTS)]
     if not found and role == "tool":
         return [Result(_first(content, _IDS) or "", _output(content))]
@@ -80,7 +80,7 @@ def tool_results(role: str, content: Mapping[str, Any]) -> list[Result]:
 
 
 def is_plain_text(message: Spoken) -> bool:
-    """Whether a message is nothing but text, told from its JSON where there is some, which spares reading it."""
+    """Return whether a message is only text; checks the JSON text without parsing it."""
     raw = getattr(message, "raw", None)
     if raw is None:
         return message.content.keys() <= {"text"}
@@ -90,24 +90,24 @@ def is_plain_text(message: Spoken) -> bool:
 
 
 def is_call(part: Any) -> bool:
-    """Whether a part of a message asks for a tool."""
+    """Return whether a part is a tool call."""
     return _is_part(part, _CALLS)
 
 
 def is_result(part: Any) -> bool:
-    """Whether a part of a message is what a tool answered."""
+    """Return whether a part is a tool result."""
     return _is_part(part, _RESULTS)
 
 
 def is_reasoning(part: Any) -> bool:
-    """Whether a part of a message is what a model thought before it spoke."""
+    """Return whether a part is a model's reasoning."""
     return _is_part(part, _THOUGHTS)
 
 
 def shrink_outputs(
     role: str, content: Mapping[str, Any], smaller: Callable[[Any, str], Any]
 ) -> dict[str, Any]:
-    """Content with what its tools answered made smaller by a function of the output and the id of its call."""
+    """Return content whose tool outputs are replaced by `smaller(output, call id)`."""
     shrunk = dict(content)
     parts = content.get("parts")
     if any(True for _ in _parts(content, _RESULTS)):
@@ -121,10 +121,10 @@ def shrink_outputs(
 
 
 def match_results(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int, int]]:
-    """Which result answers which call: (message, place in it) of a call → the same of its result.
+    """Match calls with results: (message, index) of a call → (message, index) of its result.
 
-    A result that names its call answers that one, wherever it stands; one that names none answers the first open call
-    of the message with calls before it.
+    A result with a call id answers that call. One without answers the first open call of the last
+    message with calls.
     """
     found: dict[tuple[int, int], tuple[int, int]] = {}
     named: dict[str, tuple[int, int]] = {}
@@ -151,9 +151,9 @@ def match_results(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int
 
 
 def safe_cuts(messages: Sequence[Spoken]) -> list[bool]:
-    """For each place from 0 to the number of messages: may the conversation be cut before that message?
+    """Return for each index, including the end, whether the conversation may be cut before it.
 
-    It may not where a call would stand on one side and its result on the other.
+    A cut must not separate a call from its result.
     """
     free = [True] * (len(messages) + 1)
     asked: dict[str, int] = {}
@@ -208,7 +208,7 @@ def _output(part: Mapping[str, Any]) -> Any:
 
 
 def _text_of(output: Any) -> Any:
-    """The text of an output that came as blocks of text, as some providers and tools give it; any other as it is."""
+    """Return the text of an output that consists of text blocks; any other unchanged."""
     blocks = (
         isinstance(output, list)
         and output

@@ -1,6 +1,7 @@
-"""`[MemoryRef: key - description]`: what stands in a prompt for content that is kept elsewhere, and what cannot fake it.
+"""Placeholders: `[MemoryRef: key - description]` stands in a prompt for content stored elsewhere.
 
-A key is made of lower-case letters, digits and hyphens, so that it can be told from everything else in any text.
+A key consists of lower-case letters, digits and hyphens. Text that imitates a placeholder is
+neutralized.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _WHOLE = re.compile(
     r"\[MemoryRef: (?P<key>[a-z0-9][a-z0-9-]{0,79})(?: - (?P<description>[^\[\]\n]*))?\]"
 )
 _UNSEEN = r"[\s_\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff-]*"
-"""What can stand between two letters without a reader, or a model, taking notice."""
+"""Characters between two letters that neither a reader nor a model notices."""
 _WIDE = 0xFEE0  # from a letter to the same one as wide as an ideograph
 _LETTERS = "".join(
     f"[{letter}{chr(ord(letter) + _WIDE)}{chr(ord(letter.upper()) + _WIDE)}]{_UNSEEN}"
@@ -35,7 +36,7 @@ _BREAKS = re.compile(r"[\s\[\]]+")
 
 
 def new_key(words: str) -> str:
-    """A new key that reads like some words, and that nobody can guess; of a path, its last part."""
+    """Return a new readable key that cannot be guessed, from words or the last part of a path."""
     start = "-".join(_WORD.findall(_FOLDERS.sub("", words[:_LOOK]).lower())[:_MOST_WORDS])[
         :_MOST_READABLE
     ].strip("-")
@@ -43,18 +44,18 @@ def new_key(words: str) -> str:
 
 
 def is_key(text: str) -> bool:
-    """Whether something can be a key."""
+    """Return whether a text has the form of a key."""
     return _KEY.fullmatch(text) is not None
 
 
 def render(key: str, description: str) -> str:
-    """The placeholder of a key; the description is one line without brackets."""
+    """Return the placeholder of a key; the description becomes one line without brackets."""
     line = one_line(description)
     return f"{MARK}{key} - {line}]" if line else f"{MARK}{key}]"
 
 
 def one_line(description: str) -> str:
-    """A description as it can stand in a placeholder."""
+    """Return a description as one line without brackets, shortened if it is long."""
     if description.isprintable() and not (
         "[" in description or "]" in description or "  " in description
     ):
@@ -67,12 +68,12 @@ def one_line(description: str) -> str:
 
 
 def find_keys(text: str) -> list[str]:
-    """The keys of the placeholders in a text, each once, in order."""
+    """Return the distinct keys of the placeholders in a text, in order."""
     return list(dict.fromkeys(found["key"] for found in _WHOLE.finditer(text)))
 
 
 def neutralize(text: str, known: Container[str] = ()) -> str:
-    """Text in which nothing passes for a placeholder but the placeholders in `known`, whole as `write` made them."""
+    """Return text in which only the placeholders in `known` look like placeholders."""
     if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
         return text
     kept = {found.start() for found in _WHOLE.finditer(text) if found.group() in known}
@@ -80,7 +81,7 @@ def neutralize(text: str, known: Container[str] = ()) -> str:
 
 
 def verify(text: str, known: Mapping[str, str]) -> str:
-    """Text in which a placeholder of a known key is as `known` has it, and nothing else passes for one."""
+    """Return text with the placeholders of known keys restored and all others neutralized."""
     if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
         return text
     parts, done = [], 0

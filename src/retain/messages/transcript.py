@@ -1,6 +1,6 @@
-"""A conversation as text that a summary is written from: who said what, tool calls and their results readable.
+"""Transcripts: a conversation as text, for summaries.
 
-What was said is data. Every line of it is indented, so that no message can pass for another one or for a heading.
+Every line of a message is indented, so that no message can imitate another one or a heading.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from retain.base import tokens as counting
 from retain.messages import pairing
 from retain.messages.message import Message
 
-MOST_PIECES = 8
+MAX_PIECES = 8
 _PART = 400  # characters of a part whose kind is not known
 _NAME = 80  # characters of an author, or of a kind of media
 _LEAST_OUTPUT = 40  # tokens of a tool's output, however many there are
@@ -22,7 +22,7 @@ _MEDIA = re.compile(r"image|audio|video|file|document|media|blob")
 
 
 def render(messages: Sequence[Message], most_output: int | None = None) -> str:
-    """The messages, numbered; with `most_output`, the middle of longer tool outputs is left out, and says so."""
+    """Render numbered messages; with `most_output`, shorten longer tool outputs in the middle."""
     names = {
         call.id: call.name
         for message in messages
@@ -33,10 +33,10 @@ def render(messages: Sequence[Message], most_output: int | None = None) -> str:
 
 
 def split(messages: Sequence[Message], room: int) -> list[str]:
-    """The messages as texts of at most `room` tokens: one where that is possible, else as few as it takes.
+    """Return the transcript as texts of at most `room` tokens, as few as possible.
 
-    Long tool outputs are shortened before a text is split; of a text that would take more than `MOST_PIECES` the middle is
-    left out. So there is always something that a model can be given, whatever is in the messages.
+    Long tool outputs are shortened first. Of a text that would need more than `MAX_PIECES`, the middle
+    is left out, so that any conversation can be summarized.
     """
     whole = render(messages)
     if counting.estimate(whole) <= room:
@@ -44,13 +44,13 @@ def split(messages: Sequence[Message], room: int) -> list[str]:
     outputs = sum(len(pairing.tool_results(message.role, message.content)) for message in messages)
     if outputs:
         whole = render(messages, max(_LEAST_OUTPUT, room // (2 * outputs)))
-    if counting.estimate(whole) > room * MOST_PIECES:
-        whole = shorten(whole, room * (MOST_PIECES - 1))
+    if counting.estimate(whole) > room * MAX_PIECES:
+        whole = shorten(whole, room * (MAX_PIECES - 1))
     found: list[str] = []
     while whole:
         piece = counting.cut(whole, room, some=True)
         line = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(whole) else 0
-        if line and counting.estimate(whole[line:]) <= room * (MOST_PIECES - 1 - len(found)):
+        if line and counting.estimate(whole[line:]) <= room * (MAX_PIECES - 1 - len(found)):
             piece = piece[:line]
         found.append(piece)
         whole = whole[len(piece) :]
@@ -58,7 +58,7 @@ def split(messages: Sequence[Message], room: int) -> list[str]:
 
 
 def shorten(text: str, tokens: int) -> str:
-    """The beginning and the end of a text that is longer than so many tokens."""
+    """Return the beginning and the end of a text that has more than `tokens`."""
     if counting.estimate(text) <= tokens:
         return text
     head, tail = counting.cut(text, tokens * 2 // 3), counting.cut(text, tokens // 3, end=True)
@@ -66,7 +66,7 @@ def shorten(text: str, tokens: int) -> str:
 
 
 def visible_text(content: Mapping[str, Any]) -> str:
-    """What a message says in words: its text, and the text of its parts."""
+    """Return the text of a message and of its parts."""
     parts = content.get("parts")
     found = [content.get("text")]
     found += (
@@ -78,7 +78,7 @@ def visible_text(content: Mapping[str, Any]) -> str:
 
 
 def output_text(found: pairing.Result) -> str:
-    """What a tool answered, as text."""
+    """Return the output of a tool as text."""
     return found.output if isinstance(found.output, str) else _json(found.output)
 
 
@@ -89,7 +89,7 @@ def _message(message: Message, names: Mapping[str, str], most_output: int | None
 
 
 def _lines(message: Message, names: Mapping[str, str], most_output: int | None) -> Iterator[str]:
-    """What a message says, asks of tools and got from them."""
+    """Yield the text, tool calls, results and parts of a message."""
     results = pairing.tool_results(message.role, message.content)
     said = message.content.get("text")
     if message.role != "tool" and isinstance(said, str) and said:
@@ -110,7 +110,7 @@ def _lines(message: Message, names: Mapping[str, str], most_output: int | None) 
 
 
 def _part(part: Any) -> Iterator[str]:
-    """A part that is neither a call nor a result."""
+    """Yield a part that is neither a call nor a result."""
     kind = part.get("type") if isinstance(part, dict) else None
     alone = {"parts": [part]}
     if pairing.tool_calls(alone) or pairing.tool_results("", alone):
@@ -129,7 +129,7 @@ def _one_line(text: str) -> str:
 
 
 def _begun(text: str, most: int) -> str:
-    """The beginning of a text that is longer than so many characters."""
+    """Shorten a text to `most` characters."""
     return text if len(text) <= most else text[: counting.boundary(text, most) or most] + "…"
 
 

@@ -1,8 +1,7 @@
-"""Events of Google's Agent Development Kit as messages of ours, and back to the last field. Nothing here needs the kit.
+"""Events of Google's Agent Development Kit as messages, and back without loss.
 
-What a prompt, a search or a page shows of an event is where every message of ours has it: `text`, or `parts` with what
-is said, the tools that are called and what they answered. The event as the kit writes it is under `original`, but for
-the words that stand there already.
+Text, tool calls and results are stored in `text` or `parts`, as in every message. The original event
+is stored under `original`, without a text that is already there.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _ORIGINAL = "original"
 
 
 def to_message(event: Mapping[str, Any]) -> NewMessage:
-    """An event as the kit writes it for others, by its aliases, as a message to be appended."""
+    """Convert an event, as the kit serializes it by alias, to a new message."""
     content = event.get("content") or {}
     given = content.get("parts") or []
     kept: dict[str, Any] = {}
@@ -46,9 +45,9 @@ def to_message(event: Mapping[str, Any]) -> NewMessage:
 
 
 def from_message(message: Message, content: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A message as the kit reads it; one that did not come from it, as the nearest that it has.
+    """Convert a message to an event; one from elsewhere to the nearest equivalent.
 
-    `content` is what it says, for who reads JSON faster. What is stored says no other role than it was stored with.
+    `content` is its parsed content, if the caller has it. The stored role always wins.
     """
     kept = message.content if content is None else content
     original = kept.get(_ORIGINAL)
@@ -63,7 +62,7 @@ def from_message(message: Message, content: Mapping[str, Any] | None = None) -> 
 
 
 def _shown(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What is said, called and answered in a part; what a model only thinks is nobody's words."""
+    """Yield text, tool calls and results of a part, without the model's thoughts."""
     call, answer = part.get("functionCall"), part.get("functionResponse")
     if isinstance(part.get("text"), str) and not part.get("thought"):
         yield {"type": "text", "text": part["text"]}
@@ -86,7 +85,7 @@ def _shown(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _role(event: Mapping[str, Any]) -> str:
-    """Who speaks: what tools answered is a tool's, whoever brings it."""
+    """Return the role of an event: `tool` if it has tool results."""
     content = event.get("content")
     parts = content.get("parts") if isinstance(content, dict) else None
     if isinstance(parts, list) and any(
@@ -102,13 +101,13 @@ def _is_event(original: Mapping[str, Any]) -> bool:
 
 
 def is_foreign(id: str, session: str) -> bool:
-    """Whether an event of that id is what somebody else said in the session."""
+    """Return whether an event id stands for a message that did not come from the kit."""
     said, _, seq = id.rpartition(" ")
     return said == session and seq.isdecimal()
 
 
 def convert_foreign(message: Message) -> dict[str, Any]:
-    """What somebody else said in the session: its words, its tool calls and their results."""
+    """Convert a message from elsewhere: text, tool calls and results."""
     parts: list[dict[str, Any]] = (
         [{"text": message.text}] if message.text and message.role != "tool" else []
     )
@@ -143,7 +142,7 @@ def convert_foreign(message: Message) -> dict[str, Any]:
 
 
 def _moment(timestamp: Any) -> datetime | None:
-    """When it was, as far as that is a moment of ours."""
+    """Return a timestamp as a datetime; None if it is implausible."""
     if not isinstance(timestamp, int | float) or not 0 < timestamp < datetime.now(UTC).timestamp():
         return None
     return datetime.fromtimestamp(timestamp, UTC)

@@ -1,8 +1,7 @@
-"""Microsoft Agent Framework's messages as ours, and back to the last field.
+"""Messages of Microsoft Agent Framework as ours, and back without loss.
 
-It writes a message as `{"role": …, "contents": [{"type": …}]}`. What a prompt, a search or a page shows of it is where every
-message of ours has it: text, images, tool calls and their results. The rest is under `agent_framework`. Nothing here
-needs the framework.
+The framework serializes a message as `{"role": …, "contents": [{"type": …}]}`. Text, images, tool
+calls and results are stored as in every message, the rest under `agent_framework`.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ _SHOWN = {
     "data": {"uri": "url"},
     "uri": {"uri": "url"},
 }
-"""The contents that are shown: which of their fields, and what these are called here."""
+"""The contents that are stored as ours: their fields, and our names of these."""
 _TYPES = {"function_result": "tool_result", "data": "image", "uri": "image"}
 _MOST = 100
 
 
 def to_message(message: Mapping[str, Any]) -> NewMessage:
-    """A message as the framework writes it, as one to be appended."""
+    """Convert a message of the framework to a new message."""
     role, shown = _role(message), list[dict[str, Any]]()
     rest = {name: value for name, value in message.items() if name != "type" and value != {}}
     if rest.get("role") == role:
@@ -47,7 +46,7 @@ def to_message(message: Mapping[str, Any]) -> NewMessage:
 
 
 def from_message(message: Message) -> dict[str, Any]:
-    """A message as the framework reads it; one that it did not write, as the nearest that it has."""
+    """Convert a message to one of the framework; one from elsewhere to the nearest equivalent."""
     content = message.content
     rest = content.get(MARK)
     if not isinstance(rest, dict) or not isinstance(rest.get("contents"), list):
@@ -74,13 +73,13 @@ def from_message(message: Message) -> dict[str, Any]:
 
 
 def _role(message: Mapping[str, Any]) -> str:
-    """Who speaks; roles can have any name, and one that nobody knows is the user's."""
+    """Return the role of a message; unknown roles become `user`."""
     role = message.get("role")
     return role if isinstance(role, str) and role in ROLES else "user"
 
 
 def _rest(content: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is not shown of a content; what is, is added to `shown`."""
+    """Return the rest of a content; add its visible part to `shown`."""
     kind = content["type"]
     rest = {
         name: value
@@ -94,7 +93,7 @@ def _rest(content: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, 
 
 
 def _is_shown(content: Mapping[str, Any]) -> bool:
-    """Whether a content, or what is left of it, has its place among what is shown."""
+    """Return whether a content has a visible part."""
     kind = content["type"]
     if kind in ("data", "uri"):
         return str(content.get("media_type", "")).startswith("image/")
@@ -104,7 +103,7 @@ def _is_shown(content: Mapping[str, Any]) -> bool:
 
 
 def _content(rest: dict[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
-    """A content as it was."""
+    """Return the original content."""
     if not _is_shown(rest):
         return rest
     found = next(shown)
@@ -115,7 +114,7 @@ def _content(rest: dict[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[s
 
 
 def convert_foreign(message: Message) -> dict[str, Any]:
-    """A message that the framework did not write: its words, its tool calls, their results."""
+    """Convert a message from elsewhere: text, tool calls and results."""
     contents: list[dict[str, Any]] = []
     if message.role != "tool" and message.text:
         contents.append({"type": "text", "text": message.text})

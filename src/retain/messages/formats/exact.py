@@ -1,4 +1,4 @@
-"""What a database would change, kept as it is: JSON with NUL or half a character in it, as the text of its escapes."""
+"""Lossless copies of JSON that a database would change: with NUL or unpaired surrogates."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _CHANGED = re.compile(r"\\u0000|[\ud800-\udfff]")
 
 
 def exact_copy(value: Any) -> dict[str, str]:
-    """`{"exact": …}` for a value that would not come back as it is, nothing for any other."""
+    """Return `{"exact": …}` for a value that a database would change, else an empty dictionary."""
     try:
         written = json.dumps(value, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):  # no JSON: who writes it says so
+    except (TypeError, ValueError, RecursionError):  # not JSON: storing it will raise an error
         return {}
     return {"exact": json.dumps(value)} if _CHANGED.search(written) else {}
 
 
 def read_exact_copy(kept: Any) -> dict[str, Any] | None:
-    """The object that `exact` kept; None where it kept none."""
+    """Return the object of an exact copy; None if there is none."""
     try:
         found = json.loads(kept["exact"])
     except (KeyError, TypeError, ValueError, RecursionError):

@@ -1,8 +1,7 @@
-"""LangChain's messages as ours, and back to the last field: for its chat history, and for tables that its own history wrote.
+"""Messages of LangChain as ours, and back without loss.
 
-LangChain writes a message as `{"type": "ai", "data": {…}}`. What a prompt, a search or a page shows of it is where every
-message of ours has it: `text`, `parts`, `tool_calls`, `tool_call_id`, `name`. The rest is under `langchain`, without what
-is as LangChain has it by itself; most messages are nothing but text. Nothing here needs LangChain.
+LangChain serializes a message as `{"type": "ai", "data": {…}}`. Text, parts and tool calls are stored
+as in every message, the rest under `langchain`, without default values.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _SHOWN = ("tool_calls", "tool_call_id", "name")
 
 
 def to_message(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
-    """A message as LangChain writes it, as one to be appended."""
+    """Convert a message of LangChain to a new message."""
     kind, data = message.get("type"), message.get("data")
     if kind not in _KNOWN or not isinstance(kind, str) or not isinstance(data, Mapping):
         raise Invalid(
@@ -66,9 +65,9 @@ def to_message(message: Mapping[str, Any], field: str = "messages") -> NewMessag
 
 
 def from_message(message: Message) -> dict[str, Any]:
-    """A message as LangChain reads it; one that did not come from LangChain, as the nearest that it has.
+    """Convert a message to one of LangChain; one from elsewhere to the nearest equivalent.
 
-    What is stored says no other role than it was stored with.
+    The stored role always wins.
     """
     content = message.content
     original = content.get("langchain")
@@ -92,7 +91,7 @@ def from_message(message: Message) -> dict[str, Any]:
 
 
 def convert_foreign(message: Message) -> dict[str, Any]:
-    """A message that LangChain did not write: its words, its parts, its tool calls."""
+    """Convert a message from elsewhere: text, parts and tool calls."""
     content = message.content
     if content.keys() == {"text"} and message.role != "tool":
         return {"type": _TYPES[message.role], "data": {"content": message.text}}
@@ -126,7 +125,7 @@ def _content(role: str, said: Any) -> dict[str, Any]:
 
 
 def _role(kind: str, data: Mapping[str, Any]) -> str:
-    """Who speaks; a chat message has a role of its own, and one that nobody knows is the user's."""
+    """Return the role of a message; unknown roles of chat messages become `user`."""
     plain = _plain(kind)
     if plain != "chat":
         return _ROLES[plain]
@@ -139,7 +138,7 @@ def _plain(kind: str) -> str:
 
 
 def _is_default(kind: str, name: str, value: Any) -> bool:
-    """Whether a field is as LangChain makes it where nobody says anything."""
+    """Return whether a field has LangChain's default value."""
     if name == "type":
         return bool(value == kind)
     for defaults in (_DEFAULTS[""], _DEFAULTS.get(_plain(kind), {})):

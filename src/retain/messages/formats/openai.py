@@ -26,7 +26,7 @@ _ROLES = {
 _ANSWERS = ("_output", "_response", "_result")
 _TEXT = '{"text":"'
 _WHOLE = "item"
-"""What stands under `openai` where the one part is the item."""
+"""Value of `openai` if the only part is the item."""
 _SAYS = {
     "input_text",
     "output_text",
@@ -40,7 +40,7 @@ _SAYS = {
 
 
 def to_message(item: Any, field: str = "items") -> NewMessage:
-    """An item as a message to be appended."""
+    """Convert an item to a new message."""
     if not isinstance(item, Mapping):
         raise Invalid(field=field, problem=f"are objects, and {type(item).__name__} is none")
     role, said, same = _role(item), item.get("content"), exact_copy(item)
@@ -61,9 +61,9 @@ def to_message(item: Any, field: str = "items") -> NewMessage:
 
 
 def from_message(message: Message) -> list[dict[str, Any]]:
-    """The items that a message is: the one that it was, or those that come nearest where it came from elsewhere.
+    """Convert a message to its item; one from elsewhere to the nearest items.
 
-    What is stored says no other role than it was stored with.
+    The stored role always wins.
     """
     raw, role = message.raw, message.role
     if (
@@ -103,12 +103,12 @@ def from_message(message: Message) -> list[dict[str, Any]]:
 
 
 def _ambiguous(role: str, content: Mapping[str, Any]) -> bool:
-    """Whether the same could be said in another provider's words."""
+    """Return whether the content could also come from another provider."""
     return role == "tool" or not isinstance(content.get("text"), str)
 
 
 def _is_message(item: Mapping[str, Any]) -> bool:
-    """Whether an item is somebody's words, and not something that a model or a tool did."""
+    """Return whether an item is a message, and not a tool call or another action."""
     said = item.get("content")
     is_content = isinstance(said, str) or (
         isinstance(said, list) and all(isinstance(part, dict) for part in said)
@@ -128,7 +128,7 @@ def _role(item: Mapping[str, Any]) -> str:
 
 
 def _translated(message: Message) -> list[dict[str, Any]]:
-    """A message of another's as items: its words, the tools that it calls, what tools answered."""
+    """Convert a message from elsewhere to items: text, tool calls and results."""
     content = message.content
     answers = pairing.tool_results(message.role, content)
     answer = (

@@ -1,8 +1,8 @@
-"""Pydantic AI's messages as ours, and back to the last field.
+"""Messages of Pydantic AI as ours, and back without loss.
 
-Pydantic AI writes a message as `{"kind": …, "parts": [{"part_kind": …}]}`. What a prompt, a search or a page shows of it is
-where every message of ours has it: text, images, tool calls and their results. The rest is under `pydantic_ai`, with
-the thoughts and system prompts, which are nobody's words. Nothing here needs Pydantic AI.
+Pydantic AI serializes a message as `{"kind": …, "parts": [{"part_kind": …}]}`. Text, images, tool
+calls and results are stored as in every message. The rest, with reasoning and system prompts, is
+stored under `pydantic_ai`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from retain.messages.message import Message, NewMessage
 
 MARK = "pydantic_ai"
 ENTRY = "entry"
-"""What stands beside a message, of the conversation that it is in."""
+"""Key of data about the message's entry in its conversation."""
 _SHOWN = {
     "user-prompt": ("content",),
     "text": ("content",),
@@ -25,12 +25,12 @@ _SHOWN = {
     "tool-call": ("tool_name", "tool_call_id", "args"),
     "tool-return": ("tool_name", "tool_call_id", "content"),
 }
-"""The parts that are shown, and which of their fields."""
+"""The parts that are stored as ours, and their fields."""
 _SAID = ("user-prompt", "text", "speech")
 
 
 def to_message(message: Mapping[str, Any], entry: Mapping[str, Any] | None = None) -> NewMessage:
-    """A message as Pydantic AI writes it, as one to be appended, with what is noted of its entry."""
+    """Convert a message of Pydantic AI to a new message, with data about its entry."""
     shown: list[dict[str, Any]] = []
     rest = {name: value for name, value in message.items() if value is not None}
     rest["parts"] = [_rest(part, shown) for part in message["parts"]]
@@ -52,9 +52,9 @@ def to_message(message: Mapping[str, Any], entry: Mapping[str, Any] | None = Non
 def from_message(
     message: Message, content: Mapping[str, Any] | None = None
 ) -> dict[str, Any] | None:
-    """A message as Pydantic AI reads it; None for one that it did not write, or that says another role than it has.
+    """Convert a message to one of Pydantic AI; None if it came from elsewhere or the role differs.
 
-    `content` is what it says, for who reads JSON faster.
+    `content` is its parsed content, if the caller has it.
     """
     content = message.content if content is None else content
     rest = content.get(MARK)
@@ -79,7 +79,7 @@ def from_message(
 
 
 def entry(content: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What is noted of the entry that a message is, in its content."""
+    """Return the data about a message's entry from its content."""
     rest = content.get(MARK)
     found = rest.get(ENTRY) if isinstance(rest, dict) else None
     return found if isinstance(found, dict) else None
@@ -95,7 +95,7 @@ def _role(message: Mapping[str, Any]) -> str:
 
 
 def _rest(part: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any]:
-    """What is not shown of a part; what is, is added to `shown`."""
+    """Return the rest of a part; add its visible part to `shown`."""
     kind = part["part_kind"]
     needed = ("content", *_SHOWN.get(kind, ()))
     rest = {name: value for name, value in part.items() if value is not None or name in needed}
@@ -115,7 +115,7 @@ def _rest(part: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any
 
 
 def _inside(item: Any, shown: list[dict[str, Any]]) -> Any:
-    """What is not shown of something in a user's prompt: nothing of a text or a file, all of a mark."""
+    """Return the rest of an item of a user prompt; add its visible part to `shown`."""
     if isinstance(item, str):
         shown.append({"type": "text", "text": item})
         return None
@@ -137,7 +137,7 @@ def _file(found: Mapping[str, Any]) -> str:
 
 
 def _part(rest: Mapping[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
-    """A part as it was."""
+    """Return the original part."""
     kind = rest.get("part_kind", "")
     if isinstance(rest.get("content"), list) and kind == "user-prompt":
         return {**rest, "content": [_item(item, shown) for item in rest["content"]]}
