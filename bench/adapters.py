@@ -21,7 +21,7 @@ from bench.beside import HISTORIES, RUNNER, Case, Other, Rows
 from bench.harness import RATIO_COLUMNS, TEXT, Plan, Table
 from bench.others import pragmas
 from retain import Scope
-from retain.kinds.items.items import Put
+from retain.kinds.items import Put
 
 AT = ("acme", "memories")
 OURS = "SQLite, `synchronous = full`"

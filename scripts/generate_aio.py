@@ -56,7 +56,7 @@ def generate() -> str:
     kinds = kind_attributes(scope)
     classes = []
     for kind in kinds.values():
-        module = imports[kind].split()[1]
+        module = defining_module(kind, imports)
         tree = parse(module)
         imports = {**imports_of(tree, module), **imports}
         verbs = [stub(method) for method in verbs_of(class_of(tree, kind))]
@@ -80,8 +80,22 @@ def generate() -> str:
 
 def parse(module: str) -> ast.Module:
     """Return the syntax tree of a module of ours."""
-    path = ROOT / "src" / (module.replace(".", "/") + ".py")
-    return ast.parse(path.read_text(encoding="utf-8"))
+    path = module_path(module)
+    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    return ast.parse(file.read_text(encoding="utf-8"))
+
+
+def module_path(module: str) -> Path:
+    """Return the folder of a package, or the file of a module without its suffix."""
+    return ROOT / "src" / module.replace(".", "/")
+
+
+def defining_module(name: str, imports: dict[str, str]) -> str:
+    """Return the module that defines an imported class; a package only re-exports it."""
+    module = imports[name].split()[1]
+    while module_path(module).is_dir():
+        module = imports_of(parse(module), module)[name].split()[1]
+    return module
 
 
 def class_of(tree: ast.Module, name: str) -> ast.ClassDef:

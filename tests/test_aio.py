@@ -25,7 +25,7 @@ from retain.base.errors import KeyReused, NotFound, RetainError, Unreachable
 from retain.kinds import KINDS
 from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
-from retain.kinds.items.items import Drop, Put
+from retain.kinds.items import Drop, Put
 from tests.conftest import SETTINGS
 
 ROOT = Path(__file__).parent.parent

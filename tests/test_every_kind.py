@@ -25,7 +25,7 @@ from retain.base.errors import Conflict, Invalid, NotFound
 from retain.kinds import KINDS
 from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
-from retain.kinds.items.items import Drop
+from retain.kinds.items import Drop
 from retain.kinds.kind import Kind
 from retain.kinds.summaries import Summaries
 from retain.memory import TABLES

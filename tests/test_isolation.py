@@ -22,7 +22,7 @@ from retain.base.errors import NotFound, RetainError
 from retain.kinds import KINDS
 from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
-from retain.kinds.items.items import Drop, Put
+from retain.kinds.items import Drop, Put
 from retain.kinds.kind import Kind
 from retain.storage import postgres
 from tests.conftest import SERVERS

@@ -11,12 +11,12 @@ from retain.context.report import Report
 from retain.kinds.agents import Agent
 from retain.kinds.consolidations.consolidations import Consolidation
 from retain.kinds.entries.entry import Entry
-from retain.kinds.finding import SearchResults
 from retain.kinds.interactions import Interaction, Total, Usage
 from retain.kinds.kind import Page
 from retain.kinds.knowledge.document import Document, Loaded, Passage
 from retain.kinds.notes import Note, NoteVersion
 from retain.kinds.refs.reference import Ref
+from retain.kinds.search_scope import SearchResults
 from retain.kinds.sessions import Session
 from retain.kinds.state import Item
 from retain.kinds.summaries import Summary

@@ -23,8 +23,11 @@ from retain.kinds.consolidations.consolidations import (
     Consolidation,
     Status,
 )
-from retain.kinds.entries.entry import Entry, EntryKind, Review
-from retain.kinds.finding import SearchResults
+from retain.kinds.entries.entry import (
+    Entry,
+    EntryKind,
+    Review,
+)
 from retain.kinds.graph import (
     Entity,
     Graph,
@@ -38,22 +41,30 @@ from retain.kinds.interactions import (
     Total,
     Usage,
 )
-from retain.kinds.items.item import Drop, PlacedItem, Put
+from retain.kinds.items.item import (
+    Drop,
+    PlacedItem,
+    Put,
+)
 from retain.kinds.items.items import (
     Matches,
-    Some,
+    OptionalItems,
 )
 from retain.kinds.kind import (
     Owner,
     Page,
     Source,
 )
-from retain.kinds.knowledge.document import Document, Passage
+from retain.kinds.knowledge.document import (
+    Document,
+    Passage,
+)
 from retain.kinds.notes import (
     Note,
     NoteVersion,
 )
 from retain.kinds.refs.reference import Output, Ref
+from retain.kinds.search_scope import SearchResults
 from retain.kinds.sessions import (
     Session,
 )
@@ -221,68 +232,68 @@ class AsyncSummaries:
 @type_check_only
 class AsyncNotes:
     async def read(self) -> Note:
-        """The document; empty, at version 0, where there are no notes yet."""
+        """Return the document; empty, at version 0, if there are no notes yet."""
     async def overwrite(self, text: str, *, if_version: int | None = None) -> Note:
         """Set the whole document."""
     async def append(self, text: str, *, if_version: int | None = None) -> Note:
-        """Add text at the end, with one blank line between."""
+        """Add text at the end, after a blank line."""
     async def prepend(self, text: str, *, if_version: int | None = None) -> Note:
-        """Add text at the beginning, with one blank line between."""
+        """Add text at the beginning, before a blank line."""
     async def replace_section(
         self, header: str, text: str, *, if_version: int | None = None
     ) -> Note:
-        """Write another text under a heading, up to the next heading of the same or a higher level."""
+        """Replace the text under a heading, up to the next heading of the same or a higher level."""
     async def delete_section(self, header: str, *, if_version: int | None = None) -> Note:
-        """Remove a heading and all under it, up to the next heading of the same or a higher level."""
+        """Delete a heading and its text, up to the next heading of the same or a higher level."""
     async def clear(self, *, if_version: int | None = None) -> Note:
         """Empty the document; its versions stay."""
     async def history(self, *, limit: int = 20, after: str | None = None) -> Page[NoteVersion]:
-        """The versions of the document, newest first."""
+        """Return the versions of the document, newest first."""
     async def diff(self, version: int, *, against: int | None = None) -> str:
-        """What a version changed, against the version before it or any other, as a unified diff; empty if nothing."""
+        """Return what a version changed as a unified diff, against the version before it or another."""
     async def restore(self, version: int, *, if_version: int | None = None) -> Note:
-        """Set the document to what it was at a version; that makes a new version."""
+        """Set the document to the text of an earlier version; this makes a new version."""
     async def changes(
         self, *, after: int = 0, wait: float = 0.0, limit: int = 100
     ) -> list[NoteVersion]:
-        """The versions after a number, oldest first; where there is none, wait up to so many seconds for one."""
+        """Return the versions after a number, oldest first; if there is none, wait for one."""
 
 @type_check_only
 class AsyncEntries:
     async def add(
         self, content: str, *, kind: EntryKind = "journal", board: str | None = None
     ) -> Entry:
-        """Remember something: in the journal, where it fades, in the core, where it stays, or on a shared whiteboard."""
+        """Add an entry: to the journal, where it fades, to the core, where it stays, or to a whiteboard."""
     async def get(self, id: str) -> Entry:
-        """One entry."""
+        """Return an entry."""
     async def edit(self, id: str, content: str, *, if_version: int | None = None) -> Entry:
-        """Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change."""
+        """Replace the content of an entry; when it fades does not change."""
     async def accept(self, id: str, *, if_version: int | None = None) -> Entry:
-        """Let an entry count that waits for a review or was refused; with `if_version`, only as it was read then."""
+        """Accept an entry that waits for a review or was refused; accepting it again changes nothing."""
     async def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
-        """Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later."""
+        """Refuse an entry, also an accepted one; it stays listed and can be accepted later."""
     async def queue(
         self, *, review: Review = "pending", limit: int = 100, after: str | None = None
     ) -> Page[Entry]:
-        """What waits for a review, or was refused, on whatever board and of whatever agent, the newest first."""
+        """Return the entries that wait for a review or were refused, newest first."""
     async def remove(self, id: str) -> None:
-        """Forget an entry, and with it what waits to be made of it."""
+        """Remove an entry, and the proposals that were made of it."""
     async def remove_many(self, ids: Sequence[str]) -> int:
-        """Forget several entries at once, and say how many; one that is not there, or that is another's, is no error."""
+        """Remove several entries and return how many; ids that the scope does not have are skipped."""
     async def counts(self) -> dict[str, int]:
-        """How many core and journal entries there are, faded ones too; and how many are `pending`, where some are."""
+        """Return the number of core and journal entries, and of `pending` ones if there are any."""
     async def prompt(self) -> str:
-        """The agent's private memory as its prompt has it, oldest first; nothing where there is nothing."""
+        """Return the agent's private memory as its prompt shows it; empty if there is none."""
     async def whiteboard(self) -> str:
-        """The boards that the agent shares as its prompt has them, oldest first; nothing where there is nothing."""
+        """Return the boards that the agent shares as its prompt shows them; empty if there is none."""
     async def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
-        """Share a board among exactly these agents; an agent can do so with a new board, or one that it is on."""
+        """Share a board among exactly these agents; an agent may do so with a new board or one that it shares."""
     async def boards(self) -> dict[str, Sequence[str]]:
-        """The boards that the agent shares, each with the agents that share it; without an agent, every board."""
+        """Return the boards that the agent shares, each with its agents; without an agent, every board."""
     async def export(self) -> Sequence[Entry]:
-        """Every core and journal entry of the agent, the oldest first, for `add_many`."""
+        """Return every core and journal entry of the agent, oldest first, for `add_many`."""
     async def add_many(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
-        """Bring in entries that `export` gave, with their ids and times, all or none; ones that are there already stay."""
+        """Add entries of `export` with their ids and times, all or none; existing ones stay as they are."""
     async def search(
         self,
         query: str,
@@ -291,7 +302,7 @@ class AsyncEntries:
         until: datetime | None = None,
         limit: int = 10,
     ) -> Sequence[Entry]:
-        """The entries that are most likely wanted, by words and by meaning, best first; faded ones and boards' too."""
+        """Return the entries that match a query by words and meaning, best first; faded ones and boards too."""
     async def list(
         self,
         *,
@@ -305,24 +316,24 @@ class AsyncEntries:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Entry]:
-        """Core and journal entries, the newest first, or with kind `whiteboard` the lines of the boards that are shared."""
+        """Return core and journal entries, newest first; with kind `whiteboard`, the lines on boards."""
 
 @type_check_only
 class AsyncConsolidations:
     async def propose(self, *, days: float = 5.0) -> Sequence[Consolidation]:
-        """Look through the agent's journal entries that are older than so many days, and propose what to keep of them."""
+        """Propose what to keep of the agent's journal entries that are older than some days."""
     async def accept(self, id: str) -> Consolidation:
-        """Make a proposal a core entry; also one that was refused or undone. Once more changes nothing."""
+        """Make a proposal a core entry, also a refused or undone one; accepting again changes nothing."""
     async def refuse(self, id: str) -> Consolidation:
-        """Leave a proposal's entries to fade; they are not proposed again unless they are edited."""
+        """Refuse a proposal; its entries fade, and are not proposed again unless they are edited."""
     async def undo(self, id: str) -> Consolidation:
-        """Take back a core entry that a proposal became; the journal stays as it is. Once more changes nothing."""
+        """Remove the core entry that a proposal became; the journal stays. Undoing again changes nothing."""
     async def get(self, id: str) -> Consolidation:
-        """One consolidation."""
+        """Return a consolidation."""
     async def list(
         self, *, status: Status | None = None, limit: int = 100, after: str | None = None
     ) -> Page[Consolidation]:
-        """Consolidations, the newest first."""
+        """Return consolidations, newest first."""
 
 @type_check_only
 class AsyncRefs:
@@ -336,7 +347,7 @@ class AsyncRefs:
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> str:
-        """Store a content and return its key, a new one that can be read where none is given."""
+        """Store a content and return its key; without `key`, a readable new one is made."""
     async def capture(
         self,
         output: Output,
@@ -347,7 +358,7 @@ class AsyncRefs:
         type: str = "command_output",
         metadata: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Store an output that is too large for a prompt and return the line that stands for it; a small one comes back."""
+        """Store an output that is too large for a prompt and return the line that replaces it; return a small one as it is."""
     async def get(
         self,
         key: str,
@@ -360,11 +371,11 @@ class AsyncRefs:
         path: str | None = None,
         tokens: int = 2000,
     ) -> View:
-        """Part of a content, at most so many tokens: a page, lines, first or last lines, lines that match, a JSON path."""
+        """Return part of a content, within a token limit; without options, its beginning."""
     async def content(self, key: str) -> bytes:
-        """The whole content, byte for byte."""
+        """Return the whole content, byte for byte."""
     async def info(self, key: str) -> Ref:
-        """What is known of a reference, without its content."""
+        """Return a reference without its content."""
     async def edit(
         self,
         key: str,
@@ -373,13 +384,13 @@ class AsyncRefs:
         is_active: bool | None = None,
         type: str | None = None,
     ) -> Ref:
-        """Change how a reference is described; one that is not active is in no prompt, and can still be opened."""
+        """Change the summary, the type or whether a reference is active; an inactive one is in no prompt."""
     async def remove(self, key: str) -> None:
-        """Delete a reference, and its content if no other has the same."""
+        """Delete a reference, and its content if no other reference has the same."""
     async def search(
         self, query: str, *, session: str | None = None, limit: int = 10
     ) -> Sequence[Ref]:
-        """The references that are most likely wanted, by their key, summary, command and beginning, best first."""
+        """Return the references that match a query by key, summary, command and beginning, best first."""
     async def list(
         self,
         *,
@@ -389,7 +400,7 @@ class AsyncRefs:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Ref]:
-        """The references of the scope, or of a session, newest first."""
+        """Return the references of the scope or of a session, newest first."""
 
 @type_check_only
 class AsyncState:
@@ -424,19 +435,19 @@ class AsyncItems:
         fields: Sequence[str] | None = None,
         if_version: int | None = None,
     ) -> PlacedItem:
-        """Keep a JSON object, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if new)."""
+        """Store a JSON object under a namespace and a key."""
     async def get(self, place: Sequence[str], key: str, *, refresh: bool = False) -> PlacedItem:
-        """The document under a key; with `refresh`, it lives for its whole ttl again."""
+        """Return an item; with `refresh`, its time to live starts again."""
     async def read(
         self, asks: Sequence[tuple[Sequence[str], str]], *, refresh: bool = False
-    ) -> Some:
-        """The documents at several places and keys, at one moment; None for each that is not there."""
+    ) -> OptionalItems:
+        """Return the items of several namespaces and keys in one read; None for each missing one."""
     async def remove(
         self, place: Sequence[str], key: str, *, if_version: int | None = None
     ) -> None:
-        """Remove a document; with `if_version`, only that version of it."""
-    async def write(self, changes: Sequence[Put | Drop]) -> Some:
-        """Put and remove several documents, all or none of them; what each put left, and None for each that is removed."""
+        """Remove an item; with `if_version`, only that version of it."""
+    async def write(self, changes: Sequence[Put | Drop]) -> OptionalItems:
+        """Put and remove several items, all or none; return each put item, and None for each removed one."""
     async def list(
         self,
         place: Sequence[str] = (),
@@ -447,7 +458,7 @@ class AsyncItems:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[PlacedItem]:
-        """The documents at a place and below it, or `exact`ly there, in the order of place and key, or the newest first."""
+        """Return the items of a namespace and of those below it, by namespace and key."""
     async def search(
         self,
         query: str,
@@ -456,7 +467,7 @@ class AsyncItems:
         where: Mapping[str, Any] | None = None,
         limit: int = 10,
     ) -> Matches:
-        """The documents at a place and below it that answer a question, by words and by meaning, the best first."""
+        """Return the items in and below a namespace that match a query by words and meaning, best first."""
     async def places(
         self,
         under: Sequence[str] = (),
@@ -466,18 +477,18 @@ class AsyncItems:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Place]:
-        """The places where there is something, in order, that begin and end so; `*` is any one name."""
+        """Return the namespaces that have items, in order."""
 
 @type_check_only
 class AsyncKnowledge:
     async def add(
         self, title: str, text: str, *, path: str = "", media: Media | None = None
     ) -> Document:
-        """Add a document, or put it in the place of the one with the same path, or the same title where it has no path."""
+        """Add a document, or replace the one with the same path, or without a path the same title."""
     async def get(self, id: str) -> Document:
-        """A document, without its text."""
+        """Return a document, without its text."""
     async def text(self, id: str) -> str:
-        """All of a document as text, or as Markdown if it was read from HTML."""
+        """Return the whole text of a document; Markdown if it was read from HTML."""
     async def passages(
         self,
         id: str,
@@ -487,13 +498,13 @@ class AsyncKnowledge:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Passage]:
-        """The chunks of a document in order; or one of them, with so many before and after it."""
+        """Return the chunks of a document in order."""
     async def list(
         self, *, prefix: str = "", limit: int = 100, after: str | None = None
     ) -> Page[Document]:
-        """The documents that the scope can see, those first that were changed last; all, or those below a path."""
+        """Return the documents that the scope can see, the last changed first."""
     async def counts(self) -> dict[str, int]:
-        """How many documents the scope can see, and how many chunks and bytes they have."""
+        """Return the number of documents that the scope can see, of their chunks and bytes."""
     async def remove(self, id: str) -> None:
         """Delete a document; one of the whole tenant only in a scope without a user."""
     async def search(
@@ -504,7 +515,7 @@ class AsyncKnowledge:
         until: datetime | None = None,
         limit: int = 10,
     ) -> SearchResults:
-        """The passages that answer a question, by words and by meaning, best first."""
+        """Return the passages that match a query by words and meaning, best first."""
 
 @type_check_only
 class AsyncGraphs:

@@ -19,20 +19,20 @@ from retain.jobs.model_calls import record
 from retain.jobs.reindex import Reindexed, catch_up, reindex
 from retain.jobs.retention import Purged, purge
 from retain.jobs.runner import Worked, Worker
-from retain.kinds import KINDS, SEARCHED, finding
+from retain.kinds import KINDS, SEARCHED, search_scope
 from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
-from retain.kinds.consolidations.consolidations import Consolidations
-from retain.kinds.entries.entries import Entries
-from retain.kinds.finding import SearchResults
+from retain.kinds.consolidations import Consolidations
+from retain.kinds.entries import Entries
 from retain.kinds.graph import Graphs
 from retain.kinds.interactions import Interactions, Usage
-from retain.kinds.items.items import Items
+from retain.kinds.items import Items
 from retain.kinds.kind import Owner, Services, Source
-from retain.kinds.knowledge.knowledge import Knowledge
+from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages.messages import Messages
 from retain.kinds.notes import Notes
-from retain.kinds.refs.refs import Refs
+from retain.kinds.refs import Refs
+from retain.kinds.search_scope import SearchResults
 from retain.kinds.sessions import Sessions
 from retain.kinds.state import State
 from retain.kinds.summaries import Summaries
@@ -115,7 +115,7 @@ class Scope:
         min_score: leave out hits with a lower score, from 0 to 1
         """
         chosen = None if kinds is None else _searchable(kinds)
-        return finding.search(
+        return search_scope.search(
             self.services, self.owner, query, chosen, session, since, until, at, limit, min_score
         )
 
@@ -255,6 +255,7 @@ class Memory:
             embedder,
             reranker,
             record,
+            kinds={kind.name: kind for kind in KINDS},
         )
         memory = cls(services, migrations)
         try:

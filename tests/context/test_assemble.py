@@ -16,7 +16,7 @@ from retain.base.errors import Invalid, NotFound
 from retain.context.assemble import Context
 from retain.context.render import PREAMBLE
 from retain.context.report import Report
-from retain.kinds.refs.refs import FRAGMENT
+from retain.kinds.refs import FRAGMENT
 from tests.context.pairs import paired
 
 INJECTIONS = [

@@ -21,7 +21,7 @@ from retain.base import tokens
 from retain.base.errors import ModelError
 from retain.base.settings import Settings
 from retain.context.assemble import Context
-from retain.kinds.refs.refs import MOST_LISTED
+from retain.kinds.refs import MAX_LISTED
 from retain.models import Completion, Models
 from tests.conftest import SETTINGS
 from tests.context.pairs import paired
@@ -100,7 +100,7 @@ def check(me: Scope, session: str, context: Context, mentioned: set[str]) -> Non
     }
     if "refs, still older" in left:  # more than a context looks at: the prompt says so
         assert "search_memory finds them.)" in json.dumps(context.messages)
-        mentioned = {ref.key for ref in me.refs.list(session=session, limit=MOST_LISTED)}
+        mentioned = {ref.key for ref in me.refs.list(session=session, limit=MAX_LISTED)}
         shown &= mentioned | {"key"}
     assert mentioned <= shown | left
     assert shown <= mentioned | {"key"}  # the fragment's own example

@@ -583,7 +583,7 @@ def test_an_edited_core_entry_is_not_taken_back(proposed: Any) -> None:
         me.consolidations.undo(id)
     assert (
         str(error.value)
-        == f"the core entry {made!r} was edited since: remove it, if that is meant."
+        == f"the core entry {made!r} was edited since; remove it if you want it gone."
     )
     assert me.entries.get(made).content == "The ferry costs 85 euros."
 

@@ -935,10 +935,10 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
         ([{"content": "x"}, {}], "entries[1].content: must not be blank."),
         ([{"content": "x", "kind": "whiteboard"}], "entries[0].kind: must be journal or core, not 'whiteboard'."),
         ([{"content": "x", "created_at": "Monday"}],
-         "entries[0].created_at: must be a moment like 2026-01-31T12:00:00Z, not 'Monday'."),
+         "entries[0].created_at: must be a time like 2026-01-31T12:00:00Z, not 'Monday'."),
         ([{"content": "x", "id": ""}], "entries[0].id: must not be blank."),
         ([{"content": "new"}, {"content": "x", "created_at": at(START + 2 * clock.DAY)}],
-         "created_at: lies more than a day in the future."),
+         "created_at: is more than a day in the future."),
         ([{"content": "x"}] * 1001, "entries: 1001 entries is over the limit of 1000."),
     ]  # fmt: skip
     for entries, message in wrong:
@@ -946,7 +946,8 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
             me.entries.add_many(entries)
         assert str(error.value) == message
     with pytest.raises(
-        Invalid, match=r"entries\[0\]\.colour: is no field of an entry; it has id, agent, kind"
+        Invalid,
+        match=r"entries\[0\]\.colour: is not a field of an entry; the fields are id, agent, kind",
     ):
         me.entries.add_many([{"content": "x", "colour": "red"}])
     with pytest.raises(AlreadyExists):

@@ -13,8 +13,9 @@ import pytest
 
 from retain import JsonText, Memory, Scope
 from retain.base.errors import Invalid, NotFound, TooLarge, WrongVersion
-from retain.kinds import moved
-from retain.kinds.items.items import MOST_BYTES, Drop, Items, Place, Put
+from retain.kinds.backdating import backdate_item
+from retain.kinds.items import Drop, Items, Place, Put
+from retain.kinds.items.items import MAX_ID_BYTES
 from retain.kinds.kind import Page
 from retain.testing.embedder import FakeEmbedder
 from tests.conftest import SETTINGS, START, Now, one_engine
@@ -169,7 +170,7 @@ def test_the_longest_place_and_key_fit_every_index(memory: Memory) -> None:
     """An owner, a place and a key of as many bytes as there may be, and quotes, which take two in an id."""
     longest = memory.scope(tenant="t" * 512, user="u" * 512).items
     place = ("é" * 250, '"' * 200, "\\" * 5, "x" * 200)
-    room = MOST_BYTES - len(
+    room = MAX_ID_BYTES - len(
         f'["user:{"u" * 512}","{"é" * 250}","{"x" * 400}","{"x" * 10}","{"x" * 200}",""]'.encode()
     )
     longest.put(place, "k" * room, {"text": "harbour"})
@@ -522,8 +523,8 @@ def test_the_index_is_filled_again(memory: Memory) -> None:
 
 def test_a_filter_reads_few_of_what_is_large(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are, and in either order; and none is left out or told twice."""
-    monkeypatch.setattr("retain.kinds.items._UNSEEN", 3)
-    monkeypatch.setattr("retain.kinds.items._ROOM", 2500)
+    monkeypatch.setattr("retain.kinds.items.items._FILTER_FIRST_ROWS", 3)
+    monkeypatch.setattr("retain.kinds.items.items._FILTER_MAX_CHARACTERS", 2500)
     me.items.write(
         [
             Put(("a",), f"{n:02}", {"text": "x" * 1000, "even": n % 2 == 0}, None, [])
@@ -579,7 +580,7 @@ def test_what_moved_in_is_found_as_of_when_it_was_put(memory: Memory, me: Scope)
         ]
     )
     for key in ("k", "l"):
-        moved.item(me.items, ("a",), key, old, old)
+        backdate_item(me.items, ("a",), key, old, old)
     for round in range(2):
         assert [hit.at for hit in me.search("green tea", until=old + timedelta(days=1))] == [old], (
             round
@@ -591,7 +592,7 @@ def test_what_moved_in_is_found_as_of_when_it_was_put(memory: Memory, me: Scope)
         )
         memory.reindex()
     me.items.put(("a",), "k", {"text": "green tea"})
-    moved.item(me.items, ("a",), "k", old, old)
+    backdate_item(me.items, ("a",), "k", old, old)
     assert me.items.get(("a",), "k").updated_at > old
     sound(memory)
 

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from retain import Memory, Scope
 from retain.base.errors import Invalid, NotFound, TooLarge
-from retain.kinds.knowledge.document import files, headed
-from retain.kinds.knowledge.knowledge import Document
+from retain.kinds.knowledge import Document
+from retain.kinds.knowledge.document import chunk_title
+from retain.kinds.knowledge.sources import find_files
 from tests.conftest import Limited, Now
 from tests.text import pdfs
 
@@ -289,9 +290,9 @@ def test_titles(me: Scope) -> None:
     assert me.knowledge.add("", "no title", path="some/file.txt").title == "file.txt"
     assert me.knowledge.add(" Two\nlines\x07 ", "x").title == "Two lines"
     assert len(me.knowledge.add("ä" * 1000, "x").title.encode()) <= 512
-    assert headed("Guide", "Guide › Linux") == "Guide › Linux"
-    assert headed("Guide", "Linux") == "Guide › Linux"
-    assert headed("Guide", "") == headed("Guide", "Guide") == "Guide"
+    assert chunk_title("Guide", "Guide › Linux") == "Guide › Linux"
+    assert chunk_title("Guide", "Linux") == "Guide › Linux"
+    assert chunk_title("Guide", "") == chunk_title("Guide", "Guide") == "Guide"
 
 
 def test_an_empty_document(memory: Memory, me: Scope) -> None:
@@ -394,7 +395,7 @@ def test_folders_with_a_report(memory: Memory, me: Scope, folder: Path) -> None:
 
 def test_which_files(folder: Path) -> None:
     def names(*paths: Path, pattern: str | None = None) -> list[str]:
-        return [Path(file).name for file in files(paths, pattern)]
+        return [Path(file).name for file in find_files(paths, pattern)]
 
     assert names(folder, pattern="*.py") == ["program.py"]
     assert names(folder, pattern="sub/*.txt") == ["notes.txt"]

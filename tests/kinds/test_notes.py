@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from retain import Memory, Scope
 from retain.base import tokens
 from retain.base.errors import Invalid, NoSection, NotFound, TooLarge, WrongVersion
-from retain.kinds.notes import NOTHING, OPERATIONS, Note, NoteVersion
+from retain.kinds.notes import EMPTY_NOTE, OPERATIONS, Note, NoteVersion
 from retain.kinds.section import Ask
 from retain.kinds.tool import Tool
 from retain.text import markdown
@@ -59,7 +59,7 @@ def texts(scope: Scope) -> list[tuple[int, str, str]]:
 
 def test_notes_that_were_never_written_are_empty(me: Scope) -> None:
     """N1."""
-    assert me.notes.read() == NOTHING == Note("", 0, 0, None, None)
+    assert me.notes.read() == EMPTY_NOTE == Note("", 0, 0, None, None)
     assert me.notes.history().items == []
     assert me.notes.changes() == []
 
@@ -70,7 +70,7 @@ def test_every_user_and_agent_have_a_document_of_their_own(memory: Memory, me: S
     me.notes.overwrite("mine")
     for tenant, user, agent in others:
         scope = memory.scope(tenant=tenant, user=user, agent=agent)
-        assert scope.notes.read() == NOTHING
+        assert scope.notes.read() == EMPTY_NOTE
         scope.notes.append(f"{user} {agent}")
         assert scope.notes.read().version == 1
     assert me.notes.read().text == "mine"
@@ -171,7 +171,7 @@ def test_a_change_that_changes_nothing_makes_no_version(me: Scope) -> None:
     me.notes.clear()
     me.notes.overwrite("")
     me.notes.append(" \n")
-    assert me.notes.read() == NOTHING
+    assert me.notes.read() == EMPTY_NOTE
     before = me.notes.overwrite("# A\ntext\n")
     assert me.notes.overwrite("# A\ntext\n") == before
     assert me.notes.append("") == before
@@ -317,7 +317,7 @@ def test_text_is_text(me: Scope, wrong: Any) -> None:
     for call in (me.notes.overwrite, me.notes.append, me.notes.prepend, me.notes.delete_section):
         with pytest.raises(Invalid, match="must be text"):
             call(wrong)
-    assert me.notes.read() == NOTHING
+    assert me.notes.read() == EMPTY_NOTE
 
 
 HOSTILE = [

@@ -19,8 +19,8 @@ from retain import JsonText, Memory, Scope
 from retain.base import tokens
 from retain.base.errors import AlreadyExists, Invalid, NotFound, SettingsError, TooLarge
 from retain.base.settings import Settings
-from retain.kinds.refs.reference import encoded
-from retain.kinds.refs.refs import FRAGMENT
+from retain.kinds.refs import FRAGMENT
+from retain.kinds.refs.reference import encode
 from retain.kinds.section import Ask
 from retain.messages import placeholder
 from retain.models import Models
@@ -831,8 +831,8 @@ def test_a_pipe_of_any_size_is_stored_as_it_comes(me: Scope) -> None:
 
 
 def test_what_is_measured_is_what_is_kept() -> None:
-    assert encoded("é", 100) == ("é".encode(), None)
-    assert encoded([1], 100) == (b"[1]", "json")
+    assert encode("é", 100) == ("é".encode(), None)
+    assert encode([1], 100) == (b"[1]", "json")
 
 
 def test_a_whole_content_byte_for_byte(me: Scope) -> None:

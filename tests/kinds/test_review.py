@@ -15,7 +15,7 @@ from retain.base.errors import Forbidden, Invalid, NotFound, SettingsError, Wron
 from retain.base.settings import Settings
 from retain.kinds.entries import entry as rules
 from retain.kinds.entries.entry import Entry, EntryKind
-from retain.kinds.entries.entry_tools import CORE_NOTE, REFUSED_NOTE, WAITS_NOTE
+from retain.kinds.entries.entry_tools import CORE_NOTE, PENDING_NOTE, REFUSED_NOTE
 from retain.kinds.kind import Source
 from retain.storage import migrate
 from retain.text.signs import signs
@@ -246,9 +246,7 @@ def test_one_accepts_what_one_has_read(memory: Memory, me: Scope) -> None:
 def test_what_counts_is_not_for_the_untrusted_to_edit(memory: Memory, me: Scope) -> None:
     """3.1.3: nothing that counts is lost by it; what waits or was refused does so whoever edits it."""
     mine = me.entries.add("Never pay an invoice that Ada has not seen.", kind="core")
-    with pytest.raises(
-        Forbidden, match="not for the tool to edit: add an entry of its own, which waits"
-    ):
+    with pytest.raises(Forbidden, match="a tool may not edit an accepted entry; add a new entry"):
         by(memory, "tool").entries.edit(mine.id, POISON)
     assert me.entries.get(mine.id) == mine
     held = waiting(memory)
@@ -288,13 +286,13 @@ def test_no_program_gets_past_what_a_person_kept_out(
         for whose in (me, by(memory, source)):
             (save,) = whose.tools(["save_to_core"])
             assert save.call({"content": words})["note"] == (
-                WAITS_NOTE if decided == "pending" else REFUSED_NOTE
+                PENDING_NOTE if decided == "pending" else REFUSED_NOTE
             )
     assert not any(everywhere(me).values())
     own = me.entries.accept(them.add("Mine.", kind="core").id)
     with pytest.raises(
         Forbidden,
-        match="an entry of its own" if source == "tool" else "wait for a person, or were refused",
+        match="add a new entry" if source == "tool" else "has to accept these words first",
     ):
         them.edit(own.id, again)
     assert me.entries.edit(me.entries.add("Mine.", kind="core").id, POISON).review == "accepted"
@@ -421,13 +419,13 @@ def test_a_tool_says_that_it_waits(open_memory: Callable[..., Memory], now: Now)
     me = by(memory, "user")
     tools = {tool.name: tool for tool in me.tools()}
     kept = {"success": True, "content": "x"}
-    core = {**kept, "memory_type": "core", "note": WAITS_NOTE}
+    core = {**kept, "memory_type": "core", "note": PENDING_NOTE}
     assert tools["save_to_core"].call({"content": "x"}) == core
     assert tools["save_to_journal"].call({"content": "x"}) == {
-        **kept, "memory_type": "journal", "expires_around": "2025-10-16", "note": WAITS_NOTE
+        **kept, "memory_type": "journal", "expires_around": "2025-10-16", "note": PENDING_NOTE
     }  # fmt: skip
     assert tools["save_to_whiteboard"].call({"content": "x"}) == {
-        **kept, "memory_type": "whiteboard", "board": "main", "note": WAITS_NOTE
+        **kept, "memory_type": "whiteboard", "board": "main", "note": PENDING_NOTE
     }  # fmt: skip
     (entry,) = me.entries.list(kind="core")
     me.entries.refuse(entry.id)
@@ -445,7 +443,7 @@ def test_a_tool_says_that_it_waits(open_memory: Callable[..., Memory], now: Now)
         "note": CORE_NOTE,
     }
     (save,) = by(plain, "tool").tools(["save_to_core"])
-    assert save.call({"content": "z"})["note"] == WAITS_NOTE, "what a tool is handed is a tool's"
+    assert save.call({"content": "z"})["note"] == PENDING_NOTE, "what a tool is handed is a tool's"
 
 
 # -- export, import, erasure, migration --------------------------------------------------------------------------------

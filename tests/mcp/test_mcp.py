@@ -21,7 +21,7 @@ from retain import Memory
 from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
-from retain.kinds.refs.refs import FRAGMENT
+from retain.kinds.refs import FRAGMENT
 from retain.mcp.server import Caller, Profile, make
 from retain.mcp.tools import Tools
 from retain.server.app import create_app

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from retain import Memory, Scope
 from retain.base.errors import Invalid, ModelUnavailable, NotFound, SettingsError
-from retain.kinds.finding import SearchResults
+from retain.kinds.search_scope import SearchResults
 from retain.search.embedders import Family
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS, Now

@@ -18,7 +18,7 @@ from retain import Memory, NewMessage, Scope
 from retain.base.errors import Conflict, Full, NotFound, WrongVersion
 from retain.cli.main import main
 from retain.jobs import reindex
-from retain.kinds import findable
+from retain.kinds.refs.reference import INACTIVE_ROLE, INDEXED_CHARACTERS
 from retain.search import reindex as rebuild
 from retain.search import words as analysis
 from retain.search.engine import Item, SearchFilter
@@ -332,7 +332,7 @@ def test_references_are_found_by_their_description_command_and_beginning(
     assert found["log"] == row(
         "refs",
         "log",
-        "The log\n" + ("first line\n" + "x" * 9000)[: findable.BEGINNING],
+        "The log\n" + ("first line\n" + "x" * 9000)[:INDEXED_CHARACTERS],
         title="log",
         role="note",
         session_id="s",
@@ -346,7 +346,7 @@ def test_references_are_found_by_their_description_command_and_beginning(
     me.refs.edit("shared", is_active=False)
     found = {one["id"]: one for one in rows(memory)}
     assert found["log"]["text"].splitlines()[:2] == ["The build log", "first line"]
-    assert found["shared"]["role"] == findable.INACTIVE
+    assert found["shared"]["role"] == INACTIVE_ROLE
     sound(memory)
     me.refs.remove("log")
     with pytest.raises(NotFound):

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from retain.base import clock, limits
 from retain.base.errors import Invalid, NotFound
 from retain.base.ids import uuid7
-from retain.kinds.items.items import Drop, Item
+from retain.kinds.items import Drop
+from retain.kinds.items import PlacedItem as Item
 from retain.memory import Scope
 
 Path = tuple[str, ...]

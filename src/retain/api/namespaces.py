@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from retain.api.files import reserved
 from retain.base import limits
 from retain.base.errors import Invalid
-from retain.kinds.items.items import Drop, PlacedItem, Put
+from retain.kinds.items import Drop, PlacedItem, Put
 from retain.kinds.kind import Page
 from retain.memory import Scope
 

@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from retain.base.canonical import JsonText
-from retain.kinds.items.items import Match, PlacedItem
+from retain.kinds.items import Match, PlacedItem
 from retain.kinds.kind import Page
 from retain.kinds.state import Item
 from retain.messages.message import Message

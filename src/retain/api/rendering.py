@@ -6,7 +6,7 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
-from retain.kinds.items.items import Match, PlacedItem
+from retain.kinds.items import Match, PlacedItem
 from retain.kinds.kind import Page
 from retain.kinds.state import Item
 from retain.messages.message import Message

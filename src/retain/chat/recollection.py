@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from retain.kinds.finding import LIKELY
+from retain.kinds.search_scope import LIKELY_SCORE
 from retain.memory import Scope
 from retain.search import snippet, words
 from retain.search.query import Hit
@@ -17,7 +17,7 @@ _MOST, _TOKENS = 10, 60
 def recollect(scope: Scope, session: str, question: str, asked_at: datetime | None) -> str:
     """What was remembered about a question of a session before it was asked."""
     found = (
-        scope.search(question, limit=4 * _MOST, min_score=LIKELY, until=asked_at)
+        scope.search(question, limit=4 * _MOST, min_score=LIKELY_SCORE, until=asked_at)
         if question.strip()
         else ()
     )

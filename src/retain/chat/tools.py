@@ -12,7 +12,7 @@ from typing import Any
 from retain.base import canonical, limits, tokens
 from retain.base.errors import RetainError
 from retain.chat.asker import Caller
-from retain.kinds.finding import FOREIGN
+from retain.kinds.search_scope import FOREIGN_SOURCES
 from retain.kinds.tool import Answer, Tool
 from retain.memory import Scope
 from retain.messages.pairing import Call
@@ -156,7 +156,7 @@ class Tools:
         )
         if "content" in answer and isinstance(key := answer.get("memory_key"), str):
             sources.append(self._below.refs.info(key).source)
-        if not FOREIGN.isdisjoint(sources):
+        if not FOREIGN_SOURCES.isdisjoint(sources):
             self._equip(self._below)
 
     def _answer(self, tool: Tool, arguments: Any) -> Answer:

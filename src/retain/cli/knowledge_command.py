@@ -11,8 +11,7 @@ from retain.base.settings import Settings
 from retain.cli import search_command
 from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
 from retain.cli.output import plain, progress, show
-from retain.kinds.knowledge import document
-from retain.kinds.knowledge.knowledge import Loaded
+from retain.kinds.knowledge import Loaded, sources
 from retain.memory import Scope
 from retain.storage.connect import absent, in_memory
 
@@ -32,12 +31,12 @@ def add(arguments: Arguments) -> int:
     if arguments.dry_run and not reads_stdin and has_no_database:
         # A dry run does not create the database; all documents would be new.
         with progress("reading") as bar:
-            loaded = document.load(
+            loaded = sources.load(
                 arguments.files,
                 arguments.title,
                 arguments.pattern,
                 limits.MAX_DOCUMENT_BYTES,
-                document.as_new,
+                sources.check_readable,
                 bar,
             )
     else:

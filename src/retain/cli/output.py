@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from retain.api.rendering import as_json
-from retain.kinds.items.items import Match, PlacedItem
+from retain.kinds.items import Match, PlacedItem
 from retain.kinds.kind import Page
 from retain.kinds.notes import Note
 from retain.kinds.state import Item

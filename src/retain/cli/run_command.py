@@ -32,7 +32,7 @@ from retain.base.settings import Settings
 from retain.base.tokens import estimate
 from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
 from retain.cli.output import plain
-from retain.kinds.refs.refs import Ref
+from retain.kinds.refs import Ref
 from retain.memory import Scope
 
 EXIT_NOT_FOUND = 127

@@ -17,7 +17,7 @@ from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
 from retain.cli.output import display_width, plain, wrap
 from retain.jobs.embed import lag
 from retain.kinds import SEARCHED
-from retain.kinds.finding import LIKELY, SearchResults
+from retain.kinds.search_scope import LIKELY_SCORE, SearchResults
 from retain.search import snippet, words
 from retain.search.query import Hit
 
@@ -241,8 +241,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--min-score": {
         "metavar": "P",
         "type": float,
-        "default": LIKELY,
-        "help": f"leave out hits with a lower score, from 0 to 1 (default: {LIKELY})",
+        "default": LIKELY_SCORE,
+        "help": f"leave out hits with a lower score, from 0 to 1 (default: {LIKELY_SCORE})",
     },
     "--why": {
         "action": "store_true",

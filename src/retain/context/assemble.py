@@ -18,7 +18,7 @@ from retain.context.window import with_speaker
 from retain.kinds import KINDS
 from retain.kinds.kind import Owner, Services
 from retain.kinds.messages.messages import Messages
-from retain.kinds.refs.refs import Refs
+from retain.kinds.refs import Refs
 from retain.kinds.section import Ask, Section
 from retain.messages import content, placeholder
 from retain.messages.content import Content

@@ -19,7 +19,7 @@ from retain.context.render import PromptMessage
 from retain.context.report import Item, Report
 from retain.context.window import Line, Speakers, size, window
 from retain.kinds.kind import Owner
-from retain.kinds.refs.refs import FRAGMENT, MOST_LISTED
+from retain.kinds.refs import FRAGMENT, MAX_LISTED
 from retain.kinds.section import Ask, Piece, Section
 from retain.messages import placeholder
 from retain.messages.content import TOKENS_PER_MESSAGE
@@ -221,7 +221,7 @@ class PromptWriter:
         room -= size(PromptMessage("user", frame))
         room -= len(hidden)  # a line break for each
         shown = self._choose(_shorten_placeholders(hidden, room), "references", room)
-        if len(pieces) >= MOST_LISTED:
+        if len(pieces) >= MAX_LISTED:
             older = Item("references", "refs, still older", 0, "search_memory finds them")
             self.left_out.setdefault("references", []).append(older)
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from retain.base import tokens
-from retain.kinds import KINDS, finding
-from retain.kinds.entries.entry import line
-from retain.kinds.findable import INACTIVE
+from retain.kinds import KINDS, search_scope
+from retain.kinds.entries.entry import list_item
 from retain.kinds.kind import Kind, Owner, Services
+from retain.kinds.refs.reference import INACTIVE_ROLE
 from retain.kinds.section import Ask, Piece, RecallScope, Section, join_lines
 from retain.messages import content, placeholder
 from retain.search import words
@@ -132,13 +132,13 @@ def start(services: Services, owner: Owner, ask: Ask, before: int | None = None)
             return None  # the read of the session raises NotFound
         owner = replace(owner, user=row[0], agent=owner.agent or row[1])
     scope = SearchFilter(owner.user, owner.agent, until=before)
-    return finding.seek(services, owner, text, scope, None, ROWS_PER_LEG)
+    return search_scope.start_search(services, owner, text, scope, None, ROWS_PER_LEG)
 
 
 def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> Recalled:
     """Run the second half of the search and keep the relevant hits."""
-    hits = finding.finish(tx, services, owner, query, CANDIDATES)
-    hits = _relevant([hit for hit in hits if hit.role != INACTIVE], query)
+    hits = search_scope.finish_search(tx, services, owner, query, CANDIDATES)
+    hits = _relevant([hit for hit in hits if hit.role != INACTIVE_ROLE], query)
     labels = {}
     for session in {hit.session for hit in hits if hit.session}:
         row = tx.one(
@@ -230,7 +230,7 @@ def _piece(hit: Hit, scope: RecallScope, question_words: Sequence[str]) -> Piece
     # The origin is stored text: it must not bring in a line or a bracket.
     origin = placeholder.one_line(placeholder.neutralize(kind.hit_origin(hit, scope)))
     label = ", ".join(part for part in (hit.at.date().isoformat(), origin) if part)
-    text = line(kind.hit_text(hit, question_words, PIECE_TOKENS), f"[{label}] ")
+    text = list_item(kind.hit_text(hit, question_words, PIECE_TOKENS), f"[{label}] ")
     cost = tokens.estimate(text + "\n")
     return Piece(source(hit, scope.session), text, cost, reason(hit), hit.score)
 

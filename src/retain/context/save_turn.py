@@ -16,7 +16,7 @@ from retain.kinds.interactions import Interactions, Usage, checked
 from retain.kinds.kind import Owner, Services
 from retain.kinds.messages.messages import Messages, Seen
 from retain.kinds.messages.new_message import new_rows
-from retain.kinds.refs.refs import Prepared, Refs
+from retain.kinds.refs import Prepared, Refs
 from retain.kinds.turns import Turn, Turns
 from retain.messages import pairing
 from retain.messages.content import Content

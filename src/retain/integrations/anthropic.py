@@ -13,7 +13,7 @@ from collections.abc import Callable
 from retain.api.files import STORE, Files, Path, StoreFiles, is_file, path_of
 from retain.base.errors import Invalid, NotFound
 from retain.integrations._require import require_extra, require_local_scope
-from retain.kinds.items.items import Item
+from retain.kinds.items import PlacedItem as Item
 from retain.memory import Scope
 
 with require_extra("anthropic"):

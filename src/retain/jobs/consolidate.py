@@ -10,8 +10,8 @@ from functools import partial
 from retain.base import clock
 from retain.base.errors import Conflict, NoModel, NotFound, RetainError, StorageError
 from retain.jobs.job import MOST_ERRORS, Done, Progress
-from retain.kinds.consolidations.consolidations import Consolidations, look
-from retain.kinds.entries import entry
+from retain.kinds.consolidations.consolidations import Consolidations, run_proposals
+from retain.kinds.entries.entry import JOURNAL_WINDOW_MICROS
 from retain.kinds.kind import Owner, Services
 from retain.models import Completion, Model, Models
 from retain.models.recording import NotCalled
@@ -64,7 +64,9 @@ def due(services: Services, tenant: str) -> Sequence[str]:
 
     def work(tx: Transaction) -> Sequence[str]:
         rows = tx.all(
-            _AGENTS, after=tx.now - 2 * entry.WINDOW, upto=tx.now - round(AGE_DAYS * clock.DAY)
+            _AGENTS,
+            after=tx.now - 2 * JOURNAL_WINDOW_MICROS,
+            upto=tx.now - round(AGE_DAYS * clock.DAY),
         )
         return [str(row[0]) for row in rows]
 
@@ -102,7 +104,7 @@ def _propose(services: Services, tenant: str, agent: str) -> Done:
     if model is not None:
         models = Models(services.settings, main=_Leased(model, services.database, lease, seconds))
     try:
-        looked = look(
+        looked = run_proposals(
             replace(services, models=models), Owner(tenant, None, agent, "agent"), AGE_DAYS
         )
     except _Lost:
@@ -111,7 +113,7 @@ def _propose(services: Services, tenant: str, agent: str) -> Done:
         with suppress(StorageError):  # it runs out by itself
             leases.release(services.database, lease)
     errors = tuple(f"tenant {tenant}, agent {agent}: {error}" for error in looked.errors)
-    return Done(done=len(looked.made), failed=len(errors), errors=errors[:MOST_ERRORS])
+    return Done(done=len(looked.proposals), failed=len(errors), errors=errors[:MOST_ERRORS])
 
 
 def _accept(services: Services, tenant: str) -> None:

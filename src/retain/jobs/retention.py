@@ -10,8 +10,8 @@ from time import sleep
 from retain.auth import browser_sessions, idempotency
 from retain.base import clock
 from retain.base.errors import Full, Invalid, NotFound
-from retain.kinds import findable
 from retain.kinds.indexing import index_id
+from retain.kinds.items.item import item_index_id
 from retain.search.index import Index
 from retain.storage.blobs import Blobs
 from retain.storage.database import Transaction
@@ -154,7 +154,7 @@ def _expired_items(tx: Transaction, index: Index, cutoff: int | None, size: int)
            returning area, place, key""",
         size=size,
     )
-    index.remove_all(tx, "items", [findable.item_id(*row) for row in removed])
+    index.remove_all(tx, "items", [item_index_id(*row) for row in removed])
     return len(removed) or None
 
 

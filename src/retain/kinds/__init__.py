@@ -5,16 +5,16 @@ KINDS has them in the order in which an import can insert their rows.
 
 from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
-from retain.kinds.consolidations.consolidations import Consolidations
-from retain.kinds.entries.entries import Entries
+from retain.kinds.consolidations import Consolidations
+from retain.kinds.entries import Entries
 from retain.kinds.graph import Graphs
 from retain.kinds.interactions import Interactions
-from retain.kinds.items.items import Items
+from retain.kinds.items import Items
 from retain.kinds.kind import Kind
-from retain.kinds.knowledge.knowledge import Knowledge
+from retain.kinds.knowledge import Knowledge
 from retain.kinds.messages.messages import Messages
 from retain.kinds.notes import Notes
-from retain.kinds.refs.refs import Refs
+from retain.kinds.refs import Refs
 from retain.kinds.sessions import Sessions
 from retain.kinds.state import State
 from retain.kinds.summaries import Summaries

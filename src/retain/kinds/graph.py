@@ -172,6 +172,12 @@ class Graphs(Kind):
     )
     findable = FINDABLE
 
+    @classmethod
+    def source_of(cls, tx: Transaction, id: str) -> str | None:
+        """Return who wrote about an entity."""
+        row = tx.one("select source from graph_entities where tenant = :tenant and id = :id", id=id)
+        return None if row is None else str(row[0])
+
     def add(self, entities: Sequence[Entity]) -> list[Entity]:
         """Add entities, and say which were new: one whose name is there stays as it is."""
         given = [

@@ -100,6 +100,8 @@ class Services:
     """Stores a model call: its owner, route, result and session."""
     observer: Observer = field(default_factory=Observer)
     """Counts and traces the operations that clients call."""
+    kinds: Mapping[str, type[Kind]] = field(default_factory=dict)
+    """Every kind by its name, for what a search returns."""
 
     def watched(self, model: Model, owner: Owner, route: str, session: str | None = None) -> Model:
         """A model that is asked for somebody: what it takes is on record (T1). Never in a transaction."""
@@ -179,6 +181,11 @@ class Kind:
     def hit_references(hit: Hit) -> set[str]:
         """Return the keys of the references that a hit mentions."""
         return set(placeholder.find_keys(hit.text))
+
+    @classmethod
+    def source_of(cls, tx: Transaction, id: str) -> str | None:
+        """Return the source of a hit of this kind, by its id; None if it has none."""
+        return None
 
     def _read(self, work: Callable[[Transaction], Record]) -> Record:
         return self._database.read(self._owner.tenant, work)

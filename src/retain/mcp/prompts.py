@@ -9,8 +9,8 @@ from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, Te
 
 from retain.base.errors import Invalid, NotFound
 from retain.context.render import fence
-from retain.kinds.entries.entry import line
-from retain.kinds.refs.refs import FRAGMENT
+from retain.kinds.entries.entry import list_item
+from retain.kinds.refs import FRAGMENT
 from retain.mcp.guest import Caller
 from retain.messages import placeholder
 
@@ -62,7 +62,7 @@ def _told(one: Mapping[str, Any]) -> str:
     if "memory_key" in one:
         return f"- [{day}, stored] {placeholder.render(one['memory_key'], one['summary'])}"
     about = " ".join(str(one[part]) for part in ("kind", "title", "by") if one.get(part))
-    return line(one["text"], f"[{day}, {placeholder.one_line(about)}] ")
+    return list_item(one["text"], f"[{day}, {placeholder.one_line(about)}] ")
 
 
 def _said(text: str) -> GetPromptResult:

@@ -11,7 +11,7 @@ from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextReso
 
 from retain.base.errors import NotFound
 from retain.chat.images import MOST_BYTES, media_of
-from retain.kinds.entries.entry import indented
+from retain.kinds.entries.entry import indent_continuation
 from retain.kinds.kind import decode_cursor, encode_cursor
 from retain.mcp.guest import Caller
 from retain.memory import Scope
@@ -170,12 +170,12 @@ def _session(scope: Scope, id: str) -> str:
     ]
     if session.summary:
         lines.append(
-            f"Summary of the first {session.summarized_count}: {indented(session.summary)}"
+            f"Summary of the first {session.summarized_count}: {indent_continuation(session.summary)}"
         )
     for message in shown:
         owner = f"{message.role} ({_line(message.author)})" if message.author else message.role
         lines.append(
-            f"#{message.seq} {owner}: {indented(message.text) if message.text else '(no text)'}"
+            f"#{message.seq} {owner}: {indent_continuation(message.text) if message.text else '(no text)'}"
         )
     return "\n\n".join(lines)
 

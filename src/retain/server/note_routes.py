@@ -18,7 +18,7 @@ from retain.api.responses import rendered, response
 from retain.api.schemas import LENIENT, whose
 from retain.base import canonical
 from retain.base.errors import Invalid, RetainError
-from retain.kinds.notes import MOST_WAIT, Notes, NoteVersion
+from retain.kinds.notes import MAX_WAIT_SECONDS, Notes, NoteVersion
 from retain.server.authenticator import Authenticator
 from retain.server.handler import Call, Handler
 from retain.server.routes import add_endpoint
@@ -64,7 +64,7 @@ async def _changes(
 ) -> Response:
     """What changed after a version; where nothing did yet, what changes within `wait` seconds."""
     wait = canonical.amount(call.arguments.get("wait", 0.0), "wait")
-    if not 0 < wait <= MOST_WAIT:
+    if not 0 < wait <= MAX_WAIT_SECONDS:
         return await handler.respond_with_result(call)
     look = partial(call.scope.notes.changes, **{**call.arguments, "wait": 0.0})
     deadline, pause = time.monotonic() + wait, SOON

@@ -20,7 +20,7 @@ from retain.auth import audit_log
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS
 from retain.integrations.anthropic import RetainMemoryTool
-from retain.kinds.items.items import Items, Put
+from retain.kinds.items import Items, Put
 from retain.server.app import create_app
 from tests.conftest import one_engine
 from tests.serving import serving

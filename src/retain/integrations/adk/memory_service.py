@@ -20,7 +20,7 @@ from retain.integrations.adk.events import (
     scope_for,
     to_json,
 )
-from retain.kinds.finding import LIKELY, MOST_HITS
+from retain.kinds.search_scope import LIKELY_SCORE, MAX_HITS
 from retain.memory import Scope
 from retain.messages.formats import adk as message_format
 from retain.search.query import Hit
@@ -134,8 +134,8 @@ class RetainMemoryService(BaseMemoryService):
         scope = scope_for(self.scope, app, user)
         results: list[Hit] = []
         # Ask for more if too many hits belong to other apps.
-        for limit in (2 * RESULT_LIMIT, MOST_HITS):
-            hits = scope.search(query, kinds=self.kinds, limit=limit, min_score=LIKELY)
+        for limit in (2 * RESULT_LIMIT, MAX_HITS):
+            hits = scope.search(query, kinds=self.kinds, limit=limit, min_score=LIKELY_SCORE)
             # The question itself is stored, too, and does not answer itself.
             results = [
                 hit for hit in hits if _is_visible(app, hit) and hit.text.strip() != query.strip()

@@ -26,10 +26,10 @@ from retain.integrations.importers.records import (
     Unplaced,
 )
 from retain.integrations.importers.report import RECORD_NAMES, Report, location
-from retain.kinds import moved
-from retain.kinds.entries.entry import content as clean_content
+from retain.kinds import backdating
+from retain.kinds.entries.entry import checked_content
 from retain.kinds.graph import Entity, Observations, Relation
-from retain.kinds.items.items import Put
+from retain.kinds.items import Put
 from retain.kinds.messages.new_message import new_rows
 from retain.memory import Memory, Scope
 from retain.messages.message import NewMessage
@@ -156,7 +156,7 @@ class Writer:
         source = (self.report.format, str(scope.owner.user), str(scope.owner.agent), entry.id)
         digest = hashlib.sha256("\n".join(source).encode("utf-8", "surrogatepass")).digest()
         id = str(uuid.UUID(bytes=digest[:16], version=5))
-        content = clean_content(entry.text, secrets=self._secrets)
+        content = checked_content(entry.text, secrets=self._secrets)
         try:
             if scope.entries.get(id).content != content:
                 return "exists with different content"
@@ -183,7 +183,7 @@ class Writer:
             if item.created_at is not None or item.expires_at is not None:
                 created = item.created_at or datetime.now(UTC)
                 updated = item.updated_at or created
-                moved.item(
+                backdating.backdate_item(
                     scope.items, item.place, item.key, created, updated, expires=item.expires_at
                 )
         limit = limits.MAX_ITEM_BYTES
@@ -336,7 +336,7 @@ class Writer:
             if messages:
                 inner.messages.extend(conversation.id, messages)
             if active is None:
-                moved.rest(inner.sessions, conversation.id)
+                backdating.deactivate_session(inner.sessions, conversation.id)
             else:
                 inner.sessions.activate(active)
 
@@ -359,7 +359,7 @@ class Writer:
         if not has_written and scope.sessions.get(conversation.id).created_at <= created:
             return
         updated = max([created, *times]) if times else conversation.updated_at or created
-        moved.session(scope.sessions, conversation.id, created, updated)
+        backdating.backdate_session(scope.sessions, conversation.id, created, updated)
 
     def _write_note(self, note: Note, agent: str) -> None:
         scope = self._scope(self._user, agent)

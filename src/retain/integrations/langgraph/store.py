@@ -19,7 +19,7 @@ from retain.api.namespaces import Namespace
 from retain.base.errors import Invalid
 from retain.integrations._require import require_extra, require_local_scope
 from retain.jobs.retention import purge
-from retain.kinds.items.items import Drop, Put
+from retain.kinds.items import Drop, Put
 from retain.memory import Scope
 
 with require_extra("langgraph"):

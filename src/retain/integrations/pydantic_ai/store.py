@@ -19,7 +19,7 @@ from retain.base import limits
 from retain.base.errors import AlreadyExists, NotFound, WrongVersion
 from retain.integrations._require import require_extra, require_local_scope
 from retain.integrations._sessions import extend
-from retain.kinds.items.items import Item
+from retain.kinds.items import PlacedItem as Item
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.messages.formats import pydantic_ai as message_format

@@ -1,1 +1,5 @@
-"""Consolidations: proposals to turn fading journal entries into core ones."""
+"""Consolidations: proposals to turn journal entries that fade into core entries."""
+
+from retain.kinds.consolidations.consolidations import Consolidation, Consolidations, Status
+
+__all__ = ["Consolidation", "Consolidations", "Status"]

@@ -1,1 +1,6 @@
-"""Entries: journal, core and whiteboard."""
+"""Entries: an agent's journal and core memory, and the whiteboards that agents share."""
+
+from retain.kinds.entries.entries import Entries
+from retain.kinds.entries.entry import JOURNAL_WINDOW, Entry, EntryKind, Review
+
+__all__ = ["JOURNAL_WINDOW", "Entries", "Entry", "EntryKind", "Review"]

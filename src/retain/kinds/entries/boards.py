@@ -1,4 +1,4 @@
-"""Whiteboards: which agents share them. To everybody else, a board does not exist."""
+"""Whiteboards, and which agents share them. To any other agent, a board does not exist."""
 
 from __future__ import annotations
 
@@ -7,40 +7,63 @@ from collections.abc import Sequence
 from retain.base.errors import NotFound
 from retain.storage.database import Transaction
 
-_MEMBER = "select 1 from board_members where tenant = :tenant and board = :board and agent = :agent"
-_MEMBERS = "select agent from board_members where tenant = :tenant and board = :board"
-_MAKE = "insert into boards (tenant, board, created_at) values (:tenant, :board, :now) on conflict do nothing"
-_LEAVE = "delete from board_members where tenant = :tenant and board = :board and agent = :agent"
-_JOIN = """insert into board_members (tenant, board, agent, created_at)
-           values (:tenant, :board, :agent, :now) on conflict do nothing"""
-_SHARED = """select board, agent from board_members where tenant = :tenant and board in (
-                 select board from board_members where tenant = :tenant and agent = coalesce(:agent, agent))
-             order by board, agent"""
 
-
-def require(tx: Transaction, agent: str, board: str | None) -> None:
-    """Go on only if it is on no board, or on one that the agent shares."""
-    if board is not None and not tx.one(_MEMBER, board=board, agent=agent):
+def require_membership(tx: Transaction, agent: str, board: str | None) -> None:
+    """Raise `NotFound` if an entry is on a board that the agent does not share."""
+    if board is None:
+        return
+    member = tx.one(
+        """select 1 from board_members
+           where tenant = :tenant and board = :board and agent = :agent""",
+        board=board,
+        agent=agent,
+    )
+    if member is None:
         raise NotFound(what="board", id=board)
 
 
-def share(
-    tx: Transaction, agent: str | None, board: str, wanted: Sequence[str]
+def set_members(
+    tx: Transaction, agent: str | None, board: str, agents: Sequence[str]
 ) -> dict[str, Sequence[str]]:
-    """Let exactly these agents share a board, made where it is new; an agent changes only one that it is on."""
-    tx.run(_MAKE, board=board)
+    """Share a board among exactly these agents; create it if it is new.
+
+    An agent may change only a board that it shares.
+    """
+    tx.run(
+        """insert into boards (tenant, board, created_at) values (:tenant, :board, :now)
+           on conflict do nothing""",
+        board=board,
+    )
     tx.lock_rows("select 1 from boards where tenant = :tenant and board = :board", board=board)
-    members = {str(row[0]) for row in tx.all(_MEMBERS, board=board)}
+    rows = tx.all(
+        "select agent from board_members where tenant = :tenant and board = :board", board=board
+    )
+    members = {str(member) for (member,) in rows}
     if members and agent is not None and agent not in members:
         raise NotFound(what="board", id=board)
-    tx.many(_LEAVE, [{"board": board, "agent": one} for one in sorted(members.difference(wanted))])
-    tx.many(_JOIN, [{"board": board, "agent": one} for one in wanted])
-    return {board: wanted}
+    tx.many(
+        "delete from board_members where tenant = :tenant and board = :board and agent = :agent",
+        [{"board": board, "agent": member} for member in sorted(members.difference(agents))],
+    )
+    tx.many(
+        """insert into board_members (tenant, board, agent, created_at)
+           values (:tenant, :board, :agent, :now) on conflict do nothing""",
+        [{"board": board, "agent": member} for member in agents],
+    )
+    return {board: agents}
 
 
-def shared(tx: Transaction, agent: str | None) -> dict[str, Sequence[str]]:
-    """The boards of an agent, or all of them, each with the agents that share it."""
-    found: dict[str, list[str]] = {}
-    for board, member in tx.all(_SHARED, agent=agent):
-        found.setdefault(board, []).append(member)
-    return dict(found)
+def list_boards(tx: Transaction, agent: str | None) -> dict[str, Sequence[str]]:
+    """Return the boards of an agent, or all of them, each with the agents that share it."""
+    rows = tx.all(
+        """select board, agent from board_members
+           where tenant = :tenant and board in (
+               select board from board_members
+               where tenant = :tenant and agent = coalesce(:agent, agent))
+           order by board, agent""",
+        agent=agent,
+    )
+    boards: dict[str, list[str]] = {}
+    for board, member in rows:
+        boards.setdefault(board, []).append(member)
+    return dict(boards)

@@ -1,8 +1,7 @@
-"""An entry of what an agent remembers: its record, what it may say, who is trusted, when it fades, how a prompt says it."""
+"""An entry: its record, its content, its source, its row and its index rows."""
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
@@ -11,32 +10,31 @@ from typing import Any, Literal, get_args
 from retain.base import canonical, clock, ids, tokens
 from retain.base.errors import Invalid, TooLarge
 from retain.base.masking import Mode
-from retain.kinds.section import Piece, Section
+from retain.search.engine import Item as IndexRow
+from retain.search.index import split_text
+from retain.search.reindex import Findable, Place
+from retain.storage.database import Row, Transaction
 from retain.text.signs import signs
 
 EntryKind = Literal["journal", "core", "whiteboard"]
 Review = Literal["accepted", "pending", "refused"]
-"""Whether an entry counts; one that is pending or refused is listed, and is in no prompt, search or consolidation."""
-KINDS_OF_ENTRY: tuple[EntryKind, ...] = ("journal", "core", "whiteboard")
+"""Only accepted entries are used in prompts, searches and consolidations; the others are only listed."""
+ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
+REVIEWS: tuple[Review, ...] = get_args(Review)
 JOURNAL_WINDOW = timedelta(days=7)
-"""How long a journal entry reaches the prompt. Nothing removes it afterwards: it only is no longer said."""
-WINDOW = JOURNAL_WINDOW // timedelta(microseconds=1)
-MOST_CHARACTERS = 10_000
+"""How long a journal entry is part of the prompt. It is not removed afterwards."""
+JOURNAL_WINDOW_MICROS = JOURNAL_WINDOW // timedelta(microseconds=1)
+MAX_CHARACTERS = 10_000
 MAIN_BOARD = "main"
-FAR = 2**62
-"""Later than any moment."""
-TRUST = ("admin", "user", "agent", "import", "tool")
-"""Who writes, the most trusted first: an import was at least chosen by somebody, what a tool brings is anybody's."""
-PEOPLE = ("admin", "user")
-"""Those of them who can review what the others wrote."""
+TRUST_ORDER = ("admin", "user", "agent", "import", "tool")
+"""Sources, the most trusted first. Somebody chose an import; a tool may bring anybody's text."""
+REVIEWERS = ("admin", "user")
+"""Sources that are people, who may review what the others wrote."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """Something an agent remembers; `expired` says whether a journal entry had faded when it was read.
-
-    Only what is accepted counts. `signs` say what to look at twice in one that is not; they are no proof of anything.
-    """
+    """Something an agent remembers."""
 
     id: str
     agent: str
@@ -49,83 +47,104 @@ class Entry:
     created_at: datetime
     updated_at: datetime
     expires_at: datetime | None
-    expired: bool
+    expired: bool  # a journal entry that had left the prompt when it was read
     review: Review = "accepted"
-    signs: list[str] = field(default_factory=list)
+    signs: list[str] = field(default_factory=list)  # what a reviewer should look at twice
 
 
-def content(value: str, field: str = "content", secrets: Mode = "off") -> str:
-    """Content as it is kept: stripped, not blank, and at most 10,000 characters."""
-    if not isinstance(value, str):
-        raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
-    stripped = value.strip()
-    if len(stripped) > MOST_CHARACTERS:
-        raise TooLarge(field=field, size=len(stripped), unit="characters", limit=MOST_CHARACTERS)
-    kept = canonical.text(stripped, field, 4 * MOST_CHARACTERS, secrets)
-    if not any(
-        letter.isprintable() and not letter.isspace() for letter in kept
-    ):  # spaces of no width are blank too
-        raise Invalid(field=field, problem="must not be blank")
-    return kept
+COLUMNS = """id, agent, kind, board, content, user_id, source, version, created_at, updated_at,
+    review"""
 
 
-def line(content: str, before: str = "") -> str:
-    """An entry as one item of a list.
-
-    The lines after its first are indented, so that none of them can pass for a heading, for another entry, or for
-    the beginning of somebody else's turn.
-    """
-    return f"- {indented(before + content)}"
-
-
-def indented(text: str) -> str:
-    """Text whose lines after the first begin with two spaces; whatever breaks a line anywhere breaks one here."""
-    if text.isprintable():
-        return text  # nothing in it breaks a line
-    first, *rest = text.splitlines()
-    return "\n".join([first, *[f"  {part}" if part.strip() else "" for part in rest]])
-
-
-def least_trusted(sources: Iterable[str]) -> str:
-    """Of several who wrote, the one who is trusted least: what is made of their words is no better than that."""
-    places = {name: place for place, name in enumerate(TRUST)}
-    return max(sources, key=lambda name: places.get(name, len(TRUST)))
-
-
-def awaits(review: str, sources: Sequence[str], kind: str) -> Review:
-    """Whether what these wrote waits for a person, by the setting `review`; somebody among them may not be trusted."""
-    words = review.split(",")
-    return (
-        "pending"
-        if any(name in words for name in sources) and (kind != "journal" or kind in words)
-        else "accepted"
+def entry(row: Row, now: int) -> Entry:
+    """Return the record of a row of COLUMNS."""
+    id, agent, kind, board, content, user, source, version, created, updated, review = row
+    expires = created + JOURNAL_WINDOW_MICROS if kind == "journal" else None
+    return Entry(
+        id,
+        agent,
+        kind,
+        board,
+        content,
+        user,
+        source,
+        version,
+        clock.to_datetime(created),
+        clock.to_datetime(updated),
+        clock.to_datetime_or_none(expires),
+        expires is not None and expires <= now,
+        review,
     )
 
 
-def looked_at(entry: Entry) -> Entry:
-    """An entry with what whoever reviews it should look at twice; what counts already is not searched for it.
+def with_signs(entry: Entry) -> Entry:
+    """Return an entry with warning signs for its reviewer, if it is not accepted.
 
-    It takes some milliseconds: not to be done where others wait for a transaction.
+    Takes milliseconds: never call it in a transaction.
     """
     return entry if entry.review == "accepted" else replace(entry, signs=signs(entry.content))
 
 
-def cost(content: str) -> int:
-    """About how many tokens the content takes in a prompt."""
-    return tokens.estimate(line(content))
+# -- content -----------------------------------------------------------------------------------
 
 
-def day(micros: int) -> str:
-    """The day of a moment, in UTC, as YYYY-MM-DD."""
-    return _day(micros // clock.DAY)
+def checked_content(value: str, field: str = "content", secrets: Mode = "off") -> str:
+    """Return content as it is stored: stripped, not blank, at most 10,000 characters."""
+    if not isinstance(value, str):
+        raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
+    stripped = value.strip()
+    if len(stripped) > MAX_CHARACTERS:
+        raise TooLarge(field=field, size=len(stripped), unit="characters", limit=MAX_CHARACTERS)
+    text = canonical.text(stripped, field, 4 * MAX_CHARACTERS, secrets)
+    # Zero-width spaces are blank too.
+    if not any(character.isprintable() and not character.isspace() for character in text):
+        raise Invalid(field=field, problem="must not be blank")
+    return text
 
 
-@functools.lru_cache(1024)
-def _day(days: int) -> str:
-    return clock.to_datetime(days * clock.DAY).date().isoformat()
+def list_item(content: str, prefix: str = "") -> str:
+    """Return an entry as an item of a Markdown list.
+
+    Its lines after the first are indented: none can pass for a heading, another entry, or the
+    beginning of another turn.
+    """
+    return f"- {indent_continuation(prefix + content)}"
 
 
-def values(
+def indent_continuation(text: str) -> str:
+    """Return text with two spaces before each line after the first."""
+    if text.isprintable():
+        return text  # it has no line break of any kind
+    first, *rest = text.splitlines()
+    return "\n".join([first, *[f"  {line}" if line.strip() else "" for line in rest]])
+
+
+def prompt_tokens(content: str) -> int:
+    """Return about how many tokens a content takes in a prompt."""
+    return tokens.estimate(list_item(content))
+
+
+# -- trust -------------------------------------------------------------------------------------
+
+
+def least_trusted(sources: Iterable[str]) -> str:
+    """Return the least trusted of several sources; what is made of their words has this source."""
+    ranks = {name: rank for rank, name in enumerate(TRUST_ORDER)}
+    return max(sources, key=lambda name: ranks.get(name, len(TRUST_ORDER)))
+
+
+def initial_review(setting: str, sources: Sequence[str], kind: str) -> Review:
+    """Return whether a new entry of these sources waits for a review, by the setting `review`."""
+    words = setting.split(",")
+    if kind == "journal" and kind not in words:
+        return "accepted"
+    return "pending" if any(source in words for source in sources) else "accepted"
+
+
+# -- rows --------------------------------------------------------------------------------------
+
+
+def new_row(
     id: str,
     agent: str,
     kind: EntryKind,
@@ -135,168 +154,161 @@ def values(
     source: str,
     review: Review = "accepted",
 ) -> dict[str, Any]:
-    """A new entry as the values of its row, but for its times."""
+    """Return the values of a new row, without its times."""
     return {
         "id": id,
         "agent": agent,
         "kind": kind,
         "board": board,
         "content": content,
-        "tokens": cost(content),
+        "tokens": prompt_tokens(content),
         "user": user,
         "source": source,
         "review": review,
     }
 
 
-def everything(
-    agent: str | None,
-    user: str | None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> dict[str, Any]:
-    """What a list is asked for, before any filter."""
-    return {
-        "agent": agent,
-        "user": user,
-        "review": None,
-        "since": 0 if since is None else clock.from_datetime(since, "since"),
-        "until": FAR if until is None else clock.from_datetime(until, "until"),
-        "at": FAR,
-        "id": "",
-        "least": 0,
-        "most": 1,
-    }
+def insert(tx: Transaction, values: Mapping[str, Any], created: int, updated: int) -> Row | None:
+    """Insert a row; return its COLUMNS, or None if its id exists."""
+    return tx.one(
+        f"""insert into entries (tenant, id, agent, kind, board, content, tokens, user_id, source,
+                                 review, version, created_at, updated_at)
+            values (:tenant, :id, :agent, :kind, :board, :content, :tokens, :user, :source,
+                    :review, 1, :created_at, :updated_at)
+            on conflict do nothing returning {COLUMNS}""",
+        **values,
+        created_at=created,
+        updated_at=updated,
+    )
 
 
-def imported(
-    given: Mapping[str, Any],
+def imported_row(
+    record: Mapping[str, Any],
     field: str,
     agent: str,
     user: str | None,
     source: str,
-    review: str,
+    review_setting: str,
     secrets: Mode = "off",
 ) -> dict[str, Any]:
-    """An entry from elsewhere, checked, as the values of its row; a source is believed if it is trusted less than imports.
+    """Return the values of a row for an entry of `export`, with its times or None.
 
-    Neither is that it was accepted, where its source, imports or whoever brings it in would wait; that it was not always is.
+    Its source is believed only if it is trusted less than an import. That it was accepted is
+    believed only if no source involved has to wait for a review.
     """
-    if not isinstance(given, Mapping):
-        raise Invalid(field=field, problem=f"must be an object, not {type(given).__name__}")
+    if not isinstance(record, Mapping):
+        raise Invalid(field=field, problem=f"must be an object, not {type(record).__name__}")
     names = [known.name for known in fields(Entry)]
-    if unknown := [name for name in given if name not in names]:
+    unknown = [name for name in record if name not in names]
+    if unknown:
         raise Invalid(
             field=f"{field}.{unknown[0]}",
-            problem=f"is no field of an entry; it has {', '.join(names)}",
+            problem=f"is not a field of an entry; the fields are {', '.join(names)}",
         )
-    kind = given.get("kind", "journal")
+    kind = record.get("kind", "journal")
     if kind not in ("journal", "core"):
         raise Invalid(field=f"{field}.kind", problem=f"must be journal or core, not {kind!r}")
-    id = canonical.name(given["id"], f"{field}.id", secrets) if "id" in given else ids.uuid7()
-    whose = (
-        user
-        if user is not None or given.get("user") is None
-        else canonical.key(given["user"], f"{field}.user")
-    )
-    said = content(given.get("content", ""), f"{field}.content", secrets)
-    state = given.get("review", "accepted")
-    if state not in get_args(Review):
+    id = canonical.name(record["id"], f"{field}.id", secrets) if "id" in record else ids.uuid7()
+    if user is None and record.get("user") is not None:
+        user = canonical.key(record["user"], f"{field}.user")
+    content = checked_content(record.get("content", ""), f"{field}.content", secrets)
+    review = record.get("review", "accepted")
+    if review not in REVIEWS:
         raise Invalid(
             field=f"{field}.review",
-            problem=f"must be one of {', '.join(get_args(Review))}, not {state!r}",
+            problem=f"must be one of {', '.join(REVIEWS)}, not {review!r}",
         )
-    least = least_trusted(
-        ("import", source, *[name for name in TRUST if name == given.get("source")])
-    )
-    if state == "accepted":
-        state = awaits(review, ("import", source, least), kind)
-    row = values(id, agent, kind, None, said, whose, least, state)
+    sources = ["import", source]
+    if record.get("source") in TRUST_ORDER:
+        sources.append(record["source"])
+    stored_source = least_trusted(sources)
+    if review == "accepted":
+        review = initial_review(review_setting, ("import", source, stored_source), kind)
     return {
-        **row,
-        **{
-            name: _moment(given.get(name), f"{field}.{name}")
-            for name in ("created_at", "updated_at")
-        },
+        **new_row(id, agent, kind, None, content, user, stored_source, review),
+        "created_at": _timestamp(record.get("created_at"), f"{field}.created_at"),
+        "updated_at": _timestamp(record.get("updated_at"), f"{field}.updated_at"),
     }
 
 
-def _moment(given: Any, field: str) -> int | None:
-    """A time out of a record, or out of its JSON."""
-    if given is None:
+def _timestamp(value: Any, field: str) -> int | None:
+    """Return a time of a record, or of its JSON, in microseconds."""
+    if value is None:
         return None
     try:
-        moment = datetime.fromisoformat(given) if isinstance(given, str) else given
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
         raise Invalid(
-            field=field, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {given!r}"
+            field=field, problem=f"must be a time like 2026-01-31T12:00:00Z, not {value!r}"
         ) from None
     return clock.from_datetime(moment, field)
 
 
-def private_section(core: Sequence[Sequence[Any]], journal: Sequence[Sequence[Any]]) -> Section:
-    """An agent's private memory: rows of id, agent, content, tokens, time, the oldest first."""
-    pieces = [
-        Piece(f"entries {id}", line(content), tokens, "a core memory", 1 + place / len(core))
-        for place, (id, _, content, tokens, _) in enumerate(core)
-    ]
-    permanent = {piece.source for piece in pieces}
-    pieces += [
-        Piece(
-            f"entries {id}",
-            line(content, f"[{day(at)}] "),
-            tokens + _DATE,
-            "a journal entry of the last week",
-            place / len(journal),
+# -- index rows --------------------------------------------------------------------------------
+
+
+def index_rows(row: Row, texts: Sequence[str] | None = None) -> list[IndexRow]:
+    """Return the index rows of a row of COLUMNS; none if it is not accepted.
+
+    An entry on a board has no agent in the index: those who share the board find it.
+    texts: the content in parts, if the caller has split it already
+    """
+    id, agent, kind, board, content, user, _, _, created, _, review = row
+    if review != "accepted":
+        return []
+    return [
+        IndexRow(
+            "entries",
+            id,
+            text,
+            created,
+            0,
+            part,
+            user,
+            agent if board is None else None,
+            board,
+            author=agent,
+            role=kind,
         )
-        for place, (id, _, content, tokens, at) in enumerate(journal)
+        for part, text in enumerate(split_text(content) if texts is None else texts)
     ]
 
-    def write(kept: Sequence[Piece]) -> str:
-        parts = [
-            (
-                "## Core Memories (permanent)",
-                [piece.text for piece in kept if piece.source in permanent],
-            ),
-            (
-                "## Recent Journal Entries",
-                [piece.text for piece in kept if piece.source not in permanent],
-            ),
-        ]
-        return _written("# Your Private Memory", parts)
 
-    return Section("private", pieces, write)
+def _missing_from_index(tx: Transaction, after: Place, size: int) -> Sequence[Row]:
+    return tx.all(
+        f"""select {COLUMNS} from entries
+            where tenant = :tenant and id > :id and review = 'accepted' and not exists (
+                select 1 from search_items existing
+                where existing.tenant = :tenant and existing.kind = 'entries'
+                and existing.id = entries.id)
+            order by id limit :size""",
+        id=after[0],
+        size=size,
+    )
 
 
-def shared_section(rows: Sequence[Sequence[Any]]) -> Section:
-    """The boards that an agent shares: rows of id, author, content, tokens, time, board, the oldest first."""
-    pieces = [
-        Piece(
-            f"entries {id}",
-            line(content, f"[{day(at)}] {author}: "),
-            tokens + _DATE + cost(author),
-            f"a line on the whiteboard {board}",
-            place / len(rows),
-        )
-        for place, (id, author, content, tokens, at, board) in enumerate(rows)
-    ]
-    places = {f"entries {row[0]}": str(row[5]) for row in rows}
-
-    def write(kept: Sequence[Piece]) -> str:
-        names = sorted({places[piece.source] for piece in kept})
-        parts = [
-            (f"## {name}", [piece.text for piece in kept if places[piece.source] == name])
-            for name in names
-        ]
-        return _written("# Shared Whiteboards", parts)
-
-    return Section("whiteboard", pieces, write)
+def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
+    return tx.all(
+        """select number, 'entry ' || id from search_items
+           where tenant = :tenant and kind = 'entries' and not exists (
+               select 1 from entries
+               where entries.tenant = :tenant and entries.id = search_items.id
+               and entries.review = 'accepted')
+           limit :size""",
+        size=size,
+    )
 
 
-def _written(title: str, parts: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Lists under their headings; a list without items has no heading, and no lists have no title."""
-    written = ["\n".join([heading, *items]) for heading, items in parts if items]
-    return "\n\n".join([title, *written]) if written else ""
+def _lock_entries(tx: Transaction, keys: Sequence[Place]) -> None:
+    for (id,) in sorted(keys):
+        tx.lock_rows("select 1 from entries where tenant = :tenant and id = :id", id=id)
 
 
-_DATE = tokens.estimate("[2026-01-31] ")
+ENTRY_INDEX = Findable(
+    "entries",
+    ("",),
+    _missing_from_index,
+    _stray_in_index,
+    _lock_entries,
+    lambda row, _: index_rows(row),
+)

@@ -1,4 +1,4 @@
-"""The tools with which an agent remembers something, and what they answer: to the letter what their callers rely on (J3)."""
+"""The tools with which an agent remembers something; spec.md J3 fixes their answers to the letter."""
 
 from __future__ import annotations
 
@@ -6,97 +6,133 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from retain.base.errors import Invalid, NotFound, TooLarge
-from retain.kinds.entries.entry import JOURNAL_WINDOW, MAIN_BOARD, MOST_CHARACTERS, Entry, EntryKind
+from retain.kinds.entries.entry import (
+    JOURNAL_WINDOW,
+    MAIN_BOARD,
+    MAX_CHARACTERS,
+    Entry,
+    EntryKind,
+)
 from retain.kinds.tool import Answer, Tool, schema
 
-JOURNAL_TOOL = f"""Write something into your private journal that matters for the coming days: what you are doing, what you \
-noticed, what to do next. It fades from your prompt after {JOURNAL_WINDOW.days} days."""
-CORE_TOOL = """Keep something for good in your private core memory: lasting facts, preferences, lessons, promises. It is in \
-every prompt of yours from now on, so keep it short."""
-BOARD_TOOL = """Write a line on a whiteboard that you share with other agents. They will see it with your name."""
+AddEntry = Callable[[str, EntryKind, str | None], Entry]
+
+JOURNAL_TOOL = (
+    "Write something into your private journal that matters for the coming days: what you are "
+    "doing, what you noticed, what to do next. It fades from your prompt after "
+    f"{JOURNAL_WINDOW.days} days."
+)
+CORE_TOOL = (
+    "Keep something for good in your private core memory: lasting facts, preferences, lessons, "
+    "promises. It is in every prompt of yours from now on, so keep it short."
+)
+BOARD_TOOL = (
+    "Write a line on a whiteboard that you share with other agents. They will see it with your "
+    "name."
+)
 CORE_NOTE = "This is kept for good and is part of every prompt of yours."
-WAITS_NOTE = "This waits until a person accepts it, and is in no prompt before that. Saving it again changes nothing."
-REFUSED_NOTE = "A person has refused this before: it is in no prompt of yours. Saving it again changes nothing."
-_NOBODY = (
+PENDING_NOTE = (
+    "This waits until a person accepts it, and is in no prompt before that. Saving it again "
+    "changes nothing."
+)
+REFUSED_NOTE = (
+    "A person has refused this before: it is in no prompt of yours. Saving it again changes "
+    "nothing."
+)
+_REVIEW_NOTES = {"accepted": CORE_NOTE, "pending": PENDING_NOTE, "refused": REFUSED_NOTE}
+_NO_AGENT = (
     "There is no agent here whose memory this could be: name one (X-Retain-Agent, or --agent)."
 )
 
 
-def tools(
-    add: Callable[[str, EntryKind, str | None], Entry] | None, boards: Callable[[], Iterable[str]]
-) -> list[Tool]:
-    """The tools, over what keeps an entry, None where there is no agent; and the boards that the agent shares."""
+def tools(add: AddEntry | None, boards: Callable[[], Iterable[str]]) -> list[Tool]:
+    """Return the tools.
 
-    def save(content: str, kind: EntryKind, board: str | None = None) -> Answer:
-        return _answer(add, content, kind, board)
+    add:    adds an entry; None if there is no agent
+    boards: returns the boards that the agent shares
+    """
 
-    def on_board(content: str, board: str = MAIN_BOARD) -> Answer:
+    def save_to_journal(content: str) -> Answer:
+        return _save(add, content, "journal", None)
+
+    def save_to_core(content: str) -> Answer:
+        return _save(add, content, "core", None)
+
+    def save_to_whiteboard(content: str, board: str = MAIN_BOARD) -> Answer:
         try:
-            return save(content, "whiteboard", board)
+            return _save(add, content, "whiteboard", board)
         except NotFound:
             shared = ", ".join(boards()) or "none"
-            return {
-                "error": f"You do not share a board {board!r}. The boards that you share: {shared}."
-            }
+            problem = f"You do not share a board {board!r}. The boards that you share: {shared}."
+            return {"error": problem}
 
     text = {
         "type": "string",
-        "description": f"What to remember, at most {MOST_CHARACTERS} characters.",
+        "description": f"What to remember, at most {MAX_CHARACTERS} characters.",
     }
-    name = {"type": "string", "description": f"Which board; `{MAIN_BOARD}` where it is left out."}
-    one, two = schema(("content",), content=text), schema(("content",), content=text, board=name)
-    journal, core = (
-        (lambda content: save(content, "journal")),
-        (lambda content: save(content, "core")),
-    )
+    board_name = {
+        "type": "string",
+        "description": f"Which board; `{MAIN_BOARD}` where it is left out.",
+    }
+    content_only = schema(("content",), content=text)
+    content_and_board = schema(("content",), content=text, board=board_name)
     return [
         Tool(
             "save_to_journal",
             JOURNAL_TOOL,
-            one,
-            journal,
+            content_only,
+            save_to_journal,
             "Save to journal",
-            _kept("expires_around"),
+            _answer_schema("expires_around"),
         ),
-        Tool("save_to_core", CORE_TOOL, one, core, "Save to core memory", _kept("note")),
-        Tool("save_to_whiteboard", BOARD_TOOL, two, on_board, "Save to whiteboard", _kept("board")),
+        Tool(
+            "save_to_core",
+            CORE_TOOL,
+            content_only,
+            save_to_core,
+            "Save to core memory",
+            _answer_schema("note"),
+        ),
+        Tool(
+            "save_to_whiteboard",
+            BOARD_TOOL,
+            content_and_board,
+            save_to_whiteboard,
+            "Save to whiteboard",
+            _answer_schema("board"),
+        ),
     ]
 
 
-def _kept(more: str) -> dict[str, Any]:
-    """The schema of an answer; the note is in each that waits for a review."""
-    said: dict[str, Mapping[str, Any]] = {
+def _answer_schema(extra: str) -> dict[str, Any]:
+    """Return the schema of an answer; any answer may have a note about the review."""
+    required: dict[str, Mapping[str, Any]] = {
         "success": {"const": True},
         "memory_type": {"type": "string"},
         "content": {"type": "string"},
+        extra: {"type": "string"},
     }
-    return schema((*said, more), **said, **{name: {"type": "string"} for name in (more, "note")})
+    return schema(tuple(required), **{**required, "note": {"type": "string"}})
 
 
-def _answer(
-    add: Callable[[str, EntryKind, str | None], Entry] | None,
-    content: str,
-    kind: EntryKind,
-    board: str | None,
-) -> Answer:
-    """Keep something, and say what became of it."""
+def _save(add: AddEntry | None, content: str, kind: EntryKind, board: str | None) -> Answer:
+    """Add an entry and return the answer of the tool."""
     if add is None:
-        return {"error": _NOBODY}
+        return {"error": _NO_AGENT}
     try:
-        saved = add(content, kind, board)
+        entry = add(content, kind, board)
     except TooLarge as error:
         return {
-            "error": f"The content has {error.size} characters and may have {error.limit}: shorten or split it."
+            "error": f"The content has {error.size} characters and may have {error.limit}: "
+            "shorten or split it."
         }
     except Invalid as error:
         return {"error": f"The {error.field} {error.problem}."}
-    answer: Answer = {"success": True, "memory_type": saved.kind, "content": saved.content}
+    answer: Answer = {"success": True, "memory_type": entry.kind, "content": entry.content}
     if kind == "journal":
-        answer["expires_around"] = (saved.created_at + JOURNAL_WINDOW).date().isoformat()
+        answer["expires_around"] = (entry.created_at + JOURNAL_WINDOW).date().isoformat()
     if kind == "whiteboard":
-        answer["board"] = saved.board
-    if kind == "core" or saved.review != "accepted":
-        answer["note"] = {"accepted": CORE_NOTE, "pending": WAITS_NOTE, "refused": REFUSED_NOTE}[
-            saved.review
-        ]
+        answer["board"] = entry.board
+    if kind == "core" or entry.review != "accepted":
+        answer["note"] = _REVIEW_NOTES[entry.review]
     return answer

@@ -1,4 +1,9 @@
-"""What an item is, what can be done to several at once, and how a place is stored."""
+"""Item records, namespaces, filters and index rows.
+
+A namespace is a list of names, such as `("memories", "ada")`. It is stored in the column `place`
+as text, with a separator after each name, so that a range of the column is a namespace and
+everything below it.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +11,47 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from retain.base import canonical, clock
 from retain.base.canonical import Json, JsonText
 from retain.base.errors import Invalid
+from retain.kinds.indexing import index_id
 from retain.kinds.kind import decode_cursor
+from retain.search.engine import Item as IndexRow
+from retain.search.index import split_text
+from retain.search.reindex import Findable
+from retain.search.reindex import Place as IndexKey
 from retain.search.retrieval import PLACE_SEPARATOR
-from retain.text.fields import checked, match, words
+from retain.storage.database import Row, Transaction
+from retain.text import fields as json_fields
 
-MOST_NAMES = 20
+MAX_NAMES = 20
 Place = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class PlacedItem:
-    """A document at its place; `raw` is its value as JSON text. `version` counts how often it was put since it was new."""
+    """A JSON document in a namespace."""
 
     place: Place
     key: str
-    raw: str
-    version: int
+    raw: str  # the value as JSON text
+    version: int  # counts the puts since the item was created
     expires_at: datetime | None
     created_at: datetime
     updated_at: datetime
 
-    @property
+    @cached_property
     def value(self) -> dict[str, Any]:
-        """The value."""
-        kept = self.__dict__
-        if "value" not in kept:
-            kept["value"] = json.loads(self.raw)
-        found: dict[str, Any] = kept["value"]
-        return found
+        """The value, parsed."""
+        value: dict[str, Any] = json.loads(self.raw)
+        return value
 
 
 class Match(NamedTuple):
-    """What a search found, and how likely it is wanted, from 0 to 1."""
+    """An item that a search returned, and its score from 0 to 1."""
 
     item: PlacedItem
     score: float
@@ -62,7 +71,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Drop:
-    """A document to remove, if it is there; with `if_version`, only that version (0: it must not be there)."""
+    """A document to remove if it exists; with `if_version`, only that version (0: it must not exist)."""
 
     place: Sequence[str]
     key: str
@@ -70,111 +79,224 @@ class Drop:
 
 
 class Change(NamedTuple):
-    """A Put, or a Drop where `raw` is empty, as it is written."""
+    """A checked Put, or a checked Drop if `raw` is empty."""
 
     place: str
     key: str
-    id: str
+    index_id: str
     if_version: int | None
     raw: str = ""
     ttl: int | None = None
     fields: str | None = None
-    found: Sequence[str] = ()
+    texts: Sequence[str] = ()
 
 
-def item(row: tuple[Any, ...]) -> PlacedItem:
-    """A record from a row of its columns."""
+def placed_item(row: Row) -> PlacedItem:
+    """Return the record of a row."""
     place, key, raw, version, expires, created, updated = row
-    moment = clock.to_datetime
     return PlacedItem(
-        names(place),
+        split_names(place),
         key,
         raw,
         version,
         clock.to_datetime_or_none(expires),
-        moment(created),
-        moment(updated),
+        clock.to_datetime(created),
+        clock.to_datetime(updated),
     )
 
 
-def area(user: str | None) -> str:
-    """Whose documents, as it is stored: a user's, or the tenant's own."""
+# -- namespaces --------------------------------------------------------------------------------
+
+
+def area_of(user: str | None) -> str:
+    """Return the stored owner: a user, or the tenant where there is none."""
     return "tenant" if user is None else f"user:{user}"
 
 
-def names(place: str) -> Place:
-    """The names of a place, as it is stored."""
+def join_names(names: Sequence[str]) -> str:
+    """Return a namespace as it is stored."""
+    return "".join([name + PLACE_SEPARATOR for name in names])
+
+
+def split_names(place: str) -> Place:
+    """Return the names of a stored namespace."""
     return tuple(place.split(PLACE_SEPARATOR)[:-1])
 
 
-def text(place: Sequence[str]) -> str:
-    """A place as it is stored."""
-    return "".join([name + PLACE_SEPARATOR for name in place])
+def place_range(place: str, exact: bool = False) -> dict[str, str]:
+    """Return the bounds of a stored namespace and, unless `exact`, of everything below it.
 
-
-def span(under: str, exact: bool = False) -> dict[str, str]:
-    """From where to where places are that begin so; no name begins or goes on with the characters that end it here."""
+    No name contains the characters that follow the separator in the upper bounds.
+    """
     if exact:
-        return {"under": under, "beyond": under + "\x01"}
-    return {"under": under, "beyond": under[:-1] + " " if under else "\U0010ffff"}
+        return {"under": place, "beyond": place + "\x01"}
+    return {"under": place, "beyond": place[:-1] + " " if place else "\U0010ffff"}
 
 
-def like(names: Place, pattern: Place) -> bool:
-    """Whether a place begins as a pattern says, in which `*` is any name."""
-    return len(names) >= len(pattern) and all(
-        wanted in ("*", name) for name, wanted in zip(names, pattern, strict=False)
-    )
+def starts_with(names: Place, pattern: Place) -> bool:
+    """Return whether a namespace starts with a pattern, in which `*` is any name."""
+    if len(names) < len(pattern):
+        return False
+    return all(wanted in ("*", name) for name, wanted in zip(names, pattern, strict=False))
 
 
-def paths(fields: Sequence[str]) -> str:
-    """The paths that a search finds, as JSON."""
-    if (
-        isinstance(fields, str | bytes)
-        or not isinstance(fields, Sequence)
-        or len(fields) > MOST_NAMES
-    ):
+# -- arguments ---------------------------------------------------------------------------------
+
+
+def fields_json(fields: Sequence[str]) -> str:
+    """Return checked paths of searchable fields as JSON."""
+    is_list = isinstance(fields, Sequence) and not isinstance(fields, str | bytes)
+    if not is_list or len(fields) > MAX_NAMES:
         raise Invalid(
             field="fields",
-            problem=f'must be a list of at most {MOST_NAMES} paths, such as ["text", "tags[*]"]',
+            problem=f'must be a list of at most {MAX_NAMES} paths, such as ["text", "tags[*]"]',
         )
     return json.dumps([canonical.key(path, "fields") for path in fields], ensure_ascii=False)
 
 
-def filtered(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """A filter that was checked, None where it asks for nothing; over HTTP it may come as text."""
-    given = canonical.parse(where, "where") if isinstance(where, JsonText) else where
-    if given is not None and not isinstance(given, Mapping):
+def checked_filter(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Return a checked filter, None if it is empty; over HTTP it may come as JSON text."""
+    parsed = canonical.parse(where, "where") if isinstance(where, JsonText) else where
+    if not parsed and (parsed is None or isinstance(parsed, Mapping)):
+        return None
+    if not isinstance(parsed, Mapping):
         raise Invalid(
             field="where", problem='must be an object of fields, such as {"kind": "fact"}'
         )
-    return checked(given) if given else None
+    return json_fields.checked(parsed)
 
 
-def fitting(rows: Iterable[tuple[Any, ...]], where: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
-    """The rows whose value is as a filter asks; most of the others are known by their text, unread."""
-    needed = words(where)
+def matching_rows(rows: Iterable[Row], where: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the rows whose value matches a filter.
+
+    Values that the filter compares with are first looked for in the JSON text: most rows are
+    rejected without parsing them.
+    """
+    needed = json_fields.words(where)
     for row in rows:
         raw = row[2]
-        if ("\\" in raw or all(map(raw.__contains__, needed))) and match(json.loads(raw), where):
+        may_match = "\\" in raw or all(map(raw.__contains__, needed))
+        if may_match and json_fields.match(json.loads(raw), where):
             yield row
 
 
 def ordered(item: PlacedItem) -> list[Any]:
-    """The cursor of a list in the order of place and key."""
+    """Return the cursor of a list in the order of namespace and key."""
     return [*item.place, item.key]
 
 
 def newest(item: PlacedItem) -> list[Any]:
-    """The cursor of a list with the newest first."""
+    """Return the cursor of a list with the newest items first."""
     return [str(clock.from_datetime(item.updated_at, "updated_at")), *ordered(item)]
 
 
-def start(after: str | None, newest: bool) -> dict[str, Any]:
-    """Where a list goes on, by the cursor of the page before."""
+def list_start(after: str | None, newest: bool) -> dict[str, Any]:
+    """Return the position after which a page starts."""
     if after is None:
         return {"place": "", "key": "", "at": 2**62}
     values = decode_cursor(after, [str, ...])
     at = values.pop(0) if newest else "0"
     if len(values) < 2 or not at.isdecimal() or len(at) > 18:
         raise Invalid(field="after", problem="is not a cursor from the page before")
-    return {"place": text(values[:-1]), "key": values[-1], "at": int(at)}
+    return {"place": join_names(values[:-1]), "key": values[-1], "at": int(at)}
+
+
+# -- index rows: the id names the owner, the namespace and the key -----------------------------
+
+
+def item_index_id(area: str, place: str, key: str) -> str:
+    """Return the id of an item in the index."""
+    return index_id(area, *split_names(place), key)
+
+
+def searchable_texts(value: Mapping[str, Any], paths: Sequence[str] | None) -> list[str]:
+    """Return the searchable texts of a value: at some paths, or everywhere; none if `paths` is empty."""
+    if paths is not None and not paths:
+        return []
+    texts = [part for text in json_fields.texts(value, paths) for part in split_text(text)]
+    return texts or [""]
+
+
+def item_rows(
+    area: str, place: str, key: str, texts: Sequence[str], at: int, expires: int | None
+) -> list[IndexRow]:
+    """Return the index rows of an item.
+
+    Rows without a user are visible to every user, so an item of the tenant gets the empty user,
+    which no scope can have.
+    """
+    id = item_index_id(area, place, key)
+    user = "" if area == "tenant" else area.removeprefix("user:")
+    return [
+        IndexRow(
+            "items",
+            id,
+            text,
+            at,
+            0,
+            part,
+            user,
+            title=key,
+            expires_at=expires,
+            place=f"{area}{PLACE_SEPARATOR}{place}",
+        )
+        for part, text in enumerate(texts)
+    ]
+
+
+def _missing_from_index(tx: Transaction, after: IndexKey, size: int) -> Sequence[Row]:
+    id_sql = f"""'["' || replace(replace(replace(
+        items.area || '{PLACE_SEPARATOR}' || items.place || items.key,
+        '\\', '\\\\'), '"', '\\"'), '{PLACE_SEPARATOR}', '","') || '"]'"""
+    return tx.all(
+        f"""select area, place, key, fields, value, updated_at, expires_at from items
+            where tenant = :tenant and (area, place, key) > (:area, :place, :key)
+            and (expires_at is null or expires_at > :now)
+            and not exists (
+                select 1 from search_items existing
+                where existing.tenant = :tenant and existing.kind = 'items'
+                and existing.id = {id_sql})
+            order by area, place, key limit :size""",
+        area=after[0],
+        place=after[1],
+        key=after[2],
+        size=size,
+    )
+
+
+def _stray_in_index(tx: Transaction, size: int) -> Sequence[Row]:
+    area = (
+        "case when search_items.user_id = '' then 'tenant' else 'user:' || search_items.user_id end"
+    )
+    return tx.all(
+        f"""select number, 'item ' || id from search_items
+            where tenant = :tenant and kind = 'items' and not exists (
+                select 1 from items
+                where items.tenant = :tenant and items.key = search_items.title
+                and items.area = {area}
+                and items.place = substr(search_items.place, length({area}) + 2))
+            limit :size""",
+        size=size,
+    )
+
+
+def _lock_items(tx: Transaction, keys: Sequence[IndexKey]) -> None:
+    for area, place, key in sorted(keys):
+        tx.lock_rows(
+            """select 1 from items
+               where tenant = :tenant and area = :area and place = :place and key = :key""",
+            area=area,
+            place=place,
+            key=key,
+        )
+
+
+def _index_rows(row: Row, _: str) -> list[IndexRow]:
+    area, place, key, paths, raw, at, expires = row
+    texts = searchable_texts(json.loads(raw), paths and json.loads(paths))
+    return item_rows(area, place, key, texts, at, expires)
+
+
+ITEM_INDEX = Findable(
+    "items", ("", "", ""), _missing_from_index, _stray_in_index, _lock_items, _index_rows
+)

@@ -1,1 +1,6 @@
-"""Knowledge: documents, split into passages."""
+"""Knowledge: documents that are searched beside memory."""
+
+from retain.kinds.knowledge.document import Document, Loaded, Passage
+from retain.kinds.knowledge.knowledge import Knowledge
+
+__all__ = ["Document", "Knowledge", "Loaded", "Passage"]

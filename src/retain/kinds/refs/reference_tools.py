@@ -1,4 +1,4 @@
-"""The three tools with which a model stores and opens references, and searches its memory: what they ask and answer."""
+"""The tools `store_memory`, `retrieve_memory` and `search_memory`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from retain.base import tokens
 from retain.base.errors import Invalid, NotFound
-from retain.kinds.finding import SearchResults
 from retain.kinds.refs.reference import Ref
+from retain.kinds.search_scope import SearchResults
 from retain.kinds.tool import Answer, Tool, schema
 from retain.messages import placeholder
 from retain.search import snippet, words
@@ -28,7 +28,7 @@ _STORE = schema(
     content={"type": "string", "description": "The whole text to keep."},
     description={
         "type": "string",
-        "description": "One line that says what it is, for whoever decides whether to open it.",
+        "description": "One line that says what it is, to decide later whether to open it.",
     },
     type={
         "type": "string",
@@ -41,7 +41,7 @@ _RETRIEVE = schema(
     page={
         "type": "integer",
         "minimum": 1,
-        "description": "A page of the content, from 1. Without any of these: the first.",
+        "description": "A page of the content, from 1. Without any option: the first page.",
     },
     lines={
         "type": "array",
@@ -50,8 +50,8 @@ _RETRIEVE = schema(
         "maxItems": 2,
         "description": "The first and the last line to show, such as [1, 40].",
     },
-    head={"type": "integer", "minimum": 1, "description": "The first so many lines."},
-    tail={"type": "integer", "minimum": 1, "description": "The last so many lines."},
+    head={"type": "integer", "minimum": 1, "description": "The first N lines."},
+    tail={"type": "integer", "minimum": 1, "description": "The last N lines."},
     pattern={
         "type": "string",
         "description": "A regular expression: the lines that match it, with their numbers.",
@@ -79,163 +79,174 @@ _OPENED = schema(
 _RESULT = schema(
     (),
     tokens={"type": "integer"},
-    **dict.fromkeys(
-        (
-            "memory_key",
-            "summary",
-            "type",
-            "kind",
-            "text",
-            "title",
-            "by",
-            "thread_id",
-            "created_at",
-            "more",
-            "source",
-        ),
-        _TEXT,
-    ),
+    memory_key=_TEXT,
+    summary=_TEXT,
+    type=_TEXT,
+    kind=_TEXT,
+    text=_TEXT,
+    title=_TEXT,
+    by=_TEXT,
+    thread_id=_TEXT,
+    created_at=_TEXT,
+    more=_TEXT,
+    source=_TEXT,
 )
 _SEARCHED = schema(("results",), results={"type": "array", "items": _RESULT}, note=_TEXT)
-_ABOUT_STORE = "Keep a text outside the conversation, behind a key."
-_ABOUT_RETRIEVE = "Open what a placeholder stands for, or the part of it you need."
-_ABOUT_SEARCH = """Search all of your memory by words and by meaning: what was said, notes, entries, state, documents, and \
-stored texts and outputs, which have a memory_key that retrieve_memory opens."""
-_RESULTS = 10
-_TOKENS, _TEXT_TOKENS = 1_500, 120
-"""The most that an answer of search_memory costs, about, and one text in it."""
-_MORE = {
-    "notes": "manage_long_term_memory reads the notes whole.",
-    "messages": "search_memory with this thread_id and other words shows other parts.",
-}
+_RESULT_LIMIT = 10
+_ANSWER_TOKENS = 1_500
+"""About how many tokens an answer of search_memory may have."""
+_TEXT_TOKENS = 120
+"""About how many tokens one text in it may have."""
 
 
 @dataclass(frozen=True)
-class Results:
-    """What a search found; the references among it by their keys, best first, and placeholders that texts in it mention.
+class MemoryHits:
+    """The hits of a search, with the references among them."""
 
-    `foreign` is the source of what is no person's and no agent's own words, by kind and id.
-    """
-
-    found: SearchResults
-    refs: Mapping[str, Ref]
-    known: Mapping[str, str]
-    foreign: Mapping[tuple[str, str], str]
+    results: SearchResults
+    refs: Mapping[str, Ref]  # by key, best first
+    known: Mapping[str, str]  # placeholders, by key, that texts mention
+    foreign: Mapping[
+        tuple[str, str], str
+    ]  # source of what a tool or an import wrote, by kind and id
 
 
 def tools(
     add: Callable[..., Ref],
     get: Callable[..., View],
-    search: Callable[[str, str | None, int], Results],
+    search: Callable[[str, str | None, int], MemoryHits],
 ) -> list[Tool]:
-    """The tools, over the verbs that do the work."""
+    """Return the tools, over the verbs that do the work."""
 
     def store(content: str, description: str, type: str = "note") -> Answer:
-        made = add(content, description, type=type)
-        return {"success": True, "memory_key": made.key, "placeholder": made.placeholder}
+        ref = add(content, description, type=type)
+        return {"success": True, "memory_key": ref.key, "placeholder": ref.placeholder}
 
-    def retrieve(memory_key: str, **part: Any) -> Answer:
-        if "pattern" in part:
-            part["grep"] = part.pop("pattern")
-        if "lines" in part:
-            part["lines"] = _range(part["lines"])
+    def retrieve(memory_key: str, **options: Any) -> Answer:
+        if "pattern" in options:
+            options["grep"] = options.pop("pattern")
+        if "lines" in options:
+            options["lines"] = _line_range(options["lines"])
         try:
-            found = get(memory_key, **part)
+            view = get(memory_key, **options)
         except NotFound as error:
-            return {
-                "error": str(error)
-                if error.details.get("hint")
-                else f"{error} search_memory finds keys by words."
-            }
-        answer = {"memory_key": memory_key, "content": found.text, "shown": found.what}
-        return {**answer, "more": found.more} if found.more else answer
+            if error.details.get("hint"):
+                return {"error": str(error)}
+            return {"error": f"{error} search_memory finds keys by words."}
+        answer = {"memory_key": memory_key, "content": view.text, "shown": view.what}
+        if view.more:
+            answer["more"] = view.more
+        return answer
 
     def find(query: str, thread_id: str | None = None) -> Answer:
-        return _answer(search(query, thread_id, _RESULTS), words.query_words(query), thread_id)
+        hits = search(query, thread_id, _RESULT_LIMIT)
+        return _search_answer(hits, words.query_words(query), thread_id)
 
     return [
-        Tool("store_memory", _ABOUT_STORE, _STORE, store, "Store a text", _STORED),
+        Tool(
+            "store_memory",
+            "Keep a text outside the conversation, behind a key.",
+            _STORE,
+            store,
+            "Store a text",
+            _STORED,
+        ),
         Tool(
             "retrieve_memory",
-            _ABOUT_RETRIEVE,
+            "Open what a placeholder stands for, or the part of it you need.",
             _RETRIEVE,
             retrieve,
             "Open a stored text",
             _OPENED,
             "read",
         ),
-        Tool("search_memory", _ABOUT_SEARCH, _SEARCH, find, "Search memory", _SEARCHED, "read"),
+        Tool(
+            "search_memory",
+            "Search all of your memory by words and by meaning: messages, notes, entries, state, "
+            "documents, and stored texts and outputs, which have a memory_key that "
+            "retrieve_memory opens.",
+            _SEARCH,
+            find,
+            "Search memory",
+            _SEARCHED,
+            "read",
+        ),
     ]
 
 
-def _answer(results: Results, looked: Sequence[str], thread: str | None) -> Answer:
-    """What was found, best first, as much of it as an answer may cost."""
+def _search_answer(hits: MemoryHits, terms: Sequence[str], thread: str | None) -> Answer:
+    """Return the best hits, as many as the answer has room for."""
     shown: list[Answer] = []
-    spent = 0
-    for hit in results.found:
-        ref = results.refs.get(hit.id) if hit.kind == "refs" else None
-        if ref is None and hit.kind == "refs":
-            continue  # it was removed just now
-        result = _text(hit, looked, results.known) if ref is None else _reference(ref)
-        if source := results.foreign.get((hit.kind, hit.id), "tool" if hit.role == "tool" else ""):
+    cost = 0
+    for hit in hits.results:
+        if hit.kind == "refs":
+            ref = hits.refs.get(hit.id)
+            if ref is None:
+                continue  # it was just removed
+            result = _ref_result(ref)
+        else:
+            result = _text_result(hit, terms, hits.known)
+        source = hits.foreign.get((hit.kind, hit.id), "tool" if hit.role == "tool" else "")
+        if source:
             result["source"] = source
-        spent += tokens.estimate(json.dumps(result, ensure_ascii=False))
-        if spent > _TOKENS and shown:
+        cost += tokens.estimate(json.dumps(result, ensure_ascii=False))
+        if cost > _ANSWER_TOKENS and shown:
             break
         shown.append(result)
     answer: Answer = {"results": shown}
     if not shown:
-        answer["note"] = (
-            f"Nothing was found: try other words{', or without thread_id' if thread else ''}."
-        )
-    elif results.found.legs["vectors"].startswith("failed"):
+        hint = ", or without thread_id" if thread else ""
+        answer["note"] = f"Nothing was found: try other words{hint}."
+    elif hits.results.legs["vectors"].startswith("failed"):
         answer["note"] = (
             "This was found by its words alone: if it is not what you need, try other words."
         )
     return answer
 
 
-def _reference(ref: Ref) -> Answer:
-    at = _moment(ref.created_at)
+def _ref_result(ref: Ref) -> Answer:
     return {
         "memory_key": ref.key,
         "summary": ref.summary,
         "type": ref.type,
         "tokens": ref.tokens,
-        "created_at": at,
+        "created_at": _timestamp(ref.created_at),
     }
 
 
-def _text(hit: Hit, looked: Sequence[str], known: Mapping[str, str]) -> Answer:
-    """Something that is no reference: the part of it that matters, whose it is, and how to read more of a longer one."""
-    part = snippet.excerpt_tokens(hit.text, looked, _TEXT_TOKENS)
-    told = {
+def _text_result(hit: Hit, terms: Sequence[str], known: Mapping[str, str]) -> Answer:
+    """Return the part of a text that matters, and how to read more of it if it is longer."""
+    part = snippet.excerpt_tokens(hit.text, terms, _TEXT_TOKENS)
+    result = {
         "kind": hit.kind,
         "text": placeholder.verify(part, known),
         "title": placeholder.neutralize(hit.title),
         "by": hit.author or (hit.role if hit.kind == "messages" else ""),
         "thread_id": hit.session,
-        "created_at": _moment(hit.at),
-        "more": _MORE.get(hit.kind, "") if part != hit.text else "",
+        "created_at": _timestamp(hit.at),
+        "more": _MORE_HINTS.get(hit.kind, "") if part != hit.text else "",
     }
-    return {name: value for name, value in told.items() if value}
+    return {name: value for name, value in result.items() if value}
 
 
-def _moment(at: datetime) -> str:
+_MORE_HINTS = {
+    "notes": "manage_long_term_memory reads the notes whole.",
+    "messages": "search_memory with this thread_id and other words shows other parts.",
+}
+
+
+def _timestamp(at: datetime) -> str:
     return at.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def close(key: str, known: Iterable[Ref]) -> str:
-    """What who made a mistake in a key can try next; '' where nothing is like it."""
-    alike = difflib.get_close_matches(key[:100], [ref.key for ref in known], 3, 0.5)
-    return f"Did you mean {' or '.join(alike)}?" if alike else ""
+def similar_keys(key: str, refs: Iterable[Ref]) -> str:
+    """Return a hint with keys that are like a mistaken one; empty if there is none."""
+    keys = difflib.get_close_matches(key[:100], [ref.key for ref in refs], 3, 0.5)
+    return f"Did you mean {' or '.join(keys)}?" if keys else ""
 
 
-def _range(given: Any) -> tuple[int, int]:
-    if (
-        isinstance(given, Sequence)
-        and len(given) == 2
-        and all(type(number) is int for number in given)
-    ):
-        return given[0], given[1]
+def _line_range(lines: Any) -> tuple[int, int]:
+    is_pair = isinstance(lines, Sequence) and len(lines) == 2
+    if is_pair and all(type(number) is int for number in lines):
+        return lines[0], lines[1]
     raise Invalid(field="lines", problem="must be the first and the last line, such as [1, 40]")

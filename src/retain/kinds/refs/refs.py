@@ -1,4 +1,4 @@
-"""References: big outputs out of the prompt, behind a placeholder, and opened again part by part."""
+"""References: large contents stored outside of the prompt, and read again part by part."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from retain.base.errors import (
     RetainError,
     Unreachable,
 )
-from retain.kinds import findable as index
-from retain.kinds import finding
+from retain.kinds import search_scope
 from retain.kinds.kind import (
     Check,
     Kind,
@@ -30,8 +29,8 @@ from retain.kinds.kind import (
     own_session,
 )
 from retain.kinds.refs import reference
-from retain.kinds.refs.reference import FRAGMENT, Output, Ref
-from retain.kinds.refs.reference_tools import Results, close, tools
+from retain.kinds.refs.reference import COLUMNS, REF_INDEX, Output, Ref
+from retain.kinds.refs.reference_tools import MemoryHits, similar_keys, tools
 from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Tool
 from retain.messages import placeholder
@@ -43,37 +42,34 @@ from retain.text import describe
 from retain.text.measure import Measure
 from retain.text.view import MAX_TOKENS, MIN_TOKENS, View
 
-__all__ = ["FRAGMENT", "MOST_LISTED", "Output", "Prepared", "Preparing", "Ref", "Refs"]
+MAX_LISTED = 200
+"""How many references of a session a context considers."""
+_MAX_SUMMARY_BYTES = 2_000
+_ATTEMPTS = 3
 
-MOST_LISTED = 200
-"""The most references of a session that a context looks at."""
-_MOST_SUMMARY = 2_000
-_TRIES = 3
-_LOCAL = {"file": "null", "whole": "0", "staged_at": ":now"}
+_VISIBLE = "(user_id = coalesce(:user, user_id) or user_id = '')"
+_SELECT_REF = f"select {COLUMNS} from refs where tenant = :tenant and key = :key and {_VISIBLE}"
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Content that is measured, described and, where it is large, stored already: `add_row` has only rows to write.
-
-    `line` is what stands for it in a context: the command, its status, and the placeholder.
-    """
+    """A content that is measured, described and, if it is large, stored: only rows are left to write."""
 
     key: str
     summary: str
-    line: str
+    line: str  # replaces the content in a context: command, status, placeholder
     stored: Stored
     values: Mapping[str, Any]
-    given: bool = False
+    given: bool = False  # the caller chose the key
 
     @property
     def placeholder(self) -> str:
-        """What will stand for it in a prompt."""
+        """The placeholder that replaces the content in a prompt."""
         return placeholder.render(self.key, self.summary)
 
 
-class Preparing:
-    """Everything that is done with a content outside of any transaction."""
+class RefPreparer:
+    """Everything that is done with a content outside of a transaction."""
 
     def __init__(self, services: Services, owner: Owner) -> None:
         self._services = services
@@ -91,60 +87,57 @@ class Preparing:
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> Prepared:
-        """Make a content ready, or everything that is left to read in a file or a pipe, of any size.
+        """Prepare a content, or the rest of a file or a pipe, of any size.
 
-        Without a description, one is written from what it is. What can be refused is refused before anything is stored.
+        Without a description, one is made from the content. Invalid arguments raise before
+        anything is stored.
         """
-        limit, secrets = (
-            limits.MAX_ATTRIBUTES_BYTES,
-            self._services.settings.secrets,
-        )
-        given = {"source": source, "status": status, "description": description}
-        source, status, description = (
-            canonical.text(said, field, limit, secrets) for field, said in given.items()
-        )
+        settings = self._services.settings
+        limit = limits.MAX_ATTRIBUTES_BYTES
+        secrets = settings.secrets
+        source = canonical.text(source, "source", limit, secrets)
+        status = canonical.text(status, "status", limit, secrets)
+        description = canonical.text(description, "description", limit, secrets)
         canonical.key(type, "type", secrets)
         if key is not None and not placeholder.is_key(canonical.key(key, "key", secrets)):
             raise Invalid(
                 field="key", problem="must be of lower-case letters, digits and hyphens, at most 80"
             )
-        told = canonical.dump(
-            reference.an_object(metadata) | reference.origin(source, status),
+        metadata_json = canonical.dump(
+            reference.checked_metadata(metadata) | reference.origin(source, status),
             "metadata",
             limit,
             secrets,
         )
-        pieces, media = reference.in_pieces(content, limits.MAX_REF_BYTES, secrets)
+        chunks, media = reference.encode_chunks(content, limits.MAX_REF_BYTES, secrets)
         measured = Measure()
-        stored = self._services.blobs.take(
-            self._owner.tenant, self._session_user(session), pieces, measured.see
-        )
+        user = self._user_of(session)
+        stored = self._services.blobs.take(self._owner.tenant, user, chunks, measured.see)
         try:
             media = media or describe.media_of(measured.head)
-            said = placeholder.one_line(description)
-            summary = said or reference.described(
+            summary = placeholder.one_line(description) or reference.describe_content(
                 measured, source, status, media, self._model(session)
             )
-            name = key or placeholder.new_key(source or description or summary)
-        except BaseException:  # then nobody gets to keep it
-            self._services.blobs.settle(self._owner.tenant, stored)
+            new_key = key or placeholder.new_key(source or description or summary)
+        except BaseException:
+            self._services.blobs.settle(self._owner.tenant, stored)  # nobody will use it
             raise
         values = {
-            "type": type, "media": media, "bytes": stored.bytes, "lines": measured.lines, "tokens": measured.tokens,
-            "metadata": told, "agent": self._owner.agent, "session": session,
-            "begins": index.begins(source, media, measured.beginning),
-        }  # fmt: skip
-        return Prepared(
-            name,
-            summary,
-            reference.line(source, status, placeholder.render(name, summary)),
-            stored,
-            values,
-            key is not None,
-        )
+            "type": type,
+            "media": media,
+            "bytes": stored.bytes,
+            "lines": measured.lines,
+            "tokens": measured.tokens,
+            "metadata": metadata_json,
+            "agent": self._owner.agent,
+            "session": session,
+            "searchable": reference.searchable_content(source, media, measured.beginning),
+        }
+        line = reference.context_line(source, status, placeholder.render(new_key, summary))
+        return Prepared(new_key, summary, line, stored, values, key is not None)
 
     def keep(self, prepared: Prepared, *, as_line: bool = False) -> Ref:
-        """Store what was prepared in a transaction of its own.
+        """Write what was prepared, in a transaction of its own.
 
         as_line: the caller returns the reference's line to its own caller, not the key
         """
@@ -152,7 +145,7 @@ class Preparing:
         blobs = self._services.blobs
         refs = Refs(self._services, self._owner)
         try:
-            kept = refs._write(
+            ref = refs._write(
                 "capture" if as_line else "add",
                 lambda tx: refs.add_row(tx, prepared),
                 row={"key": prepared.key},
@@ -160,38 +153,51 @@ class Preparing:
                 idempotent=not prepared.given,
             )
         except InDoubt:
-            raise  # nobody knows whether its row is there: the next purge will
+            raise  # the row may exist; the next purge finds out
         except RetainError:
             blobs.settle(tenant, prepared.stored)
             raise
         blobs.settle(tenant, prepared.stored)
-        return kept
+        return ref
 
-    def _session_user(self, session: str | None) -> str:
-        """Whose the content is: the scope's user's, the session's user's, or nobody's ('')."""
+    def _user_of(self, session: str | None) -> str:
+        """Return the owner of the content: the scope's user, the session's user, or '' for none."""
         if session is None:
             return self._owner.user or ""
         id = canonical.key(session, "session")
-        found = self._services.database.read(
-            self._owner.tenant, lambda tx: tx.one(_OWNER, session=id, user=self._owner.user)
+        row = self._services.database.read(
+            self._owner.tenant,
+            lambda tx: tx.one(
+                """select user_id from sessions
+                   where tenant = :tenant and id = :session
+                   and user_id = coalesce(:user, user_id)""",
+                session=id,
+                user=self._owner.user,
+            ),
         )
-        if found is None:
+        if row is None:
             raise NotFound(what="session", id=id)
-        return str(found[0])
+        return str(row[0])
 
     def _model(self, session: str | None) -> Model | None:
-        model = (
-            self._services.models.main if self._services.settings.ref_describe == "model" else None
-        )
-        return model and self._services.watched(model, self._owner, "describe", session)
+        model = self._services.models.main
+        if model is None or self._services.settings.ref_describe != "model":
+            return None
+        return self._services.watched(model, self._owner, "describe", session)
 
 
 class Refs(Kind):
-    """The references of the scope: its user's, and those that are no user's."""
+    """The references of the scope: those of its user, and those without a user."""
 
     name = "refs"
     tables = (
-        Table("blobs", "user_id, digest", "user_id = :user", "whole = 1", _LOCAL),
+        Table(
+            "blobs",
+            order="user_id, digest",
+            owned="user_id = :user",
+            live="whole = 1",
+            local={"file": "null", "whole": "0", "staged_at": ":now"},
+        ),
         Table("blob_parts", order="user_id, digest, part", owned="user_id = :user"),
         Table("refs", order="key", owned="user_id = :user"),
     )
@@ -199,22 +205,24 @@ class Refs(Kind):
         Check(
             "every reference has its content",
             """select 'reference ' || key from refs where tenant = :tenant and not exists (
-                   select 1 from blobs where blobs.tenant = :tenant and blobs.user_id = refs.user_id
-                   and blobs.digest = refs.digest and blobs.whole = 1 and blobs.bytes = refs.bytes)""",
+                   select 1 from blobs where blobs.tenant = :tenant
+                   and blobs.user_id = refs.user_id and blobs.digest = refs.digest
+                   and blobs.whole = 1 and blobs.bytes = refs.bytes)""",
         ),
         Check(
             "a session's references are its user's",
-            """select 'reference ' || key from refs join sessions on sessions.tenant = refs.tenant
-               and sessions.id = refs.session_id where refs.tenant = :tenant and sessions.user_id <> refs.user_id""",
+            """select 'reference ' || key from refs
+               join sessions on sessions.tenant = refs.tenant and sessions.id = refs.session_id
+               where refs.tenant = :tenant and sessions.user_id <> refs.user_id""",
         ),
-        *index.REFS.checks,
+        *REF_INDEX.checks,
     )
-    findable = index.REFS
+    findable = REF_INDEX
 
     @property
-    def prepare(self) -> Preparing:
-        """`prepare(content, …)`, then `add_row` in a transaction or `prepare.keep`: for who adds more than that."""
-        return Preparing(self._services, self._owner)
+    def prepare(self) -> RefPreparer:
+        """Prepare a content with `prepare(content, …)`, then write it with `add_row` or `prepare.keep`."""
+        return RefPreparer(self._services, self._owner)
 
     def add(
         self,
@@ -226,10 +234,11 @@ class Refs(Kind):
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> str:
-        """Store a content and return its key, a new one that can be read where none is given."""
-        return self._add(
+        """Store a content and return its key; without `key`, a readable new one is made."""
+        ref = self._add(
             content, description, type=type, session=session, metadata=metadata, key=key
-        ).key
+        )
+        return ref.key
 
     def capture(
         self,
@@ -241,11 +250,11 @@ class Refs(Kind):
         type: str = "command_output",
         metadata: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Store an output that is too large for a prompt and return the line that stands for it; a small one comes back."""
-        data, _ = reference.encoded(output, limits.MAX_REF_BYTES)
-        if not reference.over(data, limits.REF_TOKENS):
+        """Store an output that is too large for a prompt and return the line that replaces it; return a small one as it is."""
+        data, _ = reference.encode(output, limits.MAX_REF_BYTES)
+        if not reference.exceeds_tokens(data, limits.REF_TOKENS):
             return output
-        return self._add(
+        ref = self._add(
             output,
             as_line=True,
             source=source,
@@ -253,23 +262,44 @@ class Refs(Kind):
             session=session,
             type=type,
             metadata=metadata,
-        ).line
+        )
+        return ref.line
 
     def add_row(self, tx: Transaction, prepared: Prepared) -> Ref:
-        """Add what was prepared, in the transaction of whoever adds it together with something else."""
-        values, stored = dict(prepared.values), prepared.stored
+        """Write what was prepared, in a transaction of the caller."""
+        values = dict(prepared.values)
+        stored = prepared.stored
+        searchable = values.pop("searchable")
         if values["session"] is not None:
             own_session(tx, self._owner, values["session"])
-        begins, key, said = values.pop("begins"), prepared.key, prepared.summary
         self._services.blobs.add(tx, stored)
-        values |= {"key": key, "user": stored.user, "summary": said, "digest": stored.digest}
-        row = tx.one(_INSERT, **values, source=self._owner.source)
+        row = tx.one(
+            f"""insert into refs (tenant, key, user_id, agent, session_id, type, summary, digest,
+                                  media, bytes, lines, tokens, metadata, source, is_active,
+                                  created_at, updated_at)
+                values (:tenant, :key, :user, :agent, :session, :type, :summary, :digest,
+                        :media, :bytes, :lines, :tokens, :metadata, :source, 1, :now, :now)
+                on conflict do nothing returning {COLUMNS}""",
+            **values,
+            key=prepared.key,
+            user=stored.user,
+            summary=prepared.summary,
+            digest=stored.digest,
+            source=self._owner.source,
+        )
         if row is not None:
-            self._services.index.add(tx, [index.ref(row, begins)])
-        elif not prepared.given:  # the work was run before, and nobody heard the answer
-            row = tx.one(_AGAIN, key=key, user=stored.user, digest=stored.digest)
+            self._services.index.add(tx, [reference.index_row(row, searchable)])
+        elif not prepared.given:  # a retry after a commit whose answer was lost
+            row = tx.one(
+                f"""select {COLUMNS} from refs
+                    where tenant = :tenant and key = :key and user_id = :user
+                    and digest = :digest""",
+                key=prepared.key,
+                user=stored.user,
+                digest=stored.digest,
+            )
         if row is None:
-            raise AlreadyExists(what="reference", id=key)
+            raise AlreadyExists(what="reference", id=prepared.key)
         return reference.ref(row)
 
     def get(
@@ -284,27 +314,32 @@ class Refs(Kind):
         path: str | None = None,
         tokens: int = 2000,
     ) -> View:
-        """Part of a content, at most so many tokens: a page, lines, first or last lines, lines that match, a JSON path."""
-        given = reference.asked(page=page, lines=lines, head=head, tail=tail, grep=grep, path=path)
+        """Return part of a content, within a token limit; without options, its beginning.
+
+        Choose one of a page, lines, the first or last lines, matching lines, or a JSON path.
+        """
+        chosen = reference.checked_view(
+            page=page, lines=lines, head=head, tail=tail, grep=grep, path=path
+        )
         canonical.whole(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
-        return reference.shown(self._open(key), given, tokens)
+        return reference.show(self._open(key), chosen, tokens)
 
     def content(self, key: str) -> bytes:
-        """The whole content, byte for byte."""
+        """Return the whole content, byte for byte."""
         with self._open(key) as file:
             return file.read()
 
     @property
     def opening(self) -> Callable[[str], IO[bytes]]:
-        """`opening(key)` is a whole content as a file, for who copies it piece by piece."""
+        """Open a whole content as a file with `opening(key)`, to copy it in chunks."""
         return self._open
 
     def info(self, key: str) -> Ref:
-        """What is known of a reference, without its content."""
-        key = reference.key_of(key)
-        row = self._read(lambda tx: tx.one(_GET, key=key, user=self._owner.user))
+        """Return a reference without its content."""
+        key = reference.checked_key(key)
+        row = self._read(lambda tx: tx.one(_SELECT_REF, key=key, user=self._owner.user))
         if row is None:
-            raise self._unknown(key)
+            raise self._not_found(key)
         return reference.ref(row)
 
     def edit(
@@ -315,41 +350,56 @@ class Refs(Kind):
         is_active: bool | None = None,
         type: str | None = None,
     ) -> Ref:
-        """Change how a reference is described; one that is not active is in no prompt, and can still be opened."""
+        """Change the summary, the type or whether a reference is active; an inactive one is in no prompt."""
         canonical.key(key, "key")
         if type is not None:
             canonical.key(type, "type", self._settings.secrets)
-        line = (
-            None
-            if summary is None
-            else reference.one_line(summary, _MOST_SUMMARY, self._settings.secrets)
-        )
-        if line == "":
-            raise Invalid(field="summary", problem="must not be blank")
-        wanted = reference.flag(is_active, "is_active")
+        line = None
+        if summary is not None:
+            line = reference.checked_summary(summary, _MAX_SUMMARY_BYTES, self._settings.secrets)
+            if not line:
+                raise Invalid(field="summary", problem="must not be blank")
+        active = reference.checked_flag(is_active, "is_active")
 
         def work(tx: Transaction) -> Ref:
             row = tx.one(
-                _EDIT, key=key, user=self._owner.user, summary=line, active=wanted, type=type
+                f"""update refs set summary = coalesce(:summary, summary),
+                        is_active = coalesce(:active, is_active), type = coalesce(:type, type),
+                        updated_at = :now
+                    where tenant = :tenant and key = :key and {_VISIBLE} returning {COLUMNS}""",
+                key=key,
+                user=self._owner.user,
+                summary=line,
+                active=active,
+                type=type,
             )
             if row is None:
                 raise NotFound(what="reference", id=key)
-            if found := tx.one(
-                _FOUND, key=key
-            ):  # else whoever fills the index will find it as it is now
+            indexed = tx.one(
+                """select text from search_items
+                   where tenant = :tenant and kind = 'refs' and id = :key""",
+                key=key,
+            )
+            if indexed is not None:  # otherwise the reindex job will add it as it is now
+                _, _, searchable = indexed[0].partition("\n")
                 self._services.index.replace(
-                    tx, self.name, key, [index.ref(row, found[0].partition("\n")[2])]
+                    tx, self.name, key, [reference.index_row(row, searchable)]
                 )
             return reference.ref(row)
 
         return self._write("edit", work, row={"key": key})
 
     def remove(self, key: str) -> None:
-        """Delete a reference, and its content if no other has the same."""
+        """Delete a reference, and its content if no other reference has the same."""
         canonical.key(key, "key")
 
         def work(tx: Transaction) -> list[str]:
-            row = tx.one(_REMOVE, key=key, user=self._owner.user)
+            row = tx.one(
+                f"""delete from refs where tenant = :tenant and key = :key and {_VISIBLE}
+                    returning user_id, digest""",
+                key=key,
+                user=self._owner.user,
+            )
             if row is None:
                 raise NotFound(what="reference", id=key)
             tx.run("delete from mentions where tenant = :tenant and key = :key", key=key)
@@ -361,28 +411,54 @@ class Refs(Kind):
         )
 
     def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
-        """The references that are most likely wanted, by their key, summary, command and beginning, best first."""
-        return list(self._found(query, session, limit, [self.name]).refs.values())
+        """Return the references that match a query by key, summary, command and beginning, best first."""
+        return list(self._search_memory(query, session, limit, [self.name]).refs.values())
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """R7: what this session stored, and what its messages mention; oldest first, the newest is worth most."""
-        rows = tx.all(_OF_SESSION, session=ask.session, size=MOST_LISTED)
-        if mentioned := tx.all(_MENTIONED, session=ask.session, size=MOST_LISTED):
-            rows = sorted(rows + mentioned, key=lambda row: (row[2], row[0]), reverse=True)[
-                :MOST_LISTED
-            ]
-        return (
-            Section("references", [reference.piece(row, age) for age, row in enumerate(rows)][::-1])
-            if rows
-            else None
+        """Return the references that the session stored or mentions, oldest first (R7)."""
+        stored = tx.all(
+            """select key, summary, created_at, 1 from refs
+               where tenant = :tenant and session_id = :session and is_active = 1
+               order by created_at desc, key desc limit :size""",
+            session=ask.session,
+            size=MAX_LISTED,
         )
+        mentioned = tx.all(
+            """select refs.key, summary, created_at, 0
+               from (select distinct key from mentions
+                     where tenant = :tenant and session_id = :session) mentioned
+               join refs on refs.tenant = :tenant and refs.key = mentioned.key and is_active = 1
+                   and coalesce(session_id, '') <> :session and (
+                       user_id = '' or user_id = (
+                           select user_id from sessions where tenant = :tenant and id = :session))
+               order by created_at desc, refs.key desc limit :size""",
+            session=ask.session,
+            size=MAX_LISTED,
+        )
+        rows = stored
+        if mentioned:
+            newest_first = sorted(
+                [*stored, *mentioned], key=lambda row: (row[2], row[0]), reverse=True
+            )
+            rows = newest_first[:MAX_LISTED]
+        if not rows:
+            return None
+        pieces = [reference.piece(row, age) for age, row in enumerate(rows)]
+        return Section("references", pieces[::-1])
 
     def known(self, tx: Transaction, keys: Iterable[str]) -> dict[str, str]:
-        """The placeholders of keys, as far as the scope has such references."""
-        rows = [
-            tx.one(_SUMMARY, key=key, user=self._owner.user) for key in sorted(keys)[:MOST_LISTED]
-        ]
-        return {row[0]: placeholder.render(*row) for row in rows if row}
+        """Return the placeholders of those keys that the scope has references for."""
+        placeholders = {}
+        for key in sorted(keys)[:MAX_LISTED]:
+            row = tx.one(
+                f"""select summary from refs
+                    where tenant = :tenant and key = :key and {_VISIBLE}""",
+                key=key,
+                user=self._owner.user,
+            )
+            if row is not None:
+                placeholders[key] = placeholder.render(key, row[0])
+        return placeholders
 
     @staticmethod
     def hit_origin(hit: Hit, scope: RecallScope) -> str:
@@ -400,8 +476,14 @@ class Refs(Kind):
         return {hit.id, *placeholder.find_keys(hit.text)}
 
     def tools(self) -> list[Tool]:
-        """`store_memory`, `retrieve_memory` and `search_memory`."""
-        return tools(self._add, self.get, self._found)
+        """Return `store_memory`, `retrieve_memory` and `search_memory`."""
+        return tools(self._add, self.get, self._search_memory)
+
+    @classmethod
+    def source_of(cls, tx: Transaction, id: str) -> str | None:
+        """Return who stored a reference."""
+        row = tx.one("select source from refs where tenant = :tenant and key = :id", id=id)
+        return None if row is None else str(row[0])
 
     def list(
         self,
@@ -412,126 +494,102 @@ class Refs(Kind):
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Ref]:
-        """The references of the scope, or of a session, newest first."""
+        """Return the references of the scope or of a session, newest first."""
         size = self._limit(limit)
-        at, key = decode_cursor(after, [int, str]) if after else (2**62, "")
-        which = {
-            "type": None if type is None else canonical.key(type, "type"),
-            "active": reference.flag(active, "active"),
-        }
+        before_time, before_key = decode_cursor(after, [int, str]) if after else (2**62, "")
+        if type is not None:
+            canonical.key(type, "type")
+        active_flag = reference.checked_flag(active, "active")
+        in_session = "" if session is None else "and session_id = :session"
+        sql = f"""select {COLUMNS} from refs where tenant = :tenant {in_session} and {_VISIBLE}
+            and type = coalesce(:type, type) and is_active = coalesce(:active, is_active)
+            and (created_at, key) < (:at, :key)
+            order by created_at desc, key desc limit :size"""
 
         def work(tx: Transaction) -> Sequence[Row]:
             if session is not None:
                 own_session(tx, self._owner, canonical.key(session, "session"))
-            sql = _LIST if session is None else _LIST_IN_SESSION
             return tx.all(
-                sql, **which, user=self._owner.user, session=session, at=at, key=key, size=size + 1
+                sql,
+                user=self._owner.user,
+                session=session,
+                type=type,
+                active=active_flag,
+                at=before_time,
+                key=before_key,
+                size=size + 1,
             )
 
-        rows = self._read(work)
+        refs = [reference.ref(row) for row in self._read(work)]
         return make_page(
-            [reference.ref(row) for row in rows],
-            size,
-            lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key],
+            refs, size, lambda ref: [clock.from_datetime(ref.created_at, "after"), ref.key]
         )
 
-    def _found(
+    def _search_memory(
         self, query: str, session: str | None, limit: int, kinds: Sequence[str] | None = None
-    ) -> Results:
-        """What a search finds, with the references that are among it or are mentioned in it."""
+    ) -> MemoryHits:
+        """Search, and read the references that are among the hits or mentioned in them."""
         if isinstance(query, str) and not query.strip():
             raise Invalid(field="query", problem="must not be blank")
-        least = 0.0 if kinds else finding.LIKELY
-        found = finding.search(
-            self._services, self._owner, query, kinds, session, None, None, None, limit, least
+        results = search_scope.search(
+            self._services,
+            self._owner,
+            query,
+            kinds,
+            session,
+            limit=limit,
+            min_score=0.0 if kinds else search_scope.LIKELY_SCORE,
         )
-        keys = [hit.id for hit in found if hit.kind == self.name]
+        keys = [hit.id for hit in results if hit.kind == self.name]
         mentioned = {
             key
-            for hit in found
+            for hit in results
             if placeholder.MARK in hit.text
             for key in placeholder.find_keys(hit.text)
         }
 
-        def work(tx: Transaction) -> Results:
-            rows = [tx.one(_GET, key=key, user=self._owner.user) for key in keys]
+        def work(tx: Transaction) -> MemoryHits:
+            rows = [tx.one(_SELECT_REF, key=key, user=self._owner.user) for key in keys]
             refs = {row[0]: reference.ref(row) for row in rows if row}
-            return Results(found, refs, self.known(tx, mentioned), finding.foreign(tx, found))
+            foreign = search_scope.foreign_sources(tx, self._services, results)
+            return MemoryHits(results, refs, self.known(tx, mentioned), foreign)
 
         return self._read(work)
 
     def _open(self, key: str) -> IO[bytes]:
-        """The content of a reference that the scope may see."""
-        key = reference.key_of(key)
-        for _ in range(_TRIES):
-            row = self._read(lambda tx: tx.one(_GET_CONTENT, key=key, user=self._owner.user))
+        """Open the content of a reference that the scope may see."""
+        key = reference.checked_key(key)
+        for _ in range(_ATTEMPTS):
+            row = self._read(
+                lambda tx: tx.one(
+                    f"""select user_id, digest from refs
+                        where tenant = :tenant and key = :key and {_VISIBLE}""",
+                    key=key,
+                    user=self._owner.user,
+                )
+            )
             if row is None:
-                raise self._unknown(key)
+                raise self._not_found(key)
             try:
                 return self._services.blobs.open(self._owner.tenant, row[0], row[1])
-            except Unreachable as error:  # or it was removed just now: then there is no row
-                failed = error
-        raise failed
+            except Unreachable as error:  # if it was just removed, the next read finds no row
+                last_error = error
+        raise last_error
 
-    def _unknown(self, key: str) -> NotFound:
-        return NotFound(
-            what="reference",
-            id=key,
-            hint=close(key, self.list(limit=min(500, limits.MAX_PAGE))),
-        )
+    def _not_found(self, key: str) -> NotFound:
+        refs = self.list(limit=min(500, limits.MAX_PAGE))
+        return NotFound(what="reference", id=key, hint=similar_keys(key, refs))
 
     def _add(
-        self, content: Output, description: str = "", *, as_line: bool = False, **how: Any
+        self, content: Output, description: str = "", *, as_line: bool = False, **options: Any
     ) -> Ref:
-        """Prepare and keep; again where a new key was taken, or where the same content was just being removed."""
-        for left in range(_TRIES, -1, -1):
+        """Prepare and write; try again if a new key is taken or the same content is being removed."""
+        for remaining in range(_ATTEMPTS, -1, -1):
             try:
-                prepared = self.prepare(content, description, **how)
+                prepared = self.prepare(content, description, **options)
                 return self.prepare.keep(prepared, as_line=as_line)
             except (AlreadyExists, Busy) as error:
-                if not left or (isinstance(error, AlreadyExists) and how.get("key") is not None):
+                key_taken = isinstance(error, AlreadyExists) and options.get("key") is not None
+                if not remaining or key_taken:
                     raise
         raise AssertionError
-
-
-_COLUMNS = """key, user_id, agent, session_id, type, summary, media, bytes, lines, tokens, metadata, source, is_active,
-              created_at, updated_at"""
-_SELECT = "select " + _COLUMNS + " from refs where tenant = :tenant and "
-_VISIBLE = "(user_id = coalesce(:user, user_id) or user_id = '') "
-_GET = _SELECT + "key = :key and " + _VISIBLE
-_GET_CONTENT = (
-    "select user_id, digest from refs where tenant = :tenant and key = :key and " + _VISIBLE
-)
-_SUMMARY = "select key, summary from refs where tenant = :tenant and key = :key and " + _VISIBLE
-_FOUND = "select text from search_items where tenant = :tenant and kind = 'refs' and id = :key"
-_OWNER = """select user_id from sessions
-            where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
-_INSERT = """insert into refs (tenant, key, user_id, agent, session_id, type, summary, digest, media, bytes, lines, tokens,
-                               metadata, source, is_active, created_at, updated_at)
-             values (:tenant, :key, :user, :agent, :session, :type, :summary, :digest, :media, :bytes, :lines, :tokens,
-                     :metadata, :source, 1, :now, :now)
-             on conflict do nothing returning """ + _COLUMNS  # fmt: skip
-_AGAIN = _SELECT + "key = :key and user_id = :user and digest = :digest"
-_EDIT = """update refs set summary = coalesce(:summary, summary), is_active = coalesce(:active, is_active),
-               type = coalesce(:type, type), updated_at = :now
-           where tenant = :tenant and key = :key and """ + _VISIBLE + "returning " + _COLUMNS  # fmt: skip
-_REMOVE = (
-    "delete from refs where tenant = :tenant and key = :key and "
-    + _VISIBLE
-    + "returning user_id, digest"
-)
-_ANY_SESSION = "coalesce(session_id, '') = coalesce(:session, session_id, '') and "
-_ONE_SESSION = "session_id = :session and "
-_WANTED = "and type = coalesce(:type, type) and is_active = coalesce(:active, is_active) and (created_at, key) < (:at, :key)"
-_NEWEST = " order by created_at desc, key desc limit :size"
-_LIST = _SELECT + _ANY_SESSION + _VISIBLE + _WANTED + _NEWEST
-_LIST_IN_SESSION = _SELECT + _ONE_SESSION + _VISIBLE + _WANTED + _NEWEST
-_OF_SESSION = """select key, summary, created_at, 1 from refs
-                 where tenant = :tenant and session_id = :session and is_active = 1
-                 order by created_at desc, key desc limit :size"""
-_MENTIONED = """select refs.key, summary, created_at, 0
-                from (select distinct key from mentions where tenant = :tenant and session_id = :session) found
-                join refs on refs.tenant = :tenant and refs.key = found.key and is_active = 1
-                    and coalesce(session_id, '') <> :session and (
-                        user_id = '' or user_id = (select user_id from sessions where tenant = :tenant and id = :session))
-                order by created_at desc, refs.key desc limit :size"""

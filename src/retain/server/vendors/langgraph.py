@@ -24,7 +24,7 @@ from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Permission, Principal
 from retain.base import canonical, limits
 from retain.base.errors import Forbidden, Invalid
-from retain.kinds.items.items import Drop, PlacedItem, Put
+from retain.kinds.items import Drop, PlacedItem, Put
 from retain.memory import Scope
 from retain.server.authenticator import Authenticator
 from retain.server.parsing import parse_json, read_body, read_query

@@ -14,7 +14,7 @@ from typing import Any
 from retain.api.files import Path, path_of
 from retain.base import clock
 from retain.base.errors import Invalid
-from retain.kinds.items.items import Item
+from retain.kinds.items import PlacedItem as Item
 
 MOST_BYTES = 102_400
 MOST_PATH_BYTES = 1024

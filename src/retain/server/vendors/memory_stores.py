@@ -12,8 +12,8 @@ from typing import TypeVar, cast
 from retain.api.files import STORES, Files, Path, StoreFiles, is_file, numbered, path_of
 from retain.base import limits
 from retain.base.errors import Conflict, Invalid, NotFound
+from retain.kinds.items import PlacedItem as Item
 from retain.kinds.items.item import ordered
-from retain.kinds.items.items import Item
 from retain.kinds.kind import encode_cursor
 from retain.memory import Scope
 from retain.server.vendors import memory_shapes as shapes

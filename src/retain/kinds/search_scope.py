@@ -1,0 +1,141 @@
+"""Search what a scope may see: every kind that has index rows, by words and by meaning.
+
+A search takes two reads, because the question is embedded between them and never in a transaction:
+`start_search` matches words and embeds, `finish_search` ranks the hits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from retain.base import canonical, clock, limits
+from retain.kinds.kind import Owner, Services, own_session
+from retain.search import query as query_steps
+from retain.search.engine import SearchFilter
+from retain.search.query import Hit, Query, WordMatches
+from retain.search.rerankers import RERANK_LIMIT, rerank
+from retain.storage.database import Transaction
+
+MAX_HITS = 200
+MAX_QUERY_CHARACTERS = 8_000
+"""A longer query is cut: whoever pastes a file to search for it means its beginning."""
+LIKELY_SCORE = 0.001
+"""Hits under this score are hidden from people and models unless they ask for them."""
+FOREIGN_SOURCES = frozenset({"tool", "import"})
+"""Sources whose text may have been written by anybody."""
+
+
+@dataclass(frozen=True)
+class SearchResults:
+    """The hits of a search, best first; `legs` says for words and vectors whether they ran, and why not."""
+
+    hits: list[Hit]
+    legs: Mapping[str, str]
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __getitem__(self, position: int) -> Hit:
+        return self.hits[position]
+
+
+def search(
+    services: Services,
+    owner: Owner,
+    query: str,
+    kinds: Sequence[str] | None,
+    session: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
+    at: datetime | None = None,
+    limit: int = 10,
+    min_score: float = 0.0,
+) -> SearchResults:
+    """Return the hits for a query in what the scope may see."""
+    canonical.whole(limit, "limit", 1, MAX_HITS)
+    canonical.amount(min_score, "min_score")
+    text = checked_query(services, query)
+    now = None if at is None else clock.from_datetime(at, "at")
+    asked = SearchFilter(
+        owner.user,
+        owner.agent,
+        kinds=None if kinds is None else tuple(kinds),
+        session=None if session is None else canonical.key(session, "session"),
+        since=None if since is None else clock.from_datetime(since, "since"),
+        until=None if until is None else clock.from_datetime(until, "until"),
+    )
+    started = start_search(services, owner, text, asked, now)
+    reranker = services.reranker
+    candidates = limit if reranker is None else max(limit, RERANK_LIMIT)
+    hits = services.database.read(
+        owner.tenant, lambda tx: finish_search(tx, services, owner, started, candidates)
+    )
+    legs = started.legs
+    if reranker is not None:
+        hits, outcome = rerank(reranker, started.question.for_embedding, hits)
+        legs = {**legs, "reranker": outcome}
+    return SearchResults([hit for hit in hits if hit.score >= min_score][:limit], legs)
+
+
+def checked_query(services: Services, query: str) -> str:
+    """Return the part of a query that is searched for; raise `Invalid` if it is not text."""
+    text = canonical.text(query, "query", limits.MAX_MESSAGE_BYTES)
+    return text[:MAX_QUERY_CHARACTERS]
+
+
+def start_search(
+    services: Services,
+    owner: Owner,
+    text: str,
+    asked: SearchFilter,
+    now: int | None = None,
+    depth: int = query_steps.DEPTH,
+) -> Query:
+    """Match the words of a query in a read transaction, then embed it outside of any."""
+
+    def work(tx: Transaction) -> tuple[SearchFilter, int, WordMatches]:
+        if asked.session is not None:
+            own_session(tx, owner, asked.session)
+        visible = _with_boards(tx, owner, asked)
+        return visible, tx.now, query_steps.match_words(tx, services.index, text, visible, depth)
+
+    visible, read_at, matches = services.database.read(owner.tenant, work)
+    embedder = services.embedding(owner, limits.QUERY_VECTOR_SECONDS)
+    return query_steps.prepare_query(
+        text, read_at if now is None else now, visible, matches, embedder
+    )
+
+
+def finish_search(
+    tx: Transaction, services: Services, owner: Owner, started: Query, limit: int
+) -> list[Hit]:
+    """Return the ranked hits of a started search.
+
+    Reads again which boards the agent shares: that may have changed while the query was embedded.
+    """
+    visible = _with_boards(tx, owner, started.filter)
+    return query_steps.run_query(tx, services.index, replace(started, filter=visible), limit)
+
+
+def _with_boards(tx: Transaction, owner: Owner, asked: SearchFilter) -> SearchFilter:
+    """Limit a search to the whiteboards that the scope's agent shares; without an agent, no limit."""
+    if owner.agent is None:
+        return asked
+    rows = tx.all(
+        "select board from board_members where tenant = :tenant and agent = :agent",
+        agent=owner.agent,
+    )
+    return replace(asked, boards=tuple(board for (board,) in rows))
+
+
+def foreign_sources(
+    tx: Transaction, services: Services, hits: Iterable[Hit]
+) -> dict[tuple[str, str], str]:
+    """Return the source, by kind and id, of the hits that a tool or an import wrote."""
+    sources = {(hit.kind, hit.id): services.kinds[hit.kind].source_of(tx, hit.id) for hit in hits}
+    return {key: source for key, source in sources.items() if source in FOREIGN_SOURCES}
