@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from retain import Memory, Scope
 from retain.base.errors import Invalid
 from retain.integrations.anthropic import RetainAsyncMemoryTool, RetainMemoryTool
-from retain.server.vendors.memory_stores import Stores
+from retain.server.vendors.anthropic_stores import Stores
 from tests.conftest import SERVERS, one_engine
 
 EXAMPLES = 400 if os.environ.get("VENDORS") == "full" else 25

@@ -1,6 +1,6 @@
-"""Other people's protocols on our server: their own clients work with nothing changed but the address.
+"""Vendor protocols: the clients of OpenAI, Anthropic and LangGraph work with another base URL.
 
-A wire translates and decides nothing: who asks is said by the door, as for every other route.
+These routes only translate. Authentication and permissions are the same as for every other route.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from retain.server.vendors import anthropic, langgraph, openai
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """The routes of every protocol."""
+    """Add the routes of every protocol."""
     anthropic.add(app, authenticator)
     langgraph.add(app, authenticator)
     openai.add(app, authenticator)

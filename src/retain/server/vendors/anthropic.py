@@ -1,10 +1,12 @@
-"""Anthropic's memory stores over HTTP: its own client works with nothing but its `base_url` changed, and one of our keys.
+"""Anthropic's memory stores: its client works with our base URL and one of our keys.
 
 from anthropic import Anthropic
 
-client = Anthropic(base_url="http://127.0.0.1:7700", api_key=KEY, default_headers={"X-Retain-User": "ada"})
+client = Anthropic(
+base_url="http://127.0.0.1:7700", api_key=KEY, default_headers={"X-Retain-User": "ada"}
+)
 store = client.beta.memory_stores.create(name="Notes")
-client.beta.memory_stores.memories.create(store.id, path="/name.md", content="The user is called Ada.")
+client.beta.memory_stores.memories.create(store.id, path="/name.md", content="I am Ada.")
 """
 
 from __future__ import annotations
@@ -12,16 +14,17 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from retain.server.authenticator import Authenticator
-from retain.server.vendors.memory_shapes import Json
-from retain.server.vendors.memory_stores import Stores
-from retain.server.vendors.operation import Asked, Failure, Operation, Protocol
+from retain.server.vendors.anthropic_formats import Json
+from retain.server.vendors.anthropic_stores import Stores
+from retain.server.vendors.protocol import Call, Failure, Operation, Protocol
 
 STORES = "/v1/memory_stores"
 STORE = f"{STORES}/{{store}}"
-MEMORIES, VERSIONS = f"{STORE}/memories", f"{STORE}/memory_versions"
+MEMORIES = f"{STORE}/memories"
+VERSIONS = f"{STORE}/memory_versions"
 _VIEW = frozenset({"view"})
-_PAGES = frozenset({"limit", "page"})
-_MADE = frozenset({"created_at[gte]", "created_at[lte]"})
+_PAGING = frozenset({"limit", "page"})
+_CREATED = frozenset({"created_at[gte]", "created_at[lte]"})
 _AUTHORS = frozenset({"api_key_id", "service_account_id", "session_id"})
 _TYPES = {
     400: "invalid_request_error",
@@ -35,18 +38,18 @@ _TYPES = {
 }
 
 
-def _at(asked: Asked) -> tuple[str, str]:
-    return asked.path["store"], asked.path["id"]
+def _ids(call: Call) -> tuple[str, str]:
+    return call.path["store"], call.path["id"]
 
 
-def _stores(asked: Asked) -> Stores:
-    return Stores(asked.scope, asked.principal.name)
+def _stores(call: Call) -> Stores:
+    return Stores(call.scope, call.principal.name)
 
 
-def _update_memory(asked: Asked) -> Json:
-    if asked.query.get("view") == "full":  # it tells the content, which need not be what was sent
-        asked.principal.require("read")
-    return _stores(asked).update_memory(*_at(asked), asked.body, asked.query)
+def _update_memory(call: Call) -> Json:
+    if call.query.get("view") == "full":  # the answer may contain more than the caller sent
+        call.principal.require("read")
+    return _stores(call).update_memory(*_ids(call), call.body, call.query)
 
 
 _DESCRIBED = frozenset({"name", "description", "metadata"})
@@ -56,7 +59,7 @@ _OPERATIONS = (
         STORES,
         "write",
         "memory_stores_create",
-        lambda a: _stores(a).create(a.body),
+        lambda call: _stores(call).create(call.body),
         body=_DESCRIBED,
     ),
     Operation(
@@ -64,22 +67,22 @@ _OPERATIONS = (
         STORES,
         "read",
         "memory_stores_list",
-        lambda a: _stores(a).list(a.query),
-        _PAGES | _MADE | frozenset({"include_archived"}),
+        lambda call: _stores(call).list(call.query),
+        _PAGING | _CREATED | frozenset({"include_archived"}),
     ),
     Operation(
         "GET",
         STORE,
         "read",
         "memory_stores_retrieve",
-        lambda a: _stores(a).retrieve(a.path["store"]),
+        lambda call: _stores(call).retrieve(call.path["store"]),
     ),
     Operation(
         "POST",
         STORE,
         "write",
         "memory_stores_update",
-        lambda a: _stores(a).update(a.path["store"], a.body),
+        lambda call: _stores(call).update(call.path["store"], call.body),
         body=_DESCRIBED,
     ),
     Operation(
@@ -87,21 +90,21 @@ _OPERATIONS = (
         STORE,
         "delete",
         "memory_stores_delete",
-        lambda a: _stores(a).delete(a.path["store"]),
+        lambda call: _stores(call).delete(call.path["store"]),
     ),
     Operation(
         "POST",
         f"{STORE}/archive",
         "write",
         "memory_stores_archive",
-        lambda a: _stores(a).archive(a.path["store"]),
+        lambda call: _stores(call).archive(call.path["store"]),
     ),
     Operation(
         "POST",
         MEMORIES,
         "write",
         "memory_stores_create_memory",
-        lambda a: _stores(a).create_memory(a.path["store"], a.body, a.query),
+        lambda call: _stores(call).create_memory(call.path["store"], call.body, call.query),
         _VIEW,
         frozenset({"content", "path"}),
     ),
@@ -110,15 +113,15 @@ _OPERATIONS = (
         MEMORIES,
         "read",
         "memory_stores_list_memories",
-        lambda a: _stores(a).list_memories(a.path["store"], a.query),
-        _VIEW | _PAGES | frozenset({"depth", "path_prefix"}),
+        lambda call: _stores(call).list_memories(call.path["store"], call.query),
+        _VIEW | _PAGING | frozenset({"depth", "path_prefix"}),
     ),
     Operation(
         "GET",
         f"{MEMORIES}/{{id}}",
         "read",
         "memory_stores_retrieve_memory",
-        lambda a: _stores(a).retrieve_memory(*_at(a), a.query),
+        lambda call: _stores(call).retrieve_memory(*_ids(call), call.query),
         _VIEW,
     ),
     Operation(
@@ -135,7 +138,7 @@ _OPERATIONS = (
         f"{MEMORIES}/{{id}}",
         "delete",
         "memory_stores_delete_memory",
-        lambda a: _stores(a).delete_memory(*_at(a), a.query),
+        lambda call: _stores(call).delete_memory(*_ids(call), call.query),
         frozenset({"expected_content_sha256"}),
     ),
     Operation(
@@ -143,15 +146,15 @@ _OPERATIONS = (
         VERSIONS,
         "read",
         "memory_stores_list_versions",
-        lambda a: _stores(a).list_versions(a.path["store"], a.query),
-        _VIEW | _PAGES | _MADE | _AUTHORS | frozenset({"memory_id", "operation"}),
+        lambda call: _stores(call).list_versions(call.path["store"], call.query),
+        _VIEW | _PAGING | _CREATED | _AUTHORS | frozenset({"memory_id", "operation"}),
     ),
     Operation(
         "GET",
         f"{VERSIONS}/{{id}}",
         "read",
         "memory_stores_retrieve_version",
-        lambda a: _stores(a).retrieve_version(*_at(a), a.query),
+        lambda call: _stores(call).retrieve_version(*_ids(call), call.query),
         _VIEW,
     ),
     Operation(
@@ -159,30 +162,32 @@ _OPERATIONS = (
         f"{VERSIONS}/{{id}}/redact",
         "delete",
         "memory_stores_redact_version",
-        lambda a: _stores(a).redact_version(*_at(a)),
+        lambda call: _stores(call).redact_version(*_ids(call)),
     ),
 )
 
 
-def _told(failure: Failure) -> Json:
-    status, details = failure.status, failure.details
-    kind = details.get("type") or _TYPES.get(
-        status, "overloaded_error" if status == 503 else "api_error"
-    )
-    told = {"type": kind, "message": failure.message, **details.get("told", {})}
-    return {"type": "error", "error": told, "request_id": failure.request_id}
+def _render_failure(failure: Failure) -> Json:
+    details = failure.details
+    default = "overloaded_error" if failure.status == 503 else "api_error"
+    error = {
+        "type": details.get("type") or _TYPES.get(failure.status, default),
+        "message": failure.message,
+        **details.get("told", {}),
+    }
+    return {"type": "error", "error": error, "request_id": failure.request_id}
 
 
 _PROTOCOL = Protocol(
     "items",
     "memory_stores",
     b"request-id",
-    _told,
-    ignored=frozenset({"beta"}),
-    fields=(("after", "page"), ("place", "path"), ("key", "path")),
+    _render_failure,
+    ignored_parameters=frozenset({"beta"}),
+    field_names={"after": "page", "place": "path", "key": "path"},
 )
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """The fourteen routes."""
+    """Add the routes."""
     _PROTOCOL.add(app, authenticator, _OPERATIONS)

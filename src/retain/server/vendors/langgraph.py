@@ -1,4 +1,4 @@
-"""LangGraph's store over HTTP: its own client works with nothing but its `url` changed, with one of our keys as its key.
+"""LangGraph's store: its client works with our URL and one of our keys.
 
 from langgraph_sdk import get_client
 
@@ -29,26 +29,26 @@ from retain.memory import Scope
 from retain.server.authenticator import Authenticator
 from retain.server.parsing import parse_json, read_body, read_query
 from retain.server.thread_pool import in_thread, model_threads
-from retain.server.vendors import route
+from retain.server.vendors.protocol import add_route
 
-Said = TypeVar("Said", bound=BaseModel)
+Body = TypeVar("Body", bound=BaseModel)
 Labels = list[str]
 _Count = Annotated[int, Field(ge=0)]
 
 
-class _Key(BaseModel):
+class _ItemKey(BaseModel):
     model_config = STRICT
     namespace: Labels
     key: str
 
 
-class _Put(_Key):
+class _PutBody(_ItemKey):
     value: dict[str, Any]
     index: Literal[False] | list[str] | None = None
     ttl: float | None = None
 
 
-class _Search(BaseModel):
+class _SearchBody(BaseModel):
     model_config = STRICT
     namespace_prefix: Labels = []
     filter: dict[str, Any] | None = None
@@ -58,7 +58,7 @@ class _Search(BaseModel):
     refresh_ttl: bool | None = None
 
 
-class _Namespaces(BaseModel):
+class _NamespacesBody(BaseModel):
     model_config = STRICT
     prefix: Labels | None = None
     suffix: Labels | None = None
@@ -68,128 +68,125 @@ class _Namespaces(BaseModel):
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """The five routes."""
-    store = _Store(authenticator)
-    route.add(app, "PUT", "/store/items", "write", store.put)
-    route.add(app, "GET", "/store/items", "read", store.get)
-    route.add(app, "DELETE", "/store/items", "delete", store.delete)
-    route.add(app, "POST", "/store/items/search", "read", store.search)
-    route.add(app, "POST", "/store/namespaces", "read", store.namespaces)
+    """Add the routes."""
+    store = _StoreRoutes(authenticator)
+    add_route(app, "PUT", "/store/items", "write", store.put)
+    add_route(app, "GET", "/store/items", "read", store.get)
+    add_route(app, "DELETE", "/store/items", "delete", store.delete)
+    add_route(app, "POST", "/store/items/search", "read", store.search)
+    add_route(app, "POST", "/store/namespaces", "read", store.namespaces)
 
 
-class _Store:
-    """What the routes do."""
+class _StoreRoutes:
+    """The handlers of the routes."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
-        settings = authenticator.memory.settings
-        slow = settings.embedder == "service"  # a search waits for it
+        calls_service = authenticator.memory.settings.embedder == "service"
         self._search_thread = (
-            model_threads(max(1, limits.MAX_IN_FLIGHT // 2)) if slow else in_thread
+            model_threads(max(1, limits.MAX_IN_FLIGHT // 2)) if calls_service else in_thread
         )
 
     async def put(self, request: Request) -> Response:
-        """Keep an item."""
-        principal, said = await self._asked(request, "write", _Put)
-        labels = checked(said.namespace, "namespace", new=True)
-        fields = said.index if said.index is not False else []
-        change = namespaces.change(labels, said.key, said.value, said.ttl, fields)
-        await self._written(request, principal, "write", "items_put", change)
+        """Store an item."""
+        principal, body = await self._parse(request, "write", _PutBody)
+        labels = checked(body.namespace, "namespace", new=True)
+        fields = [] if body.index is False else body.index
+        change = namespaces.change(labels, body.key, body.value, body.ttl, fields)
+        await self._write(request, principal, "write", "items_put", change)
         return Response(status_code=204)
 
     async def delete(self, request: Request) -> Response:
-        """Remove an item, if it is there."""
-        principal, said = await self._asked(request, "delete", _Key)
-        labels = checked(said.namespace, "namespace")
-        change = namespaces.change(labels, said.key, None, None, None)
-        await self._written(request, principal, "delete", "items_remove", change)
+        """Remove an item; a missing one is not an error."""
+        principal, body = await self._parse(request, "delete", _ItemKey)
+        labels = checked(body.namespace, "namespace")
+        change = namespaces.change(labels, body.key, None, None, None)
+        await self._write(request, principal, "delete", "items_remove", change)
         return Response(status_code=204)
 
     async def get(self, request: Request) -> Response:
-        """An item, or null."""
+        """Return an item, or null."""
         principal = await self._authenticator.authorize(request, "read", vendor=True)
-        said = dict(read_query(request))
-        labels, key = said.pop("namespace", "").split("."), said.pop("key", "")
-        refresh = {"true": True, "1": True, "false": False, "0": False, "": True}.get(
-            said.pop("refresh_ttl", "").lower()
-        )
-        for name in said:
+        query = dict(read_query(request))
+        labels = query.pop("namespace", "").split(".")
+        key = query.pop("key", "")
+        refresh_text = query.pop("refresh_ttl", "").lower()
+        for name in query:
             raise Invalid(field=name, problem="is not known here; check its name")
-        if not key or refresh is None:
-            raise Invalid(
-                field="key" if not key else "refresh_ttl",
-                problem="is needed" if not key else "is true or false",
-            )
+        if not key:
+            raise Invalid(field="key", problem="is required")
+        if refresh_text not in ("", "true", "1", "false", "0"):
+            raise Invalid(field="refresh_ttl", problem="must be true or false")
         scope = self._authenticator.scope(request, principal, None, None)
-        wanted = [(checked(labels, "namespace"), key)]
-        (item,) = await in_thread(
-            namespaces.read, scope, wanted, refresh=refresh and _may_refresh(principal, scope)
-        )
-        return _answer(None if item is None else _told(item))
+        refresh = refresh_text not in ("false", "0") and _may_refresh(principal, scope)
+        addresses = [(checked(labels, "namespace"), key)]
+        (item,) = await in_thread(namespaces.read, scope, addresses, refresh=refresh)
+        return _json_response(None if item is None else _render_item(item))
 
     async def search(self, request: Request) -> Response:
-        """Items below a namespace."""
-        principal, said = await self._asked(request, "read", _Search)
+        """Return the items below a namespace."""
+        principal, body = await self._parse(request, "read", _SearchBody)
         scope = self._authenticator.scope(request, principal, None, None)
-        found = await self._search_thread(
+        hits = await self._search_thread(
             namespaces.search,
             scope,
-            checked(said.namespace_prefix, "namespace_prefix"),
-            query=said.query,
-            where=said.filter,
-            limit=said.limit,
-            offset=said.offset,
-            refresh=said.refresh_ttl is not False and _may_refresh(principal, scope),
+            checked(body.namespace_prefix, "namespace_prefix"),
+            query=body.query,
+            where=body.filter,
+            limit=body.limit,
+            offset=body.offset,
+            refresh=body.refresh_ttl is not False and _may_refresh(principal, scope),
         )
-        return _answer({"items": [{**_told(item), "score": score} for item, score in found]})
+        items = [{**_render_item(item), "score": score} for item, score in hits]
+        return _json_response({"items": items})
 
     async def namespaces(self, request: Request) -> Response:
-        """Where there are items."""
-        principal, said = await self._asked(request, "read", _Namespaces)
-        prefix, suffix = checked(said.prefix or (), "prefix"), checked(said.suffix or (), "suffix")
+        """Return the namespaces that contain items."""
+        principal, body = await self._parse(request, "read", _NamespacesBody)
+        prefix = checked(body.prefix or (), "prefix")
+        suffix = checked(body.suffix or (), "suffix")
         scope = self._authenticator.scope(request, principal, None, None)
-        found = await in_thread(
+        labels = await in_thread(
             namespaces.namespaces,
             scope,
             [prefix],
             [suffix],
-            depth=said.max_depth,
-            limit=said.limit,
-            offset=said.offset,
+            depth=body.max_depth,
+            limit=body.limit,
+            offset=body.offset,
         )
-        return _answer({"namespaces": found})
+        return _json_response({"namespaces": labels})
 
-    async def _asked(
-        self, request: Request, needs: Permission, shape: type[Said]
-    ) -> tuple[Principal, Said]:
-        """Who asks, and for what; nobody learns what is wrong with a request before it is known who sent it."""
-        principal = await self._authenticator.authorize(request, needs, vendor=True)
-        body = await read_body(request, dict(request.scope["headers"]))
-        said = shape.model_validate(parse_json(body))
-        canonical.whole(getattr(said, "limit", 0), "limit", 0, limits.MAX_PAGE)
-        return principal, said
+    async def _parse(
+        self, request: Request, permission: Permission, model: type[Body]
+    ) -> tuple[Principal, Body]:
+        """Authorize and parse a request. Authorization comes first: it must not leak details."""
+        principal = await self._authenticator.authorize(request, permission, vendor=True)
+        raw_body = await read_body(request, dict(request.scope["headers"]))
+        body = model.model_validate(parse_json(raw_body))
+        canonical.whole(getattr(body, "limit", 0), "limit", 0, limits.MAX_PAGE)
+        return principal, body
 
-    async def _written(
+    async def _write(
         self,
         request: Request,
         principal: Principal,
-        needs: Permission,
-        what: str,
+        permission: Permission,
+        name: str,
         change: Put | Drop,
     ) -> None:
-        """Do something that is on record."""
+        """Write a change and its audit row."""
         scope = self._authenticator.scope(request, principal, None, None)
-        principal.require_for(needs, "items", {}, scope.owner.user)
-        labels, key = namespaces.namespace(tuple(change.place)), namespaces.told(change.key)
-        act = Action(
-            what, request_id=problem.request_id(request), subject=f"item {'.'.join(labels)} {key}"
-        )
-        mine = Scope(acting_as(scope.services, principal, act), scope.owner)
-        await in_thread(mine.items.write, [change])
+        principal.require_for(permission, "items", {}, scope.owner.user)
+        labels = namespaces.namespace(tuple(change.place))
+        subject = f"item {'.'.join(labels)} {namespaces.told(change.key)}"
+        action = Action(name, request_id=problem.request_id(request), subject=subject)
+        audited = Scope(acting_as(scope.services, principal, action), scope.owner)
+        await in_thread(audited.items.write, [change])
 
 
 def _may_refresh(principal: Principal, scope: Scope) -> bool:
-    """Whether what is read may live longer for that; who may not reads it all the same."""
+    """Return True if a read may extend the expiry; without it, the caller still reads."""
     try:
         principal.require_for("read", "items", {"refresh": True}, scope.owner.user)
     except Forbidden:
@@ -197,14 +194,14 @@ def _may_refresh(principal: Principal, scope: Scope) -> bool:
     return True
 
 
-def _told(item: PlacedItem) -> dict[str, Any]:
-    found = namespaces.record(item)
+def _render_item(item: PlacedItem) -> dict[str, Any]:
+    record = namespaces.record(item)
     return {
-        **found,
-        "created_at": found["created_at"].isoformat(),
-        "updated_at": found["updated_at"].isoformat(),
+        **record,
+        "created_at": record["created_at"].isoformat(),
+        "updated_at": record["updated_at"].isoformat(),
     }
 
 
-def _answer(found: Any) -> Response:
-    return Written(encoded(json.dumps(found, ensure_ascii=False, separators=(",", ":"))), 200)
+def _json_response(value: Any) -> Response:
+    return Written(encoded(json.dumps(value, ensure_ascii=False, separators=(",", ":"))), 200)

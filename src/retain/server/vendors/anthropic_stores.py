@@ -1,7 +1,7 @@
-"""Anthropic's memory stores over a scope: what each of their operations does and answers; the wire only carries it.
+"""Anthropic's memory stores over a scope: the operations of the protocol and their responses.
 
-A store is an item, and its files are files as the memory tool's are (api/files.py): what came through one is there for
-the other. Every change is one transaction, and one store's changes come one after the other.
+A store is an item. Its files are those of the memory tool (api/files.py), so each sees what the
+other wrote. Every change is one transaction, and changes of one store are serialized.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from retain.kinds.items import PlacedItem as Item
 from retain.kinds.items.item import ordered
 from retain.kinds.kind import encode_cursor
 from retain.memory import Scope
-from retain.server.vendors import memory_shapes as shapes
-from retain.server.vendors.memory_shapes import MOST_FULL, MOST_NAMES, Json, Query
+from retain.server.vendors import anthropic_formats as formats
+from retain.server.vendors.anthropic_formats import MAX_FULL_RECORDS, MAX_PATH_NAMES, Json, Query
 
 Done = TypeVar("Done")
-_TRIES = 5
-_AT_ONCE = 100
-_LAST = "\U0010fffe" * 128
-"""A name that comes after any other."""
+MAX_READS = 5
+PAGE_SIZE = 100
+_LAST_NAME = "\U0010fffe" * 128
+"""A name that sorts after any other."""
 
 
 class Stores:
-    """The memory stores of a scope; `by` is who asks, as versions tell it."""
+    """The memory stores of a scope; `by` is the author of new versions."""
 
     def __init__(self, scope: Scope, by: str) -> None:
         self._scope = scope
@@ -36,8 +36,8 @@ class Stores:
     # -- stores ------------------------------------------------------------------------------------------------
 
     def create(self, body: Query) -> Json:
-        """Make a store."""
-        value = shapes.described({"description": "", "metadata": {}, **body})
+        """Create a store."""
+        value = formats.check_store({"description": "", "metadata": {}, **body})
 
         def work(inner: Scope) -> Item:
             id, at = numbered(inner, "memstore", "stores")
@@ -45,164 +45,175 @@ class Stores:
                 STORES, id, {**value, "archived": False, "at": at}, fields=["name", "description"]
             )
 
-        return shapes.store(
+        return formats.render_store(
             self._scope.transaction(work, lock=f"stores {self._scope.owner.user or ''}")
         )
 
     def retrieve(self, id: str) -> Json:
-        """One store."""
-        return shapes.store(_record(self._files(id)))
+        """Return a store."""
+        return formats.render_store(_read_store(self._files(id)))
 
     def update(self, id: str, body: Query) -> Json:
-        """Change what is said of a store; of its metadata, only the keys that are named."""
+        """Change the fields of a store; of its metadata, only the given keys."""
         changes = {name: value for name, value in body.items() if value is not None}
 
         def work(files: StoreFiles) -> Item:
-            item = _record(files)
+            item = _read_store(files)
             if item.value["archived"]:
                 raise Invalid(
-                    field="memory_store_id", problem="the store is archived, and cannot be changed"
+                    field="memory_store_id",
+                    problem="names an archived store, which cannot be changed",
                 )
             metadata = {
                 **item.value["metadata"],
-                **shapes.an_object(changes.get("metadata", {}), "metadata"),
+                **formats.check_object(changes.get("metadata", {}), "metadata"),
             }
             kept = {name: value for name, value in metadata.items() if value is not None}
             known = {name: item.value[name] for name in ("name", "description")}
-            value = item.value | shapes.described({**known, **changes, "metadata": kept})
+            value = item.value | formats.check_store({**known, **changes, "metadata": kept})
             return (
                 item
                 if value == item.value
-                else _keep(files.scope, item, value, ["name", "description"])
+                else _replace(files.scope, item, value, ["name", "description"])
             )
 
-        return shapes.store(self._change(id, work))
+        return formats.render_store(self._change(id, work))
 
     def list(self, query: Query) -> Json:
-        """Stores, the newest first."""
-        where: Json = shapes.between(query)
-        if not shapes.flag(query, "include_archived"):
+        """Return a page of stores, newest first."""
+        where: Json = formats.created_filter(query)
+        if not formats.parse_flag(query, "include_archived"):
             where["archived"] = False
         page = self._scope.items.list(
-            STORES, where=where, exact=True, limit=shapes.limit(query), after=query.get("page")
+            STORES,
+            where=where,
+            exact=True,
+            limit=formats.parse_limit(query),
+            after=query.get("page"),
         )
         return {
-            "data": [shapes.store(item) for item in page if shapes.is_store(item)],
+            "data": [formats.render_store(item) for item in page if formats.is_store(item)],
             "next_page": page.next,
         }
 
     def archive(self, id: str) -> Json:
-        """Let a store be changed no more."""
+        """Make a store read-only."""
 
         def work(files: StoreFiles) -> Item:
-            item = _record(files)
+            item = _read_store(files)
             value = item.value | {"archived": True}
             return (
                 item
                 if item.value["archived"]
-                else _keep(files.scope, item, value, ["name", "description"])
+                else _replace(files.scope, item, value, ["name", "description"])
             )
 
-        return shapes.store(self._change(id, work))
+        return formats.render_store(self._change(id, work))
 
     def delete(self, id: str) -> Json:
-        """Remove a store, with its memories and their versions."""
+        """Remove a store with its memories and versions."""
         self._change(id, StoreFiles.remove_store)
         return {"id": id, "type": "memory_store_deleted"}
 
     # -- memories ----------------------------------------------------------------------------------------------
 
     def create_memory(self, store: str, body: Query, query: Query) -> Json:
-        """Write a new memory where there is none."""
+        """Create a memory at a free path."""
         full, path, content = (
-            shapes.is_full(query),
-            shapes.path(body.get("path")),
-            shapes.content(body.get("content")),
+            formats.is_full(query),
+            formats.parse_path(body.get("path")),
+            formats.check_content(body.get("content")),
         )
 
         def work(files: StoreFiles) -> Item:
-            _make_way(files, path)
+            _clear_path(files, path)
             return files.put(path, content)
 
-        return shapes.memory(store, self._change(store, work), full)
+        return formats.render_memory(store, self._change(store, work), full)
 
     def retrieve_memory(self, store: str, id: str, query: Query) -> Json:
-        """One memory."""
-        full, files = shapes.is_full(query, default="full"), self._files(store)
-        _record(files)
-        for _ in range(_TRIES):  # it may move between the two reads
-            found = _find(files, id)
+        """Return a memory."""
+        full, files = formats.is_full(query, default="full"), self._files(store)
+        _read_store(files)
+        for _ in range(MAX_READS):  # it may move between the two reads
+            found = _find_memory(files, id)
             if found is not None:
-                return shapes.memory(store, found, full)
+                return formats.render_memory(store, found, full)
         raise NotFound(what="memory", id=id)
 
     def update_memory(self, store: str, id: str, body: Query, query: Query) -> Json:
-        """Change the content or the path of a memory, if the content still is what the caller thinks."""
-        full = shapes.is_full(query)
-        content = None if body.get("content") is None else shapes.content(body["content"])
-        path = None if body.get("path") is None else shapes.path(body["path"])
-        expected = shapes.expected(body.get("precondition"))
+        """Change the content or path of a memory, if the precondition holds."""
+        full = formats.is_full(query)
+        content = None if body.get("content") is None else formats.check_content(body["content"])
+        path = None if body.get("path") is None else formats.parse_path(body["path"])
+        expected = formats.parse_precondition(body.get("precondition"))
 
         def work(files: StoreFiles) -> Item:
-            item = _existing(files, id)
+            item = _require_memory(files, id)
             text, old = item.value["text"], path_of(item)
             new_text, new = text if content is None else content, old if path is None else path
             if (new_text, new) == (text, old):
                 return item
-            _compare(item, expected)
+            _check_precondition(item, expected)
             if new != old:
                 files.scope.items.remove(item.place, item.key)
-                _make_way(files, new)
+                _clear_path(files, new)
             return files.put(new, new_text, item)
 
-        return shapes.memory(store, self._change(store, work), full)
+        return formats.render_memory(store, self._change(store, work), full)
 
     def delete_memory(self, store: str, id: str, query: Query) -> Json:
-        """Remove a memory, if the content still is what the caller thinks; its versions stay."""
-        expected = shapes.sha(query.get("expected_content_sha256"), "expected_content_sha256")
+        """Remove a memory, if the precondition holds; its versions stay."""
+        expected = formats.check_sha256(
+            query.get("expected_content_sha256"), "expected_content_sha256"
+        )
 
         def work(files: StoreFiles) -> None:
-            item = _existing(files, id)
-            _compare(item, expected)
+            item = _require_memory(files, id)
+            _check_precondition(item, expected)
             files.remove(item)
 
         self._change(store, work)
         return {"id": id, "type": "memory_deleted"}
 
     def list_memories(self, store: str, query: Query) -> Json:
-        """Memories, or folders that are as deep as asked for; what is in a folder comes before what is in those below it."""
-        full, files = shapes.is_full(query), self._files(store)
+        """Return memories and, at `depth`, folders; a folder's own files come before its subfolders."""
+        full, files = formats.is_full(query), self._files(store)
         limit, depth = (
-            shapes.limit(query, most=MOST_FULL if full else 100),
-            shapes.whole(query, "depth", 0, 0, MOST_NAMES),
+            formats.parse_limit(query, maximum=MAX_FULL_RECORDS if full else 100),
+            formats.parse_int(query, "depth", 0, 0, MAX_PATH_NAMES),
         )
-        prefix = shapes.path(query["path_prefix"], prefix=True) if query.get("path_prefix") else ()
-        after, last = shapes.unpacked(query["page"]) if query.get("page") else (None, "")
-        _record(files)
+        prefix = (
+            formats.parse_path(query["path_prefix"], prefix=True)
+            if query.get("path_prefix")
+            else ()
+        )
+        after, last = formats.decode_page(query["page"]) if query.get("page") else (None, "")
+        _read_store(files)
         data: list[Json] = []
-        deepest, folder = len(prefix) + depth if depth else MOST_NAMES, ""
-        size = min(_AT_ONCE, limits.MAX_PAGE)
+        deepest, folder = len(prefix) + depth if depth else MAX_PATH_NAMES, ""
+        size = min(PAGE_SIZE, limits.MAX_PAGE)
         while (
-            len(prefix) < MOST_NAMES
+            len(prefix) < MAX_PATH_NAMES
         ):  # nothing can be in a folder that is as deep as a file can be
             page = self._scope.items.list(files.root + prefix, limit=size, after=after)
             for item in page:
                 path = path_of(item)
                 folder = f"/{'/'.join(path[:deepest])}/" if len(path) > deepest else ""
-                if not shapes.is_memory(item) or (folder and folder == last):
+                if not formats.is_memory(item) or (folder and folder == last):
                     continue
                 if len(data) == limit:
-                    return {"data": data, "next_page": shapes.packed(after or "", last)}
+                    return {"data": data, "next_page": formats.encode_page(after or "", last)}
                 data.append(
                     {"type": "memory_prefix", "path": folder}
                     if folder
-                    else shapes.memory(store, item, full)
+                    else formats.render_memory(store, item, full)
                 )
                 last = folder or last
                 after = (
                     encode_cursor(ordered(item))
                     if not folder
-                    else encode_cursor([*item.place[: deepest + 1], _LAST, _LAST])
+                    else encode_cursor([*item.place[: deepest + 1], _LAST_NAME, _LAST_NAME])
                 )
             if page.next is None:
                 break
@@ -215,11 +226,16 @@ class Stores:
     # -- versions ----------------------------------------------------------------------------------------------
 
     def list_versions(self, store: str, query: Query) -> Json:
-        """The versions of a store's memories, the newest first."""
-        full, files = shapes.is_full(query), self._files(store)
-        _record(files)
-        limit, where = shapes.limit(query, most=MOST_FULL if full else 100), shapes.between(query)
-        if query.get("service_account_id") or query.get("session_id"):  # nobody here writes as one
+        """Return the versions of a store's memories, newest first."""
+        full, files = formats.is_full(query), self._files(store)
+        _read_store(files)
+        limit, where = (
+            formats.parse_limit(query, maximum=MAX_FULL_RECORDS if full else 100),
+            formats.created_filter(query),
+        )
+        if query.get("service_account_id") or query.get(
+            "session_id"
+        ):  # no version here has such an author
             return {"data": [], "next_page": None}
         for name, field in (
             ("memory_id", "memory"),
@@ -231,89 +247,96 @@ class Stores:
         page = self._scope.items.list(
             files.versions, where=where, exact=True, limit=limit, after=query.get("page")
         )
-        found = [shapes.version(store, item, full) for item in page if shapes.is_version(item)]
+        found = [
+            formats.render_version(store, item, full) for item in page if formats.is_version(item)
+        ]
         return {"data": found, "next_page": page.next}
 
     def retrieve_version(self, store: str, id: str, query: Query) -> Json:
-        """One version."""
-        full, files = shapes.is_full(query, default="full"), self._files(store)
-        _record(files)
-        return shapes.version(store, _one_version(files, id), full)
+        """Return a version."""
+        full, files = formats.is_full(query, default="full"), self._files(store)
+        _read_store(files)
+        return formats.render_version(store, _require_version(files, id), full)
 
     def redact_version(self, store: str, id: str) -> Json:
-        """Take out of a version what was written, for good; that something was, and by whom, stays."""
+        """Remove the content of a version for good; its author and time stay."""
 
         def work(files: StoreFiles) -> Item:
-            item = _one_version(files, id)
+            item = _require_version(files, id)
             if item.value.get("redacted_by"):
                 return item
-            if (memory := _find(files, item.value["memory"])) is not None and memory.value[
+            if (memory := _find_memory(files, item.value["memory"])) is not None and memory.value[
                 "version"
             ] == id:
                 raise Invalid(
                     field="memory_version_id",
-                    problem="is the memory as it is now: change or delete that first",
+                    problem="is the current version: change or delete the memory first",
                 )
             value = item.value | {"text": None, "path": None, "redacted_by": self._by}
-            return _keep(files.scope, item, value, [])
+            return _replace(files.scope, item, value, [])
 
-        return shapes.version(store, self._change(store, work), full=False)
+        return formats.render_version(store, self._change(store, work), full=False)
 
     def _files(self, store: str) -> StoreFiles:
         return StoreFiles(self._scope, store, self._by)
 
     def _change(self, store: str, work: Callable[[StoreFiles], Done]) -> Done:
-        """Do something with the files of a store that is there, all of it or nothing."""
+        """Run work on the files of an existing store in one transaction."""
 
         def checked(files: Files) -> Done:
             mine = cast(StoreFiles, files)
-            _record(mine)
+            _read_store(mine)
             return work(mine)
 
         return self._files(store).change(checked)
 
 
-# -- what is found and kept ------------------------------------------------------------------------------------
+# -- lookups and checks ------------------------------------------------------------------------------------
 
 
-def _keep(scope: Scope, item: Item, value: Json, fields: list[str]) -> Item:
+def _replace(scope: Scope, item: Item, value: Json, fields: list[str]) -> Item:
     return scope.items.put(item.place, item.key, value, fields=fields, if_version=item.version)
 
 
-def _record(files: StoreFiles) -> Item:
-    """The store itself."""
+def _read_store(files: StoreFiles) -> Item:
+    """Return the item of the store."""
     found = files.record()
-    if not shapes.is_store(found):
+    if not formats.is_store(found):
         raise NotFound(what="memory store", id=files.store)
     return found
 
 
-def _find(files: StoreFiles, id: str) -> Item | None:
-    """A memory by its id."""
+def _find_memory(files: StoreFiles, id: str) -> Item | None:
+    """Return a memory by its id, or None."""
     place = files.scope.items.read([(files.ids, id)])[0]
     path = None if place is None else place.value.get("path")
     found = files.find(tuple(path)) if isinstance(path, list) and path else None
     return (
-        found if found is not None and shapes.is_memory(found) and found.value["id"] == id else None
+        found
+        if found is not None and formats.is_memory(found) and found.value["id"] == id
+        else None
     )
 
 
-def _existing(files: StoreFiles, id: str) -> Item:
-    found = _find(files, id)
+def _require_memory(files: StoreFiles, id: str) -> Item:
+    found = _find_memory(files, id)
     if found is None:
         raise NotFound(what="memory", id=id)
     return found
 
 
-def _one_version(files: StoreFiles, id: str) -> Item:
+def _require_version(files: StoreFiles, id: str) -> Item:
     found = files.scope.items.read([(files.versions, id)])[0]
-    if found is None or not shapes.is_version(found):
+    if found is None or not formats.is_version(found):
         raise NotFound(what="memory version", id=id)
     return found
 
 
-def _make_way(files: StoreFiles, path: Path) -> None:
-    """Make room for a file: its folders, and nothing where it will be. A memory there, above or below it is in the way."""
+def _clear_path(files: StoreFiles, path: Path) -> None:
+    """Create the folders of a file and remove empty ones at its path.
+
+    Raise Conflict if a memory is at the path, above or below it.
+    """
     blocked = files.make_folders(path[:-1]) or files.find(path)
     if blocked is not None and not is_file(blocked):
         empty = [blocked, *files.under(path)]
@@ -324,13 +347,13 @@ def _make_way(files: StoreFiles, path: Path) -> None:
         taken = f"/{'/'.join(path_of(blocked))}"
         said = {"conflicting_memory_id": blocked.value.get("id"), "conflicting_path": taken}
         raise Conflict(
-            problem=f"The memory at {taken} is in the way",
+            problem=f"The memory at {taken} blocks this path",
             type="memory_path_conflict_error",
             told=said,
         )
 
 
-def _compare(item: Item, expected: str | None) -> None:
-    if expected is not None and expected != shapes.digest(item.value["text"]):
-        problem = "The memory's content is not what the precondition says: read it, then try again"
+def _check_precondition(item: Item, expected: str | None) -> None:
+    if expected is not None and expected != formats.sha256(item.value["text"]):
+        problem = "The memory's content does not match the precondition: read it, then try again"
         raise Conflict(problem=problem, type="memory_precondition_failed_error")
