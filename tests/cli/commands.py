@@ -1,4 +1,4 @@
-"""How the tests of this room run commands."""
+"""Fixtures that run commands, as a process or inside of the test process."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def process(url: str, tmp_path: Path) -> Run:
 def run_here(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Run:
-    """The same inside of this process: for many commands, each of which would take a second to start."""
+    """Run commands in this process, which saves the start of an interpreter for each."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(main, "parser", cache(main.parser))
     for name, value in {"RETAIN_DATABASE": url}.items():
@@ -81,14 +81,14 @@ def run_here(
 
 @pytest.fixture
 def run(request: pytest.FixtureRequest, engine: str) -> Run:
-    """Run `retain …`: as a person does on SQLite; on a server, which changes nothing of that, here."""
-    found: Run = request.getfixturevalue("process" if engine == "sqlite" else "run_here")
-    return found
+    """Run `retain …` as a process on SQLite, and in this process on a server."""
+    runner: Run = request.getfixturevalue("process" if engine == "sqlite" else "run_here")
+    return runner
 
 
 def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:
-    """The JSON that a command printed."""
+    """Return the JSON that a command printed."""
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert isinstance(found, dict)
-    return found
+    value = json.loads(done.stdout)
+    assert isinstance(value, dict)
+    return value

@@ -1,4 +1,4 @@
-"""`retain run`, with real commands: what a person sees, what is stored, and how it ends."""
+"""`retain run` with real commands: what is shown, what is stored, and the exit status."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_small_output_is_passed_through(run: Run, tmp_path: Path) -> None:
 
 
 @SQLITE
-def test_quiet_is_for_agents(run: Run, stored: Any) -> None:
+def test_quiet_prints_only_what_belongs_in_a_prompt(run: Run, stored: Any) -> None:
     """R5: standard output has what belongs in a prompt and no more."""
     assert run("--quiet", "--", "echo", "hello").stdout == b"hello\n"
     done = run("--quiet", "--type", "build_log", "--", *MANY)
@@ -154,7 +154,7 @@ def test_json_prints_the_record(run: Run, stored: Any) -> None:
 
 
 @SQLITE
-def test_two_streams_stay_two_and_are_kept_in_one(run: Run, stored: Any) -> None:
+def test_stdout_and_stderr_are_shown_apart_and_stored_together(run: Run, stored: Any) -> None:
     done = run(
         "--tokens",
         "1",
@@ -262,7 +262,7 @@ def test_input_is_passed_through(run: Run) -> None:
         (["sh", "-c", "kill -35 $$"], 163, b""),
     ],
 )
-def test_how_it_ends(run: Run, words: list[str], code: int, says: bytes) -> None:
+def test_exit_status(run: Run, words: list[str], code: int, says: bytes) -> None:
     """The exit status is the command's; 128 and the number for a signal."""
     done = run("--", *words)
     assert (done.returncode, done.stdout, done.stderr) == (code, b"", says)
@@ -346,7 +346,7 @@ def test_a_signal_reaches_the_command_and_what_was_printed_is_stored(
 
 
 @SQLITE
-def test_who_does_not_handle_a_signal_dies_of_it(start: Any) -> None:
+def test_a_forwarded_signal_ends_the_command(start: Any) -> None:
     running = start("--", "sh", "-c", "echo ready; exec sleep 60")
     assert running.stdout.readline() == b"ready\n"
     running.terminate()
@@ -355,8 +355,8 @@ def test_who_does_not_handle_a_signal_dies_of_it(start: Any) -> None:
 
 
 @SQLITE
-def test_what_a_command_leaves_behind_does_not_hold_us(run: Run) -> None:
-    """A daemon that keeps the pipe open is no reason to wait for it."""
+def test_a_background_process_is_not_waited_for(run: Run) -> None:
+    """Even if it keeps the pipe open."""
     done = run("--", "sh", "-c", "sleep 1000 & echo $!")
     os.kill(int(done.stdout), signal.SIGKILL)  # it is still there
     assert done.returncode == 0
@@ -366,7 +366,7 @@ def test_what_a_command_leaves_behind_does_not_hold_us(run: Run) -> None:
 @pytest.mark.parametrize(
     "left", ["while :; do echo x; sleep 0.1; done", "while :; do echo x; done"]
 )
-def test_what_a_command_leaves_behind_does_not_hold_us_by_what_it_says(run: Run, left: str) -> None:
+def test_a_background_process_that_keeps_writing_is_not_waited_for(run: Run, left: str) -> None:
     done = run("--", "sh", "-c", f"({left}) & echo left $!; exit 3")
     with contextlib.suppress(ProcessLookupError):
         os.kill(int(done.stdout.partition(b"left ")[2].split()[0]), signal.SIGKILL)
@@ -374,7 +374,7 @@ def test_what_a_command_leaves_behind_does_not_hold_us_by_what_it_says(run: Run,
 
 
 @SQLITE
-def test_what_is_on_its_way_at_the_end_is_not_lost(run: Run) -> None:
+def test_output_still_in_flight_at_the_end_is_kept(run: Run) -> None:
     """What the command hands to another process, which prints it a moment later."""
     done = run(
         "--quiet", "--tokens", "1000000", "--", "bash", "-c", "exec > >(sleep 0.2; cat); seq 5000"
@@ -393,10 +393,10 @@ def test_what_is_on_its_way_at_the_end_is_not_lost(run: Run) -> None:
         ("<&- >&- 2>&-", rb"", rb""),
     ],
 )
-def test_streams_that_were_closed_before_us(
+def test_closed_standard_streams(
     env: dict[str, str], tmp_path: Path, url: str, closed: str, out: bytes, err: bytes
 ) -> None:
-    """Nothing goes where it was not meant to go, and the output is stored."""
+    """The output is stored, and nothing is written to a wrong file descriptor."""
     line = f"{PYTHON} -m retain.cli.main run -- seq 3000 {closed}"
     done = subprocess.run(
         ["sh", "-c", line], capture_output=True, check=False, cwd=tmp_path, env=env
@@ -423,7 +423,7 @@ def test_a_reader_that_goes_away_ends_the_command(env: dict[str, str], tmp_path:
 
 
 @SQLITE
-def test_a_full_disk_is_said(env: dict[str, str], tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(env: dict[str, str], tmp_path: Path) -> None:
     line = [PYTHON, "-m", "retain.cli.main", "run", "--", "seq", "1000000"]
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(
@@ -478,7 +478,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(
 
 
 @SQLITE
-def test_a_store_that_fails_hides_nothing(run: Run) -> None:
+def test_a_storage_failure_changes_neither_output_nor_status(run: Run) -> None:
     """The output was shown, the exit status is the command's, and the failure is said."""
     done = run(
         "--", "sh", "-c", "seq 3000; exit 3", RETAIN_DATABASE="sqlite:////no/such/folder/x.db"
@@ -494,7 +494,7 @@ def test_a_store_that_fails_hides_nothing(run: Run) -> None:
 
 
 @SQLITE
-def test_what_can_be_refused_is_refused_before_the_command_runs(run: Run, tmp_path: Path) -> None:
+def test_invalid_options_are_refused_before_the_command_runs(run: Run, tmp_path: Path) -> None:
     touch = ("touch", str(tmp_path / "ran"))
     assert run("--session", "nowhere", "--", *touch).returncode == 3
     assert run("--tokens", "-1", "--", *touch).returncode == 2
@@ -536,7 +536,7 @@ def test_an_output_cannot_forge_a_placeholder(run: Run, stored: Any) -> None:
 
 
 @SQLITE
-def test_a_key_that_is_taken_is_no_reason_to_lose_an_output(
+def test_a_taken_key_is_retried(
     url: str,
     env: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
@@ -557,7 +557,7 @@ def test_a_key_that_is_taken_is_no_reason_to_lose_an_output(
 
 
 @SQLITE
-def test_an_output_that_was_not_stored_is_in_the_record_whatever_its_size(
+def test_an_output_that_was_not_stored_is_part_of_the_json_record(
     env: dict[str, str], tmp_path: Path
 ) -> None:
     """P16: to the last letter, and not in our memory."""
@@ -582,7 +582,7 @@ def test_an_output_that_was_not_stored_is_in_the_record_whatever_its_size(
 
 
 @SQLITE
-def test_half_a_letter_at_the_end_of_an_output(run: Run) -> None:
+def test_an_incomplete_character_at_the_end(run: Run) -> None:
     done = run(
         "--quiet",
         "--json",
