@@ -519,6 +519,6 @@ def make_error(name: str, detail: str, status: int, details: dict[str, Any]) -> 
         kind = _ERRORS_BY_STATUS.get(status, Invalid if 400 <= status < 500 else RetainError)
     error: RetainError = kind.__new__(kind)
     Exception.__init__(error, detail)
-    error.details = details
+    error.set_details(details)
     error.status = status
     return error

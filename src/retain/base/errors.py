@@ -1,42 +1,43 @@
-"""Everything that can go wrong, as one tree; an error's docstring is its message.
+"""All errors that retain raises. The docstring of a class is the template of its message.
 
     RetainError
-    ├── Invalid               the caller's input breaks a rule            422
+    ├── Invalid               the input breaks a rule                     422
     │   └── TooLarge          … by its size                               413
     ├── NotFound              nothing by that name that you may see       404
     │   └── NoSection         … among the headings of a document
-    ├── Unauthorized          nobody who is known here                    401
-    │   └── Forbidden         … or somebody who may not do this           403
-    ├── NoIssuer              whoever signs tokens cannot be asked        503
-    ├── TooMany               more, or faster, than is allowed            429
-    ├── Overloaded            the server has enough to do                 503
-    ├── Conflict              right request, wrong moment                 409
+    ├── Unauthorized          no valid credential                         401
+    │   └── Forbidden         … or one without the permission             403
+    ├── NoIssuer              the token issuer's keys cannot be read      503
+    ├── TooMany               over a rate limit                           429
+    ├── Overloaded            the server is at capacity                   503
+    ├── Conflict              the state does not allow it now             409
     │   ├── AlreadyExists
     │   ├── OutOfOrder        `expected_last_seq` did not match
     │   ├── WrongVersion      `if_version` did not match
-    │   └── KeyReused         an idempotency key came back with other content
-    ├── ModelError            a language model cannot do it               502
+    │   └── KeyReused         an idempotency key was reused with other content
+    ├── ModelError            a language model failed                     502
     │   ├── NoModel           none is set                                 503
     │   ├── ModelUnavailable  it fails, or does not answer in time        503
-    │   ├── BadAnswer         it answers with what cannot be used
-    │   └── PartlyAnswered    … or not at all, but only to some of several questions
+    │   ├── BadAnswer         its answer cannot be used
+    │   └── PartlyAnswered    some of several calls failed
     ├── SettingsError         the configuration cannot be used            500
-    └── StorageError          the database cannot do it                   503
-        ├── Busy              locked, or no connection free: try again
+    └── StorageError          the database failed                         503
+        ├── Busy              locked, or no connection free: retry
         ├── Full              the disk is nearly full                     507
         ├── ReadOnly
         ├── Unreachable       no such server, no such file, connection lost
-        │   └── NoServer      … for a client: no retain server answers
-        ├── InDoubt           cut off while committing
+        │   └── NoServer      a client's retain server does not answer
+        ├── InDoubt           the connection was lost during a commit
         ├── ReadTooLong       a reader was stopped so that the log can shrink
         ├── Corrupt           damaged pages                               500
         ├── NotOurs           another program's database                  500
-        ├── NetworkDrive      SQLite on a file system that cannot lock    500
+        ├── NetworkDrive      SQLite on a file system without locks       500
         ├── SchemaTooNew      written by a newer retain                   500
-        └── SchemaTooOld      a migration waits for a role that may       500
+        └── SchemaTooOld      a migration needs the owner's role          500
 
-A message names what to do next. `status` is the HTTP status and `exit_code` the exit status of the
-command line: 2 bad input, 3 not found, 4 conflict, 5 database, 6 settings, 7 model, 8 access.
+A message says what happened, why, and what to do. `status` is the HTTP status and `exit_code` the exit
+status of the command line: 2 bad input, 3 not found, 4 conflict, 5 database, 6 settings, 7 model,
+8 access. `details` are the values in the message; each is also an attribute of the error.
 """
 
 from __future__ import annotations
@@ -51,29 +52,35 @@ class RetainError(Exception):
     status = 500
     exit_code = 1
 
-    def __init__(self, **details: Any) -> None:
-        self.details = details
-        template = inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ")
-        super().__init__(f"{template.format(**details)} {details.get('hint', '')}".rstrip())
+    details: dict[str, Any]
 
-    def __getattr__(self, name: str) -> Any:
-        """The details of an error are its attributes: `error.field`, `error.limit`."""
-        try:
-            return self.__dict__["details"][name]
-        except KeyError:
-            raise AttributeError(name) from None
+    def __init__(self, **details: Any) -> None:
+        self.set_details(details)
+        message = _template(type(self)).format(**details)
+        hint = details.get("hint", "")
+        super().__init__(f"{message} {hint}".rstrip())
+
+    def set_details(self, details: dict[str, Any]) -> None:
+        """Set the values in the message, each as an attribute too."""
+        self.details = details
+        for name, value in details.items():
+            setattr(self, name, value)
 
     @property
     def public(self) -> str:
-        """What whoever calls over a network is told of it."""
+        """The message for clients over the network."""
         return str(self)
 
     def again(self) -> RetainError:
-        """The same error as a new object, for another thread to raise."""
+        """Return the same error as a new object, for another thread to raise."""
         return type(self)(**self.details)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.details)
+
+
+def _template(kind: type[RetainError]) -> str:
+    return inspect.cleandoc(kind.__doc__ or "").replace("\n", " ")
 
 
 def _rebuild(kind: type[RetainError], details: dict[str, Any]) -> RetainError:
@@ -83,6 +90,9 @@ def _rebuild(kind: type[RetainError], details: dict[str, Any]) -> RetainError:
 class Invalid(RetainError):
     """{field}: {problem}."""
 
+    field: str
+    problem: str
+
     status = 422
     exit_code = 2
 
@@ -90,11 +100,18 @@ class Invalid(RetainError):
 class TooLarge(Invalid):
     """{field}: {size} {unit} is over the limit of {limit}."""
 
+    size: int | str
+    unit: str
+    limit: int
+
     status = 413
 
 
 class NotFound(RetainError):
     """There is no {what} {id!r} here."""
+
+    what: str
+    id: str
 
     status = 404
     exit_code = 3
@@ -120,6 +137,8 @@ class Forbidden(Unauthorized):
 class NoIssuer(RetainError):
     """The keys that tokens are checked with cannot be read now. Try again in {seconds} s."""
 
+    seconds: int
+
     status = 503
     exit_code = 8
 
@@ -127,12 +146,16 @@ class NoIssuer(RetainError):
 class TooMany(RetainError):
     """Too many requests: {problem}. Try again in {seconds} s."""
 
+    seconds: int
+
     status = 429
     exit_code = 8
 
 
 class Overloaded(RetainError):
-    """The server has enough to do: {problem}. Try again in {seconds} s."""
+    """Server at capacity: {problem}. Retry in {seconds} s."""
+
+    seconds: int
 
     status = 503
     exit_code = 5
@@ -154,9 +177,15 @@ class OutOfOrder(Conflict):
     then append again.
     """
 
+    actual: int
+    expected: int
+
 
 class WrongVersion(Conflict):
     """{what} {id!r} is at version {actual}, not {expected} as if_version says: read it, then try again."""
+
+    actual: int
+    expected: int
 
 
 class KeyReused(Conflict):
@@ -164,11 +193,15 @@ class KeyReused(Conflict):
     request exactly, and a new request needs a new key.
     """
 
+    key: str
+
     status = 422
 
 
 class ModelError(RetainError):
     """The model {model!r} failed: {problem}. It changed nothing."""
+
+    model: str
 
     status = 502
     exit_code = 7
@@ -195,9 +228,15 @@ class PartlyAnswered(ModelError):
     first: {problem}.
     """
 
+    good: int
+    calls: int
+
 
 class SettingsError(RetainError):
     """{where}: {problem}."""
+
+    where: str
+    problem: object
 
     exit_code = 6
 
@@ -210,12 +249,12 @@ class StorageError(RetainError):
 
     @property
     def public(self) -> str:
-        """The same without where the database is and what it said: that is the operator's business, and in the log."""
-        template = inspect.cleandoc(type(self).__doc__ or "").replace("\n", " ")
+        """The message without addresses and paths, which are for the operator and in the log."""
+        template = _template(type(self))
         if "{path}" in template:
             return "The database cannot be used. The server's log says why."
-        said = template.replace(": {problem}", "").format(**self.details)
-        return f"{said} The server's log says why." if "{problem}" in template else said
+        message = template.replace(": {problem}", "").format(**self.details)
+        return f"{message} The server's log says why." if "{problem}" in template else message
 
 
 class Busy(StorageError):
