@@ -15,7 +15,7 @@ import apsw
 import psycopg
 
 from bench.harness import SESSION, TENANT, TEXT
-from retain.storage.sqlite_connection import open_connection
+from retain.storage.sqlite.connection import open_connection
 
 RAW = '{"text":"' + TEXT + '"}'
 COLUMNS = "tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out, cost, created_at"

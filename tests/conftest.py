@@ -28,7 +28,7 @@ from hypothesis import settings as hypothesis_settings
 from retain import Memory, Scope
 from retain.base import clock, limits
 from retain.base.settings import Settings
-from retain.storage import sqlite
+from retain.storage.sqlite import engine as sqlite
 from tests.chaos.sizes import FULL
 from tests.servers import Kind, PostgresServer, debian_binaries
 

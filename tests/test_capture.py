@@ -191,13 +191,13 @@ def test_a_result_that_cannot_be_stored_is_not_lost(
     """The function ran: the error says so and has its result."""
     with pytest.raises(NotFound) as error:
         captured(me, session="nowhere")(lambda: LARGE)()
-    assert error.value.output == LARGE
+    assert error.value.output == LARGE  # type: ignore[attr-defined]
     assert error.value.__notes__ == ["The function did run: its result is in error.output."]
     limited(MAX_REF_BYTES=2048)
     small = open_memory().scope(tenant="acme")
     with pytest.raises(RetainError) as refused:
         captured(small)(lambda: LARGE)()
-    assert refused.value.output == LARGE
+    assert refused.value.output == LARGE  # type: ignore[attr-defined]
 
 
 def test_without_a_scope_it_says_so_at_once() -> None:

@@ -408,7 +408,7 @@ def test_every_error_of_a_server_is_the_library_s(scripted: Scripted) -> None:
             with pytest.raises(RetainError, match=r"Try this\.") as found:
                 client.scope(user="ada").sessions.list()
             assert (type(found.value), found.value.status) == (kind, kind.status)
-            assert (found.value.field, found.value.request_id) == ("name", "r1")
+            assert (found.value.field, found.value.request_id) == ("name", "r1")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -548,4 +548,4 @@ def test_a_turn_that_fails_is_the_model_s_error(tmp_path: Path) -> None:
         away as found,
     ):
         client.chat("Where?", user="ada", key="one")
-    assert found.value.key == "one"
+    assert found.value.key == "one"  # type: ignore[attr-defined]

@@ -29,8 +29,8 @@ from retain.kinds.items import Drop
 from retain.kinds.kind import Kind
 from retain.kinds.summaries import Summaries
 from retain.memory import TABLES
-from retain.storage.postgres import PostgresDatabase
-from retain.storage.sqlite import SqliteDatabase
+from retain.storage.postgres.engine import PostgresDatabase
+from retain.storage.sqlite.engine import SqliteDatabase
 from tests.chaos.sizes import FULL
 from tests.conftest import ENGINES, SETTINGS, new_database
 

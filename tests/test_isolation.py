@@ -24,7 +24,7 @@ from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
 from retain.kinds.items import Drop, Put
 from retain.kinds.kind import Kind
-from retain.storage import postgres
+from retain.storage.postgres import engine as postgres
 from tests.conftest import SERVERS
 from tests.storage.behind import TABLES, fill, hashes, raw
 

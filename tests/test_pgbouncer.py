@@ -24,7 +24,7 @@ from psycopg.conninfo import conninfo_to_dict
 from retain import Memory
 from retain.base.errors import KeyReused, Unreachable
 from retain.storage import migrate
-from retain.storage.postgres import PostgresDatabase
+from retain.storage.postgres.engine import PostgresDatabase
 from tests.conftest import SETTINGS, new_database
 from tests.servers import as_nobody, free_port, own
 from tests.storage.behind import TABLES, fill, hashes

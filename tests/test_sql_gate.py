@@ -20,11 +20,11 @@ from retain.storage.tables import Table
 SOURCE = Path(retain.__file__).parent
 METHODS = {"all", "one", "run", "many", "each", "lock_rows"}
 DRIVERS = {"execute", "executemany", "pragma", "copy"}
-ENGINES = re.compile(r"storage/(sqlite|postgres)\w*\.py")
+ENGINES = re.compile(r"storage/(sqlite|postgres)/\w+\.py")
 BUILDERS = {
     "storage/tables.py",
-    "storage/postgres_rights.py script",
-    "storage/sqlite_care.py script",
+    "storage/postgres/roles.py script",
+    "storage/sqlite/maintenance.py script",
 }
 """Where statements are put together at run time: whole tables' from checked names, and migrations from our own files."""
 TABLES = {"select", "delete", "insert", "find", "count"}

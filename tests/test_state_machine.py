@@ -527,7 +527,7 @@ class MemoryMachine(RuleBasedStateMachine):
             return
         if wanted is not None and wanted != current:
             error = self.fails(WrongVersion, call)
-            assert (error.actual, error.expected) == (current, wanted)
+            assert (error.actual, error.expected) == (current, wanted)  # type: ignore[attr-defined]
             return
         item = call()
         new = Kept(

@@ -140,7 +140,7 @@ def test_a_detail_that_is_missing_is_an_attribute_error() -> None:
     error = errors.NotFound(what="session", id="x")
     assert (error.what, error.id) == ("session", "x")
     with pytest.raises(AttributeError):
-        _ = error.field
+        _ = error.field  # type: ignore[attr-defined]
     assert not hasattr(error, "limit")
 
 

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import apsw
 
 from retain import Memory, Scope, Settings
-from retain.storage import sqlite_connection
+from retain.storage.sqlite import connection as sqlite_connection
 
 SECTOR = 512
 SESSION = "s"

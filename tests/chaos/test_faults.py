@@ -13,7 +13,8 @@ import pytest
 
 from retain import Memory, Scope
 from retain.base.errors import Full
-from retain.storage import files, sqlite
+from retain.storage import files
+from retain.storage.sqlite import engine as sqlite
 from tests.chaos import sizes
 from tests.chaos.history import from_log, messages_of
 from tests.chaos.writer import SESSION, Job, scope_of, start
@@ -152,7 +153,7 @@ def test_a_disk_that_fills_up(small_disk: Path) -> None:
 
 def wait_until_it_is_noticed() -> None:
     """The disk is looked at a few times a second."""
-    time.sleep(2 * sqlite.SECONDS_BETWEEN_LOOKS)
+    time.sleep(2 * sqlite.DISK_CHECK_SECONDS)
 
 
 def test_an_emergency_purge_by_a_process_that_finds_the_disk_full(small_disk: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from retain import Memory, Scope
 from retain.base.errors import InDoubt, StorageError
-from retain.storage import group
+from retain.storage.sqlite import group_commit as group
 from tests.chaos import sizes
 from tests.chaos.history import History, from_log, messages_of
 from tests.chaos.writer import SESSION, Job, scope_of, start

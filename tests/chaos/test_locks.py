@@ -124,8 +124,8 @@ def test_a_long_reader_cannot_make_the_log_grow_without_bound(
     memory_with: Callable[..., Memory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B31: a reader that lingers under heavy writing is stopped with ReadTooLong, and the log shrinks again."""
-    monkeypatch.setattr("retain.storage.sqlite.OLD_READER_SECONDS", 0.5)
-    monkeypatch.setattr("retain.storage.sqlite_connection.MAX_LOG_MIB", 1)
+    monkeypatch.setattr("retain.storage.sqlite.engine.OLD_READER_SECONDS", 0.5)
+    monkeypatch.setattr("retain.storage.sqlite.connection.MAX_LOG_MIB", 1)
     memory = memory_with()
     me = new_session(memory)
     for _ in range(50):

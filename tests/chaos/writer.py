@@ -19,7 +19,7 @@ from typing import Any
 
 from retain import Memory, Scope, Settings
 from retain.base.errors import AlreadyExists, RetainError, StorageError
-from retain.storage import sqlite_connection
+from retain.storage.sqlite import connection as sqlite_connection
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION = "s"

@@ -124,7 +124,7 @@ def test_a_conversation(run: Run) -> None:
         ),
         ("retain messages extend s missing.jsonl", 2, "cannot be read from missing.jsonl"),
         ("retain interactions add chat m --latency-ms nan", 2, "latency_ms: must be"),
-        ("retain status --database oracle://x", 6, "is no address"),
+        ("retain status --database oracle://x", 6, "is not a database address"),
         ("retain status --database sqlite:///no/such/folder/x.db", 5, "there is no folder"),
         ("retain status --config missing.yaml", 6, "there is no such file"),
         ("retain import missing.jsonl", 2, "file: cannot be read"),

@@ -22,7 +22,7 @@ from retain.base.errors import Conflict, Invalid, KeyReused, NotFound, OutOfOrde
 from retain.kinds.messages.messages import Messages
 from retain.kinds.sessions import Sessions
 from retain.storage.database import Database, Transaction
-from retain.storage.sqlite import SqliteTransaction
+from retain.storage.sqlite.engine import SqliteTransaction
 from tests.conftest import Limited
 
 START = 1_760_000_000_000_000

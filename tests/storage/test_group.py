@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from retain.base.errors import Busy, StorageError
-from retain.storage import group
 from retain.storage.database import Work
-from retain.storage.group import GroupCommit, Job
+from retain.storage.sqlite import group_commit as group
+from retain.storage.sqlite.group_commit import GroupCommit, Job
 
 PATIENCE = 20
 
@@ -122,7 +122,7 @@ def test_whoever_waits_shares_the_next_commit_in_the_order_of_asking() -> None:
 
 
 def test_a_batch_has_an_upper_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "MOST_TOGETHER", 8)
+    monkeypatch.setattr(group, "MAX_BATCH_JOBS", 8)
     desk = Desk()
     _, others = crowd(desk, [lambda _, n=n: n for n in range(20)])  # type: ignore[misc]
     desk.open.set()

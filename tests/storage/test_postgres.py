@@ -31,8 +31,9 @@ from retain.base.errors import (
     StorageError,
     Unreachable,
 )
-from retain.storage import migrate, postgres
+from retain.storage import migrate
 from retain.storage.database import Transaction
+from retain.storage.postgres import engine as postgres
 from tests.conftest import SERVERS, SETTINGS, new_database
 from tests.servers import debian_binaries, free_port, modern_binaries
 from tests.storage.behind import fill, raw

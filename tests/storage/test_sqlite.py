@@ -17,10 +17,11 @@ import pytest
 
 from retain import Memory
 from retain.base.errors import Busy, Full, Invalid, NetworkDrive, NotFound, NotOurs, Unreachable
-from retain.storage import files, sqlite
+from retain.storage import files
 from retain.storage.files import filesystem_of, is_network
-from retain.storage.sqlite import SqliteDatabase
-from retain.storage.sqlite_connection import APPLICATION_ID, Patience, open_connection
+from retain.storage.sqlite import engine as sqlite
+from retain.storage.sqlite.connection import APPLICATION_ID, BusyHandler, open_connection
+from retain.storage.sqlite.engine import SqliteDatabase
 from tests.conftest import SETTINGS
 from tests.storage.behind import fill
 
@@ -104,8 +105,8 @@ def test_the_file_is_marked_as_ours_and_another_programs_is_refused(
 
 
 def test_waiting_for_another_process_ends() -> None:
-    assert Patience(0.0)(0) in (True, False)
-    patience = Patience(0.05)
+    assert BusyHandler(0.0)(0) in (True, False)
+    patience = BusyHandler(0.05)
     tries = 0
     while patience(tries):
         tries += 1
@@ -307,7 +308,7 @@ def test_a_memory_database_leaves_nothing_behind() -> None:
     assert mode(folder) == 0o700
     memory.close()
     assert not folder.exists()
-    database._ask_disk_at = 0.0
+    database._check_disk_at = 0.0
     for call in (
         lambda: say(memory),
         lambda: memory.scope(tenant="acme").sessions.list(),

@@ -171,6 +171,9 @@ class Conflict(RetainError):
 class AlreadyExists(Conflict):
     """The {what} {id!r} exists already; edit it, or choose another name."""
 
+    what: str
+    id: str
+
 
 class OutOfOrder(Conflict):
     """The session's last message is {actual}, not {expected} as expected_last_seq says: read what was added,
@@ -202,6 +205,7 @@ class ModelError(RetainError):
     """The model {model!r} failed: {problem}. It changed nothing."""
 
     model: str
+    problem: object
 
     status = 502
     exit_code = 7
@@ -243,6 +247,8 @@ class SettingsError(RetainError):
 
 class StorageError(RetainError):
     """The database failed: {problem}."""
+
+    problem: object
 
     status = 503
     exit_code = 5
@@ -322,6 +328,9 @@ class SchemaTooNew(StorageError):
     at another database.
     """
 
+    found: int
+    known: int
+
     status = 500
 
 
@@ -329,5 +338,7 @@ class SchemaTooOld(StorageError):
     """The schema is at {found}, and this role may not change it: run `retain migrate` with owner_database set to
     the address of the role that owns the tables.
     """
+
+    found: int
 
     status = 500

@@ -16,7 +16,7 @@ from retain.search.engine import Engine, Item
 from retain.search.postgres import PostgresEngine
 from retain.search.sqlite import SqliteEngine
 from retain.storage.database import Database, Transaction
-from retain.storage.sqlite import SqliteDatabase
+from retain.storage.sqlite.engine import SqliteDatabase
 
 MAX_CHARACTERS = 8_000
 """Longer texts are indexed in parts."""

@@ -1,4 +1,4 @@
-"""From an address to a database: the one place that chooses an engine."""
+"""Open a database by its address: the one place that chooses an engine."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from retain.storage import files
 from retain.storage.database import Database
 from retain.storage.folder import Folder
 from retain.storage.migrate import Migration, shipped
-from retain.storage.postgres_foreign import ForeignServer
-from retain.storage.sqlite import SqliteDatabase
-from retain.storage.sqlite_foreign import ForeignFile
+from retain.storage.postgres.foreign_tables import ForeignServer
+from retain.storage.sqlite.engine import SqliteDatabase
+from retain.storage.sqlite.foreign_file import ForeignFile
 
 
 def connect(
@@ -23,7 +23,10 @@ def connect(
     create: bool = True,
     wait_seconds: float | None = None,
 ) -> tuple[Database, list[Migration]]:
-    """The database that the settings name, and the migrations for its engine; nothing is migrated yet."""
+    """Open the database in the settings, and return it with the migrations of its engine.
+
+    Nothing is migrated yet. `wait_seconds` is how long a call waits for a connection or for another writer.
+    """
     url = settings.database
     if in_memory(settings):
         return SqliteDatabase(None, settings, clock, wait_seconds=wait_seconds), shipped("sqlite")
@@ -32,7 +35,7 @@ def connect(
         return SqliteDatabase(file, settings, clock, create, wait_seconds), shipped("sqlite")
     if url.startswith(("postgresql://", "postgres://")):
         try:
-            from retain.storage.postgres import PostgresDatabase
+            from retain.storage.postgres.engine import PostgresDatabase
         except ImportError as error:
             problem = f"PostgreSQL needs the extra `postgres` ({error}): install retain[postgres] from where you got retain"
             raise SettingsError(where="database", problem=problem) from error
@@ -45,22 +48,22 @@ def connect(
     )
     meant = "did you mean memory:? " if url.strip(":/") in ("memory", "sqlite:memory") else meant
     known = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
-    problem = f"{settings.shown('database')!r} is no address; {meant}use {known}"
+    problem = f"{settings.shown('database')!r} is not a database address; {meant}use {known}"
     raise SettingsError(where="database", problem=problem)
 
 
 def embedded(settings: Settings) -> bool:
-    """Whether the database is a file of whoever runs this, or in memory, and no server that others use too."""
+    """Return True if the database is a file or in memory, not a server."""
     return not settings.database.startswith(("postgresql://", "postgres://"))
 
 
 def in_memory(settings: Settings) -> bool:
-    """Whether the database is in the memory of one process, and gone with it."""
+    """Return True if the database is in the memory of this process."""
     return settings.database in ("memory:", "sqlite:///:memory:")
 
 
 def absent(settings: Settings) -> bool:
-    """Whether the database is not there before it is opened: a file that nobody has made yet, or one in memory."""
+    """Return True if opening the database would create it."""
     url = settings.database
     return in_memory(settings) or (
         url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists()
@@ -68,7 +71,7 @@ def absent(settings: Settings) -> bool:
 
 
 def folder(settings: Settings) -> Folder | None:
-    """The folder for large contents: the one that the settings name, else one beside a file, else none."""
+    """Return the folder for large contents: from the settings, or beside the SQLite file, or None."""
     url = settings.database
     if settings.ref_folder:
         path = Path(settings.ref_folder).absolute()
@@ -83,7 +86,7 @@ def folder(settings: Settings) -> Folder | None:
 
 
 def foreign(source: str) -> ForeignFile | ForeignServer:
-    """Another program's database, to be read: a server's by its address, or a file."""
+    """Open another program's database for reading: a server by its address, or a file."""
     if source.startswith(("postgresql://", "postgres://")):
         return ForeignServer(source)
     return ForeignFile(Path(source.removeprefix("sqlite:///")))

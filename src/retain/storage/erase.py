@@ -1,4 +1,4 @@
-"""Erasing one user: everything of theirs from every table, in one transaction, with a receipt."""
+"""Erase one user: all their rows in one transaction, with a receipt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_MESSAGES = (
 
 @dataclass(frozen=True)
 class Receipt:
-    """What was removed from where; it names the user and holds nothing of what they said.
+    """The number of rows removed from each table; it holds no content.
 
     `compacted` is False where a reader still kept deleted pages in the log, or an export or a backup its files: `retain
     purge` clears them later.

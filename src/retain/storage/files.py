@@ -1,4 +1,4 @@
-"""What the storage asks of the file system: is this disk local, who may read the file, is there a reserve."""
+"""File system helpers: network drives, private files, files that appear when complete, the reserve file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "gluster
 
 
 def filesystem_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
-    """The type of the file system a folder is on, '' where the system does not say."""
+    """Return the type of the file system of a folder, or an empty string if it is unknown."""
     try:
         lines = mounts.read_bytes().splitlines()
     except OSError:
@@ -38,29 +38,29 @@ def filesystem_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> 
 
 
 def is_network(filesystem: str) -> bool:
-    """Whether locks cannot be relied on there."""
+    """Return True for file systems whose locks are unreliable."""
     return filesystem in NETWORK
 
 
 def make_private(path: Path) -> None:
-    """Make sure that the file exists; a new one can be opened by its owner alone (SQLite's side files follow it)."""
+    """Create the file if it is missing, readable by its owner only; SQLite's side files get the same mode."""
     with suppress(OSError):  # it exists, or SQLite will say what is wrong
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def check_target(path: Path) -> None:
-    """Refuse to write a backup over a file, or into a folder that is not there."""
+    """Raise if the file exists or its folder does not."""
     if path.exists():
-        raise Invalid(field=str(path), problem="exists already; a backup never overwrites a file")
+        raise Invalid(field=str(path), problem="already exists; a backup never overwrites a file")
     if not path.absolute().parent.is_dir():
         raise Invalid(
-            field=str(path), problem=f"has no folder to be written to: make {path.parent} first"
+            field=str(path), problem=f"cannot be written: create the folder {path.parent} first"
         )
 
 
 @contextmanager
 def writing(out: IO[bytes] | Path | str) -> Iterator[IO[bytes]]:
-    """A file to write bytes to: the one that is open, or a new one, of its owner alone, that appears when it is whole."""
+    """Yield a file to write to: an open one, or a new private one that appears when it is complete."""
     if not isinstance(out, str | Path):
         yield _of_bytes(out, "out", "write")
         return
@@ -83,7 +83,7 @@ def writing(out: IO[bytes] | Path | str) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def reading(file: IO[bytes] | Path | str) -> Iterator[IO[bytes]]:
-    """A file to read bytes from, more than once: the one that is open, or one that is opened by its path."""
+    """Yield a file to read from: an open one, or the one at a path."""
     if not isinstance(file, str | Path):
         yield _of_bytes(file, "file", "read")
         return
@@ -106,15 +106,15 @@ def _of_bytes(file: Any, field: str, verb: str) -> IO[bytes]:
 
 
 def has_room(folder: Path) -> bool:
-    """Whether a database in the folder can at least be opened, for which SQLite needs a little space."""
+    """Return True if there is enough space to open an SQLite database in the folder."""
     disk = shutil.disk_usage(folder)
     return (
         disk.free >= 1 << 20 or not disk.total
-    )  # what has no size, such as /proc, is not full: it keeps no files
+    )  # a file system without a size, such as /proc, is not full
 
 
 def take_from_ballast(path: Path) -> bool:
-    """Give a mebibyte of the reserve back to the disk; False if there is none."""
+    """Free one mebibyte of the reserve file; return False if there is none."""
     with suppress(OSError):
         if size := path.stat().st_size:
             os.truncate(path, max(0, size - (1 << 20)))
@@ -127,7 +127,7 @@ MIN_FREE_MIB = 64
 
 
 def make_ballast(path: Path, mebibytes: int) -> None:
-    """Reserve a file that an emergency purge can delete to get room to work; never on a disk that is short already."""
+    """Create the reserve file that an emergency purge deletes; not on a disk that is short of space."""
     size = mebibytes << 20
     if path.exists() or shutil.disk_usage(path.parent).free < 20 * size:
         return

@@ -1,8 +1,8 @@
-"""Leases: who is at work on what, so that two processes do not pay a model for the same thing.
+"""Leases on background work, so that two processes do not pay a model for the same result.
 
-A lease saves work; it does not make it safe. It runs out when its holder dies or is too slow, and somebody else may then
-have it: whoever commits asks `held` in the same transaction, and checks besides that nothing changed underneath.
-Times are the database's, so that the clocks of two machines need not agree.
+A lease saves work; it does not make it safe. It expires if its holder dies or is too slow, and another process
+may then take it. So a job calls `held` in the transaction that stores its result, and also checks that nothing
+changed underneath. Times are the database's, so the clocks of two machines need not agree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CLAIM = """insert into leases (tenant, what, fence, expires_at) values (:tenant
 
 @dataclass(frozen=True)
 class Lease:
-    """Something that this process alone works on, until the lease runs out; another holder has another fence."""
+    """The exclusive right to work on something until it expires; each holder has its own fence number."""
 
     tenant: str
     what: str
@@ -29,7 +29,7 @@ class Lease:
 
 
 def claim(database: Database, tenant: str, what: str, seconds: float) -> Lease | None:
-    """The lease on something for so many seconds, or None while somebody else has it."""
+    """Take a lease for a number of seconds; return None while another process holds it."""
 
     def work(tx: Transaction) -> Lease | None:
         row = tx.one(_CLAIM, what=what, expires=clock.after(tx.now, seconds, "seconds"))
@@ -39,7 +39,7 @@ def claim(database: Database, tenant: str, what: str, seconds: float) -> Lease |
 
 
 def renew(database: Database, lease: Lease, seconds: float) -> bool:
-    """Keep a lease for so many seconds from now; False if it went to somebody else."""
+    """Extend a lease to a number of seconds from now; return False if it was lost."""
 
     def work(tx: Transaction) -> int:
         return tx.run(
@@ -53,7 +53,7 @@ def renew(database: Database, lease: Lease, seconds: float) -> bool:
 
 
 def held(tx: Transaction, lease: Lease) -> bool:
-    """Whether a lease is still this holder's; while this transaction lasts, nobody can take it."""
+    """Return True if the lease is still held; nobody can take it during this transaction."""
     tx.lock_rows("select 1 from leases where tenant = :tenant and what = :what", what=lease.what)
     row = tx.one(
         "select fence from leases where tenant = :tenant and what = :what", what=lease.what
@@ -62,13 +62,13 @@ def held(tx: Transaction, lease: Lease) -> bool:
 
 
 def taken(database: Database, tenant: str, what: str) -> bool:
-    """Whether somebody is at work on something now."""
+    """Return True if a process holds the lease now."""
     sql = "select 1 from leases where tenant = :tenant and what = :what and expires_at > :now"
     return database.read(tenant, lambda tx: tx.one(sql, what=what)) is not None
 
 
 def release(database: Database, lease: Lease) -> None:
-    """Let somebody else have it; a lease that went to somebody else stays theirs."""
+    """Release a lease; one that another process took meanwhile stays theirs."""
 
     def work(tx: Transaction) -> int:
         return tx.run(
@@ -81,7 +81,7 @@ def release(database: Database, lease: Lease) -> None:
 
 
 def sweep(database: Database, tenant: str) -> int:
-    """Remove the leases that nobody gave back and that ran out a day ago; how many there were."""
+    """Delete leases that expired more than a day ago, and return their number."""
     return database.write(
         tenant,
         lambda tx: tx.run(

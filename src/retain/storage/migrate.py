@@ -1,4 +1,4 @@
-"""Bringing a database's schema to the version that this code knows, one numbered step at a time.
+"""Migrations: bring a database's schema to the version that this code knows, one numbered step at a time.
 
 A step is one file with an `-- up` and a `-- down` part. An engine runs it in a transaction of its own, under a lock, and
 only if the database is at the version before it: so any number of processes may start at once, and one that was
@@ -29,12 +29,12 @@ class Migration:
     down: str
 
     def step(self, *, up: bool) -> Step:
-        """The step in one direction."""
+        """Return the step in one direction."""
         return Step(self.number, self.name, self.up if up else self.down, up)
 
 
 def shipped(engine: str) -> list[Migration]:
-    """The migrations that come with this retain, in order."""
+    """Return the migrations of this version of retain, in order."""
     found = []
     for file in resources.files("retain.storage.migrations").iterdir():
         match = _NAME.fullmatch(file.name)
@@ -46,7 +46,7 @@ def shipped(engine: str) -> list[Migration]:
 
 
 def read(number: int, name: str, text: str) -> Migration:
-    """A migration from the text of its file."""
+    """Parse a migration file."""
     parts = _PARTS.search(text)
     if not parts:
         raise ValueError(
@@ -56,7 +56,7 @@ def read(number: int, name: str, text: str) -> Migration:
 
 
 def check(database: Database, known: Sequence[Migration]) -> int:
-    """The database's version; an error if a newer retain wrote it."""
+    """Return the database's version; raise `SchemaTooNew` if a newer retain wrote it."""
     found = database.version()
     if found > known[-1].number:
         raise SchemaTooNew(found=found, known=known[-1].number)
@@ -66,7 +66,7 @@ def check(database: Database, known: Sequence[Migration]) -> int:
 def due_up(
     database: Database, known: Sequence[Migration], to: int | None = None
 ) -> list[Migration]:
-    """What is missing up to a version, in the order in which to apply it."""
+    """Return the missing migrations up to a version, in the order to apply them."""
     last = known[-1].number if to is None else to
     if not 0 <= last <= known[-1].number:
         raise Invalid(field="to", problem=f"must be a version from 0 to {known[-1].number}")
@@ -75,7 +75,7 @@ def due_up(
 
 
 def due_down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
-    """What there is above a version, in the order in which to take it back."""
+    """Return the migrations above a version, in the order to revert them."""
     found = check(database, known)
     if not 0 <= to <= found:
         raise Invalid(
@@ -85,7 +85,7 @@ def due_down(database: Database, known: Sequence[Migration], to: int) -> list[Mi
 
 
 def up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
-    """Apply what is missing, up to a version; the migrations that this call applied."""
+    """Apply the missing migrations up to a version, and return those that this call applied."""
     return [
         migration
         for migration in due_up(database, known, to)
@@ -94,7 +94,7 @@ def up(database: Database, known: Sequence[Migration], to: int | None = None) ->
 
 
 def down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
-    """Take back the newest migrations until the database is at a version; what this call took back."""
+    """Revert migrations until the database is at a version, and return those that this call reverted."""
     return [
         migration
         for migration in due_down(database, known, to)

@@ -1,4 +1,4 @@
-"""What storage needs to know of a kind's tables, and statements over any of them, for copying, erasing and checking."""
+"""Descriptions of the kinds' tables, and the statements to export, import, erase and check them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IDENTIFIER = re.compile(r"[a-z][a-z_]*")
 
 @dataclass(frozen=True)
 class Table:
-    """A table: what orders its rows, which belong to the user `:user`, and which have not expired.
+    """A table: the order of its rows, the condition for rows of `:user`, and the one for rows that have not expired.
 
     `local` columns say how this database keeps a row: they are in no export, and start with these values after an import.
     """
@@ -28,41 +28,41 @@ class Table:
     local: Mapping[str, str] = field(default_factory=dict)
 
     def select(self, *, of_user: bool) -> str:
-        """All rows that are there to read, of the tenant or of one user in it, in order."""
+        """Return the statement for all readable rows of the tenant, or of one user, in order."""
         conditions = [self.live] if self.live else []
         if of_user:
             conditions.append(self.owned or "1 = 0")
         return f"select * from {self.name} where {' and '.join(['tenant = :tenant', *conditions])} order by {self.order}"
 
     def count(self) -> str:
-        """How many rows there are to read."""
+        """Return the statement that counts the readable rows."""
         live = f" and {self.live}" if self.live else ""
         return f"select count(*) from {self.name} where tenant = :tenant{live}"
 
     def delete(self) -> str:
-        """Remove the rows of one user."""
+        """Return the statement that deletes the rows of one user."""
         return f"delete from {self.name} where tenant = :tenant and {self.owned}"
 
     def insert(self, columns: Sequence[str]) -> str:
-        """Add one row, if there is none with its key; the columns are the table's own, from its catalog."""
+        """Return the statement that adds one row unless its key exists; the columns are from the catalog."""
         names = [_identifier(column) for column in columns if column != "tenant"]
         values = ", ".join(self.local.get(name, f":{name}") for name in names)
         return f"insert into {self.name} (tenant, {', '.join(names)}) values (:tenant, {values}) on conflict do nothing"
 
     def find(self) -> str:
-        """The row with a given key."""
+        """Return the statement that selects the row with a key."""
         key = " and ".join(f"{name} = :{name}" for name in self.key)
         return f"select * from {self.name} where tenant = :tenant and {key}"
 
     @cached_property
     def key(self) -> tuple[str, ...]:
-        """The columns that, with the tenant, name a row."""
+        """The primary key without the tenant."""
         return tuple(name.strip() for name in self.order.split(","))
 
 
 @dataclass(frozen=True)
 class Check:
-    """A statement that finds rows only where something is wrong, the first column says what; or a function that does."""
+    """An invariant: a statement, or a function, that returns a description of each violation."""
 
     what: str
     sql: str = ""
@@ -70,7 +70,7 @@ class Check:
 
 
 def fingerprint(tx: Transaction, table: Table, key: Mapping[str, object]) -> str | None:
-    """The SHA-256 of the row with a key, None where there is none."""
+    """Return the SHA-256 of the row with a key, or None."""
     row = tx.one(table.find(), **key)
     return (
         None

@@ -1,4 +1,4 @@
-"""Proving on a live database that what must hold does hold."""
+"""Check the invariants of a live database."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Finding, Transaction
 from retain.storage.tables import Check, Table
 
-_MOST = 20
+MAX_SHOWN = 20
 
 
 def count(
     database: Database, tables: Sequence[Table], tenants: Sequence[str] | None = None
 ) -> dict[str, int]:
-    """How many rows each table has, over some tenants or every one."""
+    """Count the rows of each table, over some tenants or all."""
     counts = {table.name: 0 for table in tables}
     for tenant in database.tenants() if tenants is None else tenants:
         found = database.read(
@@ -26,7 +26,7 @@ def count(
 
 
 def verify(database: Database, checks: Sequence[Check], blobs: Blobs, schema: int) -> list[Finding]:
-    """Every check of the engine, the kinds and the stored contents; a finding for each, with its problem if it has one."""
+    """Run all checks of the engine, the kinds and the stored contents, and return a finding for each."""
     findings = list(database.health())
     found = database.version()
     findings.append(
@@ -46,8 +46,8 @@ def verify(database: Database, checks: Sequence[Check], blobs: Blobs, schema: in
                 long=True,
             )
             wrong += [f"{tenant}: {what}" for what in found_wrong]
-        more = f" and {len(wrong) - _MOST} more" if len(wrong) > _MOST else ""
-        findings.append(Finding(check.what, "; ".join(wrong[:_MOST]) + more))
+        more = f" and {len(wrong) - MAX_SHOWN} more" if len(wrong) > MAX_SHOWN else ""
+        findings.append(Finding(check.what, "; ".join(wrong[:MAX_SHOWN]) + more))
     return findings + blobs.verify(tenants)
 
 

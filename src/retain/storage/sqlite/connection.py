@@ -1,4 +1,4 @@
-"""Opening an SQLite file the safe way, waiting for others politely, and putting its errors into our words."""
+"""Open an SQLite file with safe settings, wait for other writers, and translate SQLite's errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ MAX_LOG_MIB = 256
 def open_connection(
     path: Path, wait_seconds: float, *, writing: bool, relaxed: bool
 ) -> apsw.Connection:
-    """A connection to the file, which is made if it is missing; `relaxed` gives up surviving a power cut."""
+    """Open the file, and create it if it is missing.
+
+    `relaxed` gives up that acknowledged writes survive a power failure.
+    """
     make_private(path)
     try:
         return _open(path, wait_seconds, writing, relaxed)
@@ -40,13 +43,13 @@ def open_connection(
         if has_room(path.parent) or isinstance(
             error, apsw.BusyError | apsw.ReadOnlyError | apsw.NotADBError
         ):
-            raise in_our_words(error, path, wait_seconds) from error
+            raise translate_error(error, path, wait_seconds) from error
         if not take_from_ballast(path.with_name(path.name + "-ballast")):
             raise Full(problem=f"there is no room to open {path} ({error})") from error
     try:
         return _open(path, wait_seconds, writing, relaxed)
     except apsw.Error as error:
-        raise in_our_words(error, path, wait_seconds) from error
+        raise translate_error(error, path, wait_seconds) from error
 
 
 def _open(path: Path, wait_seconds: float, writing: bool, relaxed: bool) -> apsw.Connection:
@@ -55,9 +58,9 @@ def _open(path: Path, wait_seconds: float, writing: bool, relaxed: bool) -> apsw
         connection.config(
             apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1
         )  # else every new value plans its statement anew
-        connection.set_busy_handler(Patience(wait_seconds))
+        connection.set_busy_handler(BusyHandler(wait_seconds))
         if writing:
-            _claim(connection, path)
+            _mark_as_ours(connection, path)
         connection.execute(
             "pragma synchronous = normal" if relaxed else "pragma synchronous = full"
         )
@@ -73,8 +76,8 @@ def _open(path: Path, wait_seconds: float, writing: bool, relaxed: bool) -> apsw
     return connection
 
 
-def _claim(connection: apsw.Connection, path: Path) -> None:
-    """Make an empty file ours, and refuse one that belongs to another program."""
+def _mark_as_ours(connection: apsw.Connection, path: Path) -> None:
+    """Mark an empty file as ours; raise `NotOurs` for another program's file."""
     used = connection.pragma(
         "schema_version"
     )  # asked first: who makes tables has set the mark before
@@ -96,22 +99,25 @@ def _claim(connection: apsw.Connection, path: Path) -> None:
     connection.pragma("application_id", APPLICATION_ID)
 
 
-def restart_log(connection: apsw.Connection, wait_seconds: float) -> bool:
-    """Empty the write-ahead log; False if a reader still needs it, because waiting here would hold up every writer."""
+def truncate_log(connection: apsw.Connection, wait_seconds: float) -> bool:
+    """Empty the write-ahead log.
+
+    Returns False if a reader still needs it: waiting here would block all writers.
+    """
     connection.execute(
         "pragma wal_checkpoint(passive)"
-    ).fetchall()  # most of the work, in nobody's way
+    ).fetchall()  # most of the work, without blocking anyone
     connection.set_busy_handler(None)
     try:
         return not connection.execute("pragma wal_checkpoint(truncate)").fetchall()[0][0]
     except apsw.BusyError:
         return False
     finally:
-        connection.set_busy_handler(Patience(wait_seconds))
+        connection.set_busy_handler(BusyHandler(wait_seconds))
 
 
-class Patience:
-    """SQLite's busy handler: short random naps, so that processes waiting for one file do not march in step."""
+class BusyHandler:
+    """SQLite's busy handler: short random pauses, so that waiting processes do not retry in step."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -126,8 +132,8 @@ class Patience:
         return True
 
 
-def in_our_words(error: apsw.Error, path: Path, wait_seconds: float) -> RetainError:
-    """SQLite's errors in our words."""
+def translate_error(error: apsw.Error, path: Path, wait_seconds: float) -> RetainError:
+    """Return the error of retain for an error of SQLite."""
     problem = f"{path}: {error}"
     if isinstance(error, apsw.BusyError):
         return Busy(problem=f"another process held {path} for over {wait_seconds} seconds")

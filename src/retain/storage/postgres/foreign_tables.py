@@ -1,4 +1,4 @@
-"""Reading another program's tables on a PostgreSQL server, in a transaction that cannot write."""
+"""Read another program's tables on a PostgreSQL server, in a read-only transaction."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class ForeignServer:
         self._address = address
 
     def tables(self) -> set[str]:
-        """The names of its tables."""
+        """Return the names of its tables."""
         return {str(row["table_name"]) for row in self.rows(_TABLES)}
 
     def rows(self, statement: str | sql.Composed) -> Iterator[dict[str, Any]]:
-        """What a statement selects, row by row."""
+        """Yield the rows of a statement."""
         import psycopg
         from psycopg.rows import dict_row
 
@@ -48,12 +48,10 @@ class ForeignServer:
         except psycopg.OperationalError as error:
             raise Unreachable(problem=f"the server to import from: {error}") from None
         except psycopg.Error as error:
-            raise Invalid(
-                field="file", problem=f"names a database that cannot be read: {error}"
-            ) from None
+            raise Invalid(field="file", problem=f"is not a readable database: {error}") from None
 
     def history(self, table: str) -> Iterator[dict[str, Any]]:
-        """The rows of a table in which LangChain keeps its chat history."""
+        """Yield the rows of a LangChain chat history table."""
         from psycopg import sql
 
         if not _NAME.fullmatch(table):

@@ -1,4 +1,4 @@
-"""Who may touch what in PostgreSQL: the owner that migrates, the role that works, and row-level security over every table.
+"""Privileges in PostgreSQL: the owner that migrates, the application's role, and row-level security on every table.
 
 After each migration every table that has a tenant gets forced row-level security, so that a new table cannot be forgotten:
 without a tenant in the transaction there are no rows, and with one there are only its own. That holds for the owner too,
@@ -15,8 +15,8 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
-from retain.storage import postgres_near
 from retain.storage.database import Finding, Step
+from retain.storage.postgres import vector_index
 
 SCHEMA = "retain"
 """The schema that holds the tables."""
@@ -95,12 +95,12 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 
 def quoted(name: str) -> str:
-    """An identifier as it is written in SQL."""
+    """Quote an identifier for SQL."""
     return Identifier(name).as_string()
 
 
 def version(connection: Connection) -> int:
-    """The newest migration that was applied, 0 for none."""
+    """Return the newest migration that was applied, 0 for none."""
     table = Identifier(SCHEMA, "retain_schema")
     if connection.execute("select to_regclass(%s)", (table.as_string(),)).fetchone() == (None,):
         return 0
@@ -111,7 +111,7 @@ def version(connection: Connection) -> int:
 
 
 def script(step: Step, steps: str, settings: Settings) -> str:
-    """Everything that one step runs, with row-level security and grants for every table there is after it."""
+    """Return all statements of one migration, with row-level security and grants for every table."""
     names = {
         "schema": quoted(SCHEMA),
         "schema_text": Literal(SCHEMA).as_string(),
@@ -124,7 +124,7 @@ def script(step: Step, steps: str, settings: Settings) -> str:
     if touched := sorted(set(_TOUCHED.findall(steps))):
         parts.insert(0, _OPEN.format(touched=Literal(touched).as_string(), **names))
     if step.up and step.number == _SEARCH:
-        parts.append(postgres_near.SCRIPT)
+        parts.append(vector_index.SCRIPT)
     if step.up or touched:
         parts.append(_PROTECT.format(**names))
     if step.up and settings.postgres_role:
@@ -139,13 +139,13 @@ def script(step: Step, steps: str, settings: Settings) -> str:
     )
 
 
-def is_about_the_role(error: psycopg.Error) -> bool:
-    """Whether it was the working role that could not be made or used."""
+def is_role_error(error: psycopg.Error) -> bool:
+    """Return True if the application's role could not be created or used."""
     return (error.diag.message_primary or "").startswith("the owner may not")
 
 
 def check_can_dump(connection: Connection) -> None:
-    """A dump must see every tenant's rows, which forced row-level security hides from the owner too."""
+    """Raise if the role cannot dump all tenants: forced row-level security binds the owner too."""
     sql = "select rolname, rolsuper or rolbypassrls from pg_roles where rolname = current_user"
     name, free = connection.execute(sql).fetchone() or ("", False)
     if not free:
@@ -158,9 +158,9 @@ def check_can_dump(connection: Connection) -> None:
 
 _TABLES = "pg_class c join pg_namespace n on n.oid = c.relnamespace and n.nspname = %(schema)s and c.relkind in ('r', 'p')"
 # The policies' conditions, as the server writes them back.
-_MINE = "$q$(tenant = NULLIF(current_setting('retain.tenant'::text, true), ''::text))$q$"
-_MINE_OR_ALL = (
-    f"'(' || {_MINE} || $q$ OR (current_setting('retain.tenant'::text, true) = '*'::text))$q$"
+_OWN_ROWS = "$q$(tenant = NULLIF(current_setting('retain.tenant'::text, true), ''::text))$q$"
+_OWN_OR_ALL_ROWS = (
+    f"'(' || {_OWN_ROWS} || $q$ OR (current_setting('retain.tenant'::text, true) = '*'::text))$q$"
 )
 _CHECKS = {
     "row-level security is forced on every table": f"""
@@ -171,8 +171,8 @@ _CHECKS = {
             select 1 from pg_policy p
             where p.polrelid = c.oid and p.polpermissive and p.polcmd = '*' and p.polroles = '{{0}}'
             and pg_get_expr(p.polqual, c.oid)
-                = case when c.relname in ('tenants', 'search_behind', 'keyed') then {_MINE_OR_ALL} else {_MINE} end
-            and pg_get_expr(p.polwithcheck, c.oid) = {_MINE})""",
+                = case when c.relname in ('tenants', 'search_behind', 'keyed') then {_OWN_OR_ALL_ROWS} else {_OWN_ROWS} end
+            and pg_get_expr(p.polwithcheck, c.oid) = {_OWN_ROWS})""",
     "the working role cannot go round it": """
         select 'the role ' || rolname || ' is a superuser or bypasses row-level security' from pg_roles
         where rolname = coalesce(nullif(%(role)s, ''), current_user) and (rolsuper or rolbypassrls)""",
@@ -202,7 +202,9 @@ _CHECKS = {
 
 
 def findings(connection: Connection, settings: Settings) -> list[Finding]:
-    """What is wrong with isolation, indexes and durability on this server."""
-    named = {"schema": SCHEMA, "role": settings.postgres_role}
-    found = {check: connection.execute(sql, named).fetchall() for check, sql in _CHECKS.items()}
+    """Check isolation, indexes and durability on this server."""
+    parameters = {"schema": SCHEMA, "role": settings.postgres_role}
+    found = {
+        check: connection.execute(sql, parameters).fetchall() for check, sql in _CHECKS.items()
+    }
     return [Finding(check, ", ".join(str(row[0]) for row in rows)) for check, rows in found.items()]

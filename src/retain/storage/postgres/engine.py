@@ -1,7 +1,7 @@
-"""PostgreSQL through psycopg: a pool, and a transaction that carries its tenant for row-level security to see.
+"""The PostgreSQL engine, through psycopg: a pool, and transactions that carry their tenant for row-level security.
 
-Nothing is set on a connection that outlives a transaction, so a pooler in transaction mode may sit between. Each transaction
-takes on the application's role, which owns nothing; tells the database who is asking; and learns the database's clock.
+Nothing is set on a connection that outlives a transaction, so a pooler in transaction mode works. Each
+transaction switches to the application's role, which owns nothing, sets the tenant, and reads the clock.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ from psycopg.sql import SQL
 from retain.base.clock import Clock
 from retain.base.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
 from retain.base.settings import Settings
-from retain.storage import postgres_near
-from retain.storage import postgres_rights as rights
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant
 from retain.storage.files import check_target, make_private
-from retain.storage.postgres_connection import (
+from retain.storage.postgres import roles, vector_index
+from retain.storage.postgres.connections import (
     Connection,
     Pool,
-    in_our_words,
     read_address,
     roll_back,
-    simply,
+    run_script,
+    translate_error,
 )
 from retain.storage.transaction_database import forbid_in_transaction
 
-WORDS = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time}": "bigint", "{int}": "bigint",
+COLUMN_TYPES = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time}": "bigint", "{int}": "bigint",
          "{real}": "double precision", "{blob}": "bytea", "{strict}": ""}  # fmt: skip
-KEEPALIVE = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
+KEEPALIVE_OPTIONS = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
              "tcp_user_timeout": 15_000}  # fmt: skip
 WAIT_SECONDS = 10.0
 """How long to wait for a connection, or for a server that restarts."""
@@ -53,7 +52,7 @@ MAX_CACHED_BEGINS = 1000
 _NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 # Every short statement of ours has an index that gives its rows in order. Before the server has statistics, as after a large
 # import, it would rather read and sort a whole session for its last twenty messages.
-_BY_INDEX = {
+INDEX_SCAN_OPTIONS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     "enable_sort": "off",
@@ -61,7 +60,7 @@ _BY_INDEX = {
 }
 _WRITE = "begin"
 _READ = "begin isolation level repeatable read read only"
-_PASSING = (
+TRANSIENT_ERRORS = (
     errors.SerializationFailure,
     errors.DeadlockDetected,
     errors.OperationalError,
@@ -78,9 +77,7 @@ class PostgresTransaction:
         self._cursor = connection.cursor()
         self.tenant = tenant
         self.now = 0
-        self.streams = (
-            0  # with one, rows were handed out one by one: the work cannot be started again
-        )
+        self.streams = 0  # rows were handed out one by one: the work cannot be run again
         self.committing = False
 
     def _execute(self, sql: str, values: dict[str, Any]) -> psycopg.Cursor[Row]:
@@ -107,8 +104,8 @@ class PostgresTransaction:
         )
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        whose = {"tenant": self.tenant, "now": self.now}
-        self._cursor.executemany(_translate(sql), [{**row, **whose} for row in rows])
+        bound = {"tenant": self.tenant, "now": self.now}
+        self._cursor.executemany(_translate(sql), [{**row, **bound} for row in rows])
 
     def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
         self.streams += 1
@@ -123,8 +120,8 @@ class PostgresTransaction:
         return [name for (name,) in self._cursor.execute(sql, (table,)).fetchall()]
 
 
-class _Lost(Exception):
-    """A try that failed for a passing reason; `committing` if nobody knows whether it was committed."""
+class _TransientFailure(Exception):
+    """A try that may succeed if repeated; `committing` if it is unknown whether it was committed."""
 
     def __init__(self, cause: psycopg.Error, committing: bool = False) -> None:
         super().__init__(str(cause))
@@ -133,7 +130,7 @@ class _Lost(Exception):
 
 
 class PostgresDatabase:
-    """One PostgreSQL database, for all threads of this process."""
+    """One PostgreSQL database, shared by all threads of this process."""
 
     def __init__(
         self,
@@ -144,34 +141,34 @@ class PostgresDatabase:
     ) -> None:
         parts = read_address(url, "database")
         read_address(settings.owner_database, "owner_database")
-        self._url = _with_keepalive(url)
+        self._url = _add_keepalive(url)
         self._settings = settings
         self._clock = now
         self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self.name = f"postgresql://{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
-        self._owner_url = _with_keepalive(settings.owner_database or url)
+        self._owner_url = _add_keepalive(settings.owner_database or url)
         self._config = {
-            "search_path": f"{rights.quoted(rights.SCHEMA)}, public",
+            "search_path": f"{roles.quoted(roles.SCHEMA)}, public",
             "statement_timeout": f"{round(STATEMENT_SECONDS * 1000)}ms",
             "idle_in_transaction_session_timeout": "60s",
             **({"role": settings.postgres_role} if settings.postgres_role else {}),
         }
-        self._known: set[str] = set()
-        self._begins: dict[tuple[tuple[str, bool], str], bytes] = {}
-        with self._alone(
+        self._known_tenants: set[str] = set()
+        self._begin_scripts: dict[tuple[tuple[str, bool], str], bytes] = {}
+        with self._own_connection(
             self._url
-        ) as connection:  # says what is wrong with the address, where a pool would only wait
+        ) as connection:  # raises if the address is wrong, where a pool would only wait
             (real,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
             self._prepares = (
                 connection.info.backend_pid == real
-            )  # a pooler in between hands out numbers of its own
+            )  # a pooler reports other numbers; then statements cannot be prepared
         self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
         _OPEN.add(self)
 
     # -- reading and writing -----------------------------------------------------------------------------------
 
     def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
-        return self._until_done((_READ, long), tenant, work, idempotent=True)
+        return self._run_with_retries((_READ, long), tenant, work, idempotent=True)
 
     def write(
         self,
@@ -183,33 +180,33 @@ class PostgresDatabase:
         long: bool = False,
     ) -> T:
         def with_tenant(tx: Any) -> T:
-            if tenant not in self._known:
+            if tenant not in self._known_tenants:
                 tx.run(
                     "insert into tenants (tenant, created_at) values (:tenant, :now) on conflict do nothing"
                 )
             return work(tx)
 
-        result = self._until_done((_WRITE, long), tenant, with_tenant, idempotent=idempotent)
-        self._known.add(tenant)
+        result = self._run_with_retries((_WRITE, long), tenant, with_tenant, idempotent=idempotent)
+        self._known_tenants.add(tenant)
         return result
 
-    def _until_done(
+    def _run_with_retries(
         self, begin: tuple[str, bool], tenant: str, work: Work[T], *, idempotent: bool
     ) -> T:
-        """Try again after lost connections and deadlocks, as long as the last try surely left nothing behind."""
+        """Retry after lost connections and deadlocks, as long as the last try certainly changed nothing."""
         forbid_in_transaction(self)
         deadline = time.monotonic() + self._wait_seconds
         pause = 0.01
         in_doubt = False
         while True:
             try:
-                return self._once(begin, tenant, work)
-            except _Lost as lost:
+                return self._run_once(begin, tenant, work)
+            except _TransientFailure as lost:
                 in_doubt = in_doubt or lost.committing
                 if in_doubt and (not idempotent or time.monotonic() > deadline):
                     raise InDoubt(problem=lost) from lost.cause
                 if time.monotonic() > deadline:
-                    raise in_our_words(lost.cause) from lost.cause
+                    raise translate_error(lost.cause) from lost.cause
             except StorageError as error:
                 if in_doubt:
                     raise InDoubt(problem=error) from error
@@ -217,28 +214,30 @@ class PostgresDatabase:
             time.sleep(random.uniform(0, pause))
             pause = min(pause * 2, 0.5)
 
-    def _once(self, begin: tuple[str, bool], tenant: str, work: Work[T]) -> T:
+    def _run_once(self, begin: tuple[str, bool], tenant: str, work: Work[T]) -> T:
         try:
             connection = self._pool.take()
         except psycopg.Error as error:
-            raise _Lost(error) from error
+            raise _TransientFailure(error) from error
         transaction = PostgresTransaction(connection, tenant)
         try:
             transaction.now = self._begin(connection, begin, tenant)
             result = work(transaction)
             transaction.committing = True
-            simply(connection, b"commit")
+            run_script(connection, b"commit")
             return result
         except psycopg.Error as error:
             roll_back(connection)
             if connection.closed:
                 self._pool.forget_idle()
-            passing = isinstance(error, _PASSING) and not isinstance(
+            is_transient = isinstance(error, TRANSIENT_ERRORS) and not isinstance(
                 error, errors.QueryCanceled | errors.DiskFull
             )
-            if passing and not transaction.streams:
-                raise _Lost(error, transaction.committing and connection.closed) from error
-            raise in_our_words(error) from error
+            if is_transient and not transaction.streams:
+                raise _TransientFailure(
+                    error, transaction.committing and connection.closed
+                ) from error
+            raise translate_error(error) from error
         except Exception:
             roll_back(connection)
             raise
@@ -249,20 +248,20 @@ class PostgresDatabase:
             self._pool.give_back(connection)
 
     def _begin(self, connection: Connection, begin: tuple[str, bool], tenant: str) -> int:
-        """Open a transaction for the tenant, in one round trip; the database's clock."""
-        script = self._begins.get((begin, tenant))
+        """Begin a transaction for the tenant in one round trip, and return the database's clock."""
+        script = self._begin_scripts.get((begin, tenant))
         if script is None:
             name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
             config = {**self._config, "retain.tenant": tenant, "application_name": name}
-            config.update({"statement_timeout": "0"} if begin[1] else _BY_INDEX)
+            config.update({"statement_timeout": "0"} if begin[1] else INDEX_SCAN_OPTIONS)
             settings = SQL(", ").join(
                 SQL("set_config({}, {}, true)").format(k, v) for k, v in config.items()
             )
             script = SQL("{}; select {}, {}").format(SQL(begin[0]), SQL(_NOW), settings).as_bytes()
-            if len(self._begins) >= MAX_CACHED_BEGINS:
-                self._begins.clear()
-            self._begins[begin, tenant] = script
-        now = simply(connection, script).get_value(0, 0)
+            if len(self._begin_scripts) >= MAX_CACHED_BEGINS:
+                self._begin_scripts.clear()
+            self._begin_scripts[begin, tenant] = script
+        now = run_script(connection, script).get_value(0, 0)
         return self._clock() if self._clock else int(now or 0)
 
     # -- operating ---------------------------------------------------------------------------------------------
@@ -272,13 +271,13 @@ class PostgresDatabase:
         return [tenant for (tenant,) in self.read(EVERY_TENANT, lambda tx: tx.all(sql))]
 
     def version(self) -> int:
-        with self._alone(self._url) as connection:
-            return rights.version(connection)
+        with self._own_connection(self._url) as connection:
+            return roles.version(connection)
 
     def step(self, wanted: Step) -> bool:
-        self._known.clear()  # the table of tenants may go or come back empty
+        self._known_tenants.clear()  # the migration may drop or recreate the table of tenants
         deadline = time.monotonic() + MIGRATION_SECONDS
-        with self._alone(self._owner_url) as connection:
+        with self._own_connection(self._owner_url) as connection:
             while True:
                 try:
                     with connection.transaction():
@@ -288,7 +287,7 @@ class PostgresDatabase:
                         if got and got[0]:
                             return self._apply_when_free(connection, wanted, deadline)
                 except errors.InsufficientPrivilege as error:
-                    if rights.is_about_the_role(error):
+                    if roles.is_role_error(error):
                         raise SettingsError(
                             where="postgres_role", problem=error.diag.message_primary
                         ) from error
@@ -298,7 +297,7 @@ class PostgresDatabase:
                 time.sleep(random.uniform(0.02, 0.1))
 
     def _apply_when_free(self, connection: Connection, wanted: Step, deadline: float) -> bool:
-        """Writers queue behind a change that waits for its lock: so it waits briefly, lets them by, and asks again."""
+        """Apply a migration, waiting for locks only briefly at a time: writers queue behind one that waits."""
         while True:
             try:
                 with connection.transaction():
@@ -311,29 +310,29 @@ class PostgresDatabase:
             time.sleep(random.uniform(0.2, 0.4))
 
     def _apply(self, connection: Connection, wanted: Step) -> bool:
-        if rights.version(connection) != wanted.number - int(wanted.up):
+        if roles.version(connection) != wanted.number - int(wanted.up):
             return False
         connection.execute("set local lock_timeout = '200ms'")
         connection.execute(self.script(wanted))
         return True
 
     def script(self, wanted: Step) -> str:
-        return rights.script(wanted, spell(wanted.script), self._settings)
+        return roles.script(wanted, expand_types(wanted.script), self._settings)
 
     def refit(self) -> None:
-        with self._alone(self._owner_url) as connection, connection.transaction():
+        with self._own_connection(self._owner_url) as connection, connection.transaction():
             connection.execute(
                 "select set_config('search_path', %s, true)", (self._config["search_path"],)
             )
             connection.execute("set local lock_timeout = '5s'")
-            connection.execute(postgres_near.SCRIPT)
+            connection.execute(vector_index.SCRIPT)
 
     def health(self) -> list[Finding]:
-        with self._alone(self._url) as connection:
-            return rights.findings(connection, self._settings)
+        with self._own_connection(self._url) as connection:
+            return roles.findings(connection, self._settings)
 
     def engine(self) -> str:
-        with self._alone(self._url) as connection:
+        with self._own_connection(self._url) as connection:
             said = connection.execute("show server_version").fetchone() or ("",)
         return f"PostgreSQL {said[0]}, as {self._settings.postgres_role or 'the connecting role'}"
 
@@ -343,8 +342,8 @@ class PostgresDatabase:
     def backup(self, target: Path) -> None:
         check_target(target)
         parts = read_address(self._owner_url, "owner_database")
-        with self._alone(self._owner_url) as connection:
-            rights.check_can_dump(connection)
+        with self._own_connection(self._owner_url) as connection:
+            roles.check_can_dump(connection)
             used = connection.execute(
                 "select 1 from pg_extension where extname = 'vector'"
             ).fetchone()
@@ -355,7 +354,7 @@ class PostgresDatabase:
         partial = target.with_name(target.name + ".partial")
         partial.unlink(missing_ok=True)
         make_private(partial)
-        schema = ["--schema", rights.SCHEMA]
+        schema = ["--schema", roles.SCHEMA]
         command = [
             "pg_dump",
             "--format=custom",
@@ -379,7 +378,7 @@ class PostgresDatabase:
             partial.unlink(missing_ok=True)
 
     def compact(self, *, emergency: bool = False) -> bool:
-        """Nothing to do: autovacuum reuses the space."""
+        """Do nothing: autovacuum reuses the space."""
         return True
 
     def close(self) -> None:
@@ -394,18 +393,18 @@ class PostgresDatabase:
         return psycopg.connect(self._url, autocommit=True, prepare_threshold=None)
 
     @contextmanager
-    def _alone(self, url: str) -> Iterator[Connection]:
-        """A connection outside the pool, as the role that the address names."""
+    def _own_connection(self, url: str) -> Iterator[Connection]:
+        """Open a connection outside the pool, with the role of the address."""
         try:
             with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
                 yield connection
         except psycopg.Error as error:
-            raise in_our_words(error) from error
+            raise translate_error(error) from error
 
 
-def _with_keepalive(url: str) -> str:
+def _add_keepalive(url: str) -> str:
     return conninfo.make_conninfo(
-        url, **{name: value for name, value in KEEPALIVE.items() if name not in url}
+        url, **{name: value for name, value in KEEPALIVE_OPTIONS.items() if name not in url}
     )
 
 
@@ -414,17 +413,17 @@ _PARAMETER = re.compile(r"(?<![:\w]):([a-z_]+)")
 
 
 def _translate(sql: str) -> str:
-    """The statement as psycopg takes it, once it is known to name the tenant."""
+    """Return the statement for psycopg; raise `UnscopedSql` if it does not use the tenant."""
     try:
         return _translated[sql]
     except KeyError:
-        ready = _PARAMETER.sub(r"%(\1)s", spell(require_tenant(sql)).replace("%", "%%"))
+        ready = _PARAMETER.sub(r"%(\1)s", expand_types(require_tenant(sql)).replace("%", "%%"))
         return _translated.setdefault(sql, ready)
 
 
-def spell(sql: str) -> str:
-    """The words in braces, as this engine spells them."""
-    for word, meaning in WORDS.items():
+def expand_types(sql: str) -> str:
+    """Replace the column types in braces by those of PostgreSQL."""
+    for word, meaning in COLUMN_TYPES.items():
         sql = sql.replace(word, meaning)
     return sql
 
@@ -435,7 +434,7 @@ _ABANDONED: list[Any] = []
 
 def _after_fork() -> None:
     for database in list(_OPEN):
-        _ABANDONED.append(database._pool.start_over())
+        _ABANDONED.append(database._pool.reset())
 
 
 os.register_at_fork(after_in_child=_after_fork)

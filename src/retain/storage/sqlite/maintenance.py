@@ -1,4 +1,4 @@
-"""Looking after an SQLite file: the steps of its schema, its health, its copy, the space it gives back."""
+"""Maintenance of an SQLite file: migrations, integrity checks, backup, and freeing space."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import apsw
 from retain.base.errors import Corrupt
 from retain.storage.database import Finding, Step
 from retain.storage.files import make_private
-from retain.storage.sqlite_connection import APPLICATION_ID, restart_log
+from retain.storage.sqlite.connection import APPLICATION_ID, truncate_log
 
-WORDS = {"{key}": "text", "{text}": "text", "{json}": "text", "{time}": "integer", "{int}": "integer",
+COLUMN_TYPES = {"{key}": "text", "{text}": "text", "{json}": "text", "{time}": "integer", "{int}": "integer",
          "{real}": "real", "{blob}": "blob", "{strict}": "strict"}  # fmt: skip
 
 
-def spell(sql: str) -> str:
-    """The words in braces, as this engine spells them."""
-    for word, meaning in WORDS.items():
+def expand_types(sql: str) -> str:
+    """Replace the column types in braces by those of SQLite."""
+    for word, meaning in COLUMN_TYPES.items():
         sql = sql.replace(word, meaning)
     return sql
 
 
 def version(connection: apsw.Connection) -> int:
-    """The newest migration that was applied, 0 for none."""
+    """Return the newest migration that was applied, 0 for none."""
     if not connection.execute(
         "select 1 from sqlite_master where name = 'retain_schema'"
     ).fetchall():
@@ -38,7 +38,7 @@ def version(connection: apsw.Connection) -> int:
 
 
 def apply(connection: apsw.Connection, step: Step) -> bool:
-    """Run one step inside the open transaction; False if it is not its turn."""
+    """Run one migration inside the open transaction; return False if another one is due."""
     if version(connection) != step.number - int(step.up):
         return False
     for _ in connection.execute(script(step)):
@@ -47,20 +47,18 @@ def apply(connection: apsw.Connection, step: Step) -> bool:
 
 
 def script(step: Step) -> str:
-    """Everything that one step runs."""
+    """Return all statements of one migration."""
     now = "cast(unixepoch('subsec') * 1000000 as integer)"
     record = f"insert into retain_schema values ({step.number}, '{step.name}', {now});"
     if not step.up:
         record = f"delete from retain_schema where version = {step.number};"
     mark = f"pragma application_id = {APPLICATION_ID};\n" if step.number == 1 and step.up else ""
     table = "create table if not exists retain_schema (version integer primary key, name text not null, applied_at integer);"
-    return (
-        f"-- {step.number:04} {step.name}\n{mark}{table}\n{spell(step.script).strip()}\n{record}\n"
-    )
+    return f"-- {step.number:04} {step.name}\n{mark}{table}\n{expand_types(step.script).strip()}\n{record}\n"
 
 
-def damage(connection: apsw.Connection) -> list[Finding]:
-    """What is wrong with the file's pages, indexes and references."""
+def check_integrity(connection: apsw.Connection) -> list[Finding]:
+    """Check the file's pages, indexes and foreign keys."""
     found = [str(row[0]) for row in connection.execute("pragma integrity_check(20)")]
     broken = connection.execute("pragma foreign_key_check").fetchall()
     mode = connection.pragma("journal_mode")
@@ -74,7 +72,7 @@ def damage(connection: apsw.Connection) -> list[Finding]:
 
 
 def copy(connection: apsw.Connection, target: Path) -> None:
-    """A consistent copy, checked; the target appears only when it is whole."""
+    """Write a consistent copy and check it; the target appears only when it is complete."""
     partial = target.with_name(target.name + ".partial")
     partial.unlink(missing_ok=True)
     make_private(partial)
@@ -91,29 +89,29 @@ def copy(connection: apsw.Connection, target: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def give_back(connection: apsw.Connection, wait_seconds: float) -> bool:
-    """Return free pages to the disk, a few at a time so that others write in between, and empty the log."""
-    _forget_words(connection)
+def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
+    """Return free pages to the disk, a few at a time so that others can write, and empty the log."""
+    _merge_search_index(connection)
     left, before = _free_pages(connection), -1
     while left and left != before:
         connection.execute("pragma incremental_vacuum(200)").fetchall()
         time.sleep(0.001)
         left, before = _free_pages(connection), left
     deadline = time.monotonic() + wait_seconds
-    while not (done := restart_log(connection, wait_seconds)) and time.monotonic() < deadline:
+    while not (done := truncate_log(connection, wait_seconds)) and time.monotonic() < deadline:
         time.sleep(0.05)
     return done
 
 
-def _forget_words(connection: apsw.Connection) -> None:
-    """Write the index of words anew where rows were removed from it: until then, its pages still have their words."""
+def _merge_search_index(connection: apsw.Connection) -> None:
+    """Merge the full-text index if rows were removed: until then, its pages still hold their words."""
     if not connection.execute(
         "select 1 from sqlite_master where name = 'search_absorbed'"
     ).fetchall():
         return
     ((removed,),) = connection.execute("select removed from search_absorbed").fetchall()
     changed = 2
-    while removed and changed >= 2:  # SQLite's own sign that there was nothing left to merge
+    while removed and changed >= 2:  # fewer changes: SQLite had nothing left to merge
         before = connection.total_changes()
         connection.execute("insert into search_words (search_words, rank) values ('merge', -500)")
         changed = connection.total_changes() - before

@@ -1,7 +1,8 @@
-"""Sharing one commit among everybody who waits for one, without a thread of its own.
+"""Group commit: all waiting writes share one commit, without a thread of its own.
 
-Whoever finds nobody writing becomes the writer: it takes all the work that waits, has it committed together, wakes its
-owners, and hands the turn to the next in the queue. A lone writer never changes threads; many share each fsync.
+A thread that finds no other writing becomes the leader: it takes all waiting jobs, commits them together,
+wakes their threads, and hands over to the next in the queue. A lone writer never changes threads; many share
+each fsync.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Any
 from retain.base.errors import InDoubt, RetainError
 from retain.storage.database import Work
 
-MOST_TOGETHER = 256
+MAX_BATCH_JOBS = 256
 
 
 class Job:
-    """One piece of work that waits to be written, and later its result or error."""
+    """A unit of work that waits to be committed, and later its result or error."""
 
     __slots__ = ("error", "frees_space", "result", "tenant", "wake", "work")
 
@@ -33,7 +34,7 @@ class Job:
         self.error: BaseException | None = None
 
     def fail(self, error: BaseException) -> None:
-        """The commit failed; every thread gets an error object of its own, and an error of the job's own stays."""
+        """Record that the commit failed; each thread gets its own error object, and an earlier error stays."""
         if self.error is None:
             interrupted = InDoubt(
                 problem="the thread that was writing for this one was interrupted"
@@ -42,17 +43,17 @@ class Job:
             self.error = shared.again() if isinstance(shared, RetainError) else shared
 
     def outcome(self) -> Any:
-        """The result, or the error, raised."""
+        """Return the result, or raise the error."""
         if self.error:
             raise self.error
         return self.result
 
 
 class GroupCommit:
-    """A queue of jobs and the rule for whose turn it is to write them; `commit` writes a batch.
+    """The queue of jobs, and which thread is the leader that commits them; `commit` writes a batch.
 
-    Ctrl-C may strike between any two lines. So whose turn it is is one name, set in one step, and whoever is interrupted
-    with it settles what it had taken on and gives it away.
+    KeyboardInterrupt may be raised between any two lines. So the leader is one attribute, set in one step, and an
+    interrupted leader settles the jobs that it had taken and hands over.
     """
 
     def __init__(self, commit: Callable[[list[Job]], None]) -> None:
@@ -74,7 +75,7 @@ class GroupCommit:
                     job.wake.acquire()
                 self._queue.append(job)
             if job.wake:
-                job.wake.acquire()  # until the job is done, or its turn has come to write for the others
+                job.wake.acquire()  # until the job is done, or this thread is the leader
             if self._leader is job:
                 self._lead(job)
         except BaseException as error:
@@ -85,19 +86,19 @@ class GroupCommit:
     def _lead(self, mine: Job) -> None:
         with self._gate:
             self._settled = False
-            self._batch = batch = list(islice(self._queue, MOST_TOGETHER))
+            self._batch = batch = list(islice(self._queue, MAX_BATCH_JOBS))
             for _ in batch:
                 self._queue.popleft()
         try:
             self._commit(batch)
-        except Exception as error:  # everybody in the batch gets it, the leader too
+        except Exception as error:  # every job of the batch gets it, the leader's too
             for job in batch:
                 job.fail(error)
         self._settled = True
         self._hand_over(mine)
 
     def _hand_over(self, mine: Job) -> None:
-        """Wake the owners of the batch, and whoever is next; doing it twice does no harm."""
+        """Wake the threads of the batch and the next leader; harmless if done twice."""
         with self._gate:
             for job in self._batch:
                 if job is not mine:
@@ -108,7 +109,7 @@ class GroupCommit:
                 _wake(self._leader)
 
     def _leave(self, job: Job, error: BaseException) -> None:
-        """The job's thread was interrupted: take it out of the queue, and give away its turn if it had it."""
+        """Remove an interrupted thread's job from the queue, and hand over if it was the leader."""
         with self._gate:
             mine = self._leader is job
             for gone in [job, *self._batch] if mine else [job]:

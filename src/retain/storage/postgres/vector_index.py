@@ -1,4 +1,4 @@
-"""Nearness by an index, where there are very many vectors and the server has pgvector: the owner makes a column and indexes.
+"""An approximate vector index, for more than a million vectors on a server with pgvector.
 
 Such an index makes writing a vector many times dearer, and comparing a million one by one takes about 0.1 s: so it is made
 only above that. The working role owns nothing, so this is the owner's work, at each `retain migrate up`: tables grow,

@@ -1,4 +1,4 @@
-"""Having nobody inside at the moment of a fork.
+"""Close SQLite connections before a fork.
 
 SQLite keeps what it knows about a file's locks in the process, and the locks themselves are not inherited. A child that
 starts with its parent's open connections believes in locks that it does not hold: it waits for a writer that does not
@@ -14,18 +14,20 @@ import time
 import weakref
 from collections.abc import Callable
 
-PATIENCE = 10.0  # seconds; a fork in the middle of a long read goes ahead, and the child leaves what it finds alone
+FORK_WAIT_SECONDS = (
+    10.0  # after that, the fork goes ahead, and the child does not touch the connections
+)
 
 
-class Doors:
-    """Who is using a database's connections; entered with `with`, also twice by one thread."""
+class ConnectionGate:
+    """Counts the threads that use a database's connections; a reentrant context manager."""
 
-    def __init__(self, let_go: Callable[[], None], start_over: Callable[[], object]) -> None:
-        self._let_go = let_go
-        self._start_over = start_over
+    def __init__(self, close_connections: Callable[[], None], reset: Callable[[], object]) -> None:
+        self._close_connections = close_connections
+        self._reset_connections = reset
         self._inside: dict[int, int] = {}
         self._shut = False
-        self._opened = threading.Event()
+        self._open_as = threading.Event()
         _ALL.add(self)
 
     def __enter__(self) -> None:
@@ -37,9 +39,9 @@ class Doors:
         inside[me] = 1
         while (
             self._shut
-        ):  # first said to be inside, then asked: so one of the two sides always sees the other
+        ):  # set before it is checked, so that one of the two sides always sees the other
             del inside[me]
-            self._opened.wait()
+            self._open_as.wait()
             inside[me] = 1
 
     def __exit__(self, *_: object) -> None:
@@ -49,35 +51,35 @@ class Doors:
         else:
             del self._inside[me]
 
-    def shut(self) -> None:
-        """Let nobody in, wait for the others to come out, and close what they used."""
-        self._opened.clear()
+    def close_for_fork(self) -> None:
+        """Stop new users, wait for the current ones, and close the connections."""
+        self._open_as.clear()
         self._shut = True
         me = threading.get_ident()
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + FORK_WAIT_SECONDS
         while any(other != me for other in list(self._inside)) and time.monotonic() < deadline:
             time.sleep(0.001)
         if not self._inside:
-            self._let_go()
+            self._close_connections()
 
     def open(self) -> None:
-        """The fork is over: the parent goes on."""
+        """Continue in the parent after the fork."""
         self._shut = False
-        self._opened.set()
+        self._open_as.set()
 
-    def open_in_child(self) -> None:
-        """The fork is over: nobody but this thread is left."""
+    def reopen_in_child(self) -> None:
+        """Continue in the child, where only this thread is left."""
         self._inside = {}
-        self._opened = threading.Event()
+        self._open_as = threading.Event()
         self._shut = False
-        _ABANDONED.append(self._start_over())
+        _ABANDONED.append(self._reset_connections())
 
 
-_ALL: weakref.WeakSet[Doors] = weakref.WeakSet()
+_ALL: weakref.WeakSet[ConnectionGate] = weakref.WeakSet()
 _ABANDONED: list[object] = []
 
 
-def _each(step: Callable[[Doors], None]) -> Callable[[], None]:
+def _each(step: Callable[[ConnectionGate], None]) -> Callable[[], None]:
     def run() -> None:
         for doors in list(_ALL):
             step(doors)
@@ -86,7 +88,7 @@ def _each(step: Callable[[Doors], None]) -> Callable[[], None]:
 
 
 os.register_at_fork(
-    before=_each(Doors.shut),
-    after_in_parent=_each(Doors.open),
-    after_in_child=_each(Doors.open_in_child),
+    before=_each(ConnectionGate.close_for_fork),
+    after_in_parent=_each(ConnectionGate.open),
+    after_in_child=_each(ConnectionGate.reopen_in_child),
 )

@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL: made by the thread that needs one, kept for the next; and its errors in our words.
+"""A pool of PostgreSQL connections, and the translation of its errors.
 
-A pool with threads of its own was tried: after an outage it went on sleeping between attempts for many seconds while the
-server was back, and could only say that it had waited. Here the thread that asks meets the error itself, and tries again.
+A thread that needs a connection opens it, and returns it to the pool for the next. A pool with its own threads
+was tried: after an outage it slept for seconds although the server was back, and could only report a timeout.
 """
 
 from __future__ import annotations
@@ -32,52 +32,52 @@ Connection = psycopg.Connection[Row]
 
 
 class Pool:
-    """At most `size` connections at a time; the one used last is used first."""
+    """At most `size` connections at a time; the last one used is used first."""
 
     def __init__(self, connect: Callable[[], Connection], size: int, wait_seconds: float) -> None:
         self._connect = connect
         self._size = size
         self._wait_seconds = wait_seconds
         self._closed = False
-        self.start_over()
+        self.reset()
 
-    def start_over(self) -> object:
-        """Have no connections: at first, and in a forked child, which must leave its parent's alone; those are returned."""
+    def reset(self) -> object:
+        """Forget all connections, at first and in a forked child, and return them: they are the parent's."""
         left = getattr(self, "_idle", None)
         self._gate = threading.Lock()
         self._idle: deque[Connection] = deque()
-        self._places = self._size
+        self._free_slots = self._size
         self._queue: deque[threading.Lock] = deque()
         return left
 
     def take(self) -> Connection:
-        """A connection, for the caller alone until it is given back; who waits longest is served first."""
+        """Return a connection for the caller; the thread that waits longest is served first."""
         if self._closed:
             raise Unreachable(problem="it was closed")
-        self._wait_for_a_place()
+        self._wait_for_slot()
         try:
             try:
                 return self._idle.pop()
             except IndexError:
                 return self._connect()
         except BaseException:
-            self._leave()
+            self._free_slot()
             raise
 
     def give_back(self, connection: Connection) -> None:
-        """Keep a connection for the next, unless it is broken."""
+        """Return a connection to the pool, or close it if it is broken."""
         try:
             if self._closed or connection.closed or connection.broken:
                 connection.close()
             else:
                 self._idle.append(connection)
         finally:
-            self._leave()
+            self._free_slot()
 
-    def _wait_for_a_place(self) -> None:
+    def _wait_for_slot(self) -> None:
         with self._gate:
-            if self._places:
-                self._places -= 1
+            if self._free_slots:
+                self._free_slots -= 1
                 return
             mine = threading.Lock()
             mine.acquire()
@@ -97,20 +97,20 @@ class Pool:
             waiting = mine in self._queue
             if waiting:
                 self._queue.remove(mine)
-        if not waiting:  # a place was given at the last moment: it is for the next
-            self._leave()
+        if not waiting:  # a slot was assigned at the last moment: pass it on
+            self._free_slot()
 
-    def _leave(self) -> None:
-        """Hand the place to whoever waits longest, or keep it free."""
+    def _free_slot(self) -> None:
+        """Pass the slot to the thread that waits longest, or free it."""
         with self._gate:
             if self._queue:
                 self._queue.popleft().release()
             else:
-                self._places += 1
+                self._free_slots += 1
 
     def figures(self) -> dict[str, float]:
-        """How many connections there may be, are in use, are idle, and are waited for."""
-        used, idle, waiting = self._size - self._places, len(self._idle), len(self._queue)
+        """Return the pool's size and the number of used, idle and awaited connections."""
+        used, idle, waiting = self._size - self._free_slots, len(self._idle), len(self._queue)
         return {
             "pool_size": self._size,
             "pool_used": used,
@@ -119,7 +119,7 @@ class Pool:
         }
 
     def forget_idle(self) -> None:
-        """One connection was lost, so the others probably are: let the next ones be new."""
+        """Close the idle connections: when one was lost, the others probably are."""
         while self._idle:
             try:
                 self._idle.pop().close()
@@ -127,13 +127,13 @@ class Pool:
                 return
 
     def close(self) -> None:
-        """Close what is idle now, and the others when they come back."""
+        """Close the idle connections now, and the others when they are returned."""
         self._closed = True
         self.forget_idle()
 
 
 def read_address(url: str, setting: str) -> dict[str, Any]:
-    """What an address says; the driver's own words for what is wrong with it would repeat the password."""
+    """Parse an address; the driver's own error would repeat the password."""
     try:
         return conninfo.conninfo_to_dict(url)
     except psycopg.ProgrammingError:
@@ -141,8 +141,8 @@ def read_address(url: str, setting: str) -> dict[str, Any]:
         raise SettingsError(where=setting, problem=problem) from None
 
 
-def simply(connection: Connection, script: bytes) -> PGresult:
-    """Run statements without parameters, past the cursor, which costs more than these statements do."""
+def run_script(connection: Connection, script: bytes) -> PGresult:
+    """Run statements without parameters and without a cursor, which would cost more than they do."""
     connection.pgconn.send_query(script)
     result: PGresult = connection.wait(execute(connection.pgconn))[-1]
     if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):
@@ -153,15 +153,15 @@ def simply(connection: Connection, script: bytes) -> PGresult:
 
 
 def roll_back(connection: Connection) -> None:
-    """Undo; a connection that cannot even do that is closed, and the pool replaces it."""
+    """Roll back; close the connection if that fails, and the pool replaces it."""
     try:
-        simply(connection, b"rollback")
+        run_script(connection, b"rollback")
     except psycopg.Error:
         connection.close()
 
 
-def in_our_words(error: psycopg.Error) -> RetainError:
-    """The server's errors in our words."""
+def translate_error(error: psycopg.Error) -> RetainError:
+    """Return the error of retain for an error of the server."""
     problem = str(error).strip() or type(error).__name__
     if isinstance(error, errors.DiskFull):
         return Full(problem=problem)

@@ -1,4 +1,4 @@
-"""SQLite through apsw: one file in WAL mode, one writer that commits for everybody who waits, readers beside it."""
+"""The SQLite engine, through apsw: one file in WAL mode, one writing connection with group commit, and readers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from retain.base import clock
 from retain.base.clock import Clock
 from retain.base.errors import Full, InDoubt, NetworkDrive, RetainError, Unreachable
 from retain.base.settings import Settings
-from retain.storage import files, sqlite_connection
-from retain.storage import sqlite_care as care
+from retain.storage import files
 from retain.storage.database import (
     EVERY_TENANT,
     Finding,
@@ -33,16 +32,18 @@ from retain.storage.database import (
     require_tenant,
 )
 from retain.storage.files import check_target, filesystem_of, is_network, make_ballast
-from retain.storage.fork import Doors
-from retain.storage.group import GroupCommit, Job
-from retain.storage.sqlite_connection import in_our_words, open_connection, restart_log
+from retain.storage.sqlite import connection as sqlite_connection
+from retain.storage.sqlite import maintenance
+from retain.storage.sqlite.connection import open_connection, translate_error, truncate_log
+from retain.storage.sqlite.fork import ConnectionGate
+from retain.storage.sqlite.group_commit import GroupCommit, Job
 from retain.storage.transaction_database import forbid_in_transaction
 
 MAX_IDLE_READERS = 16
 BALLAST_MIB = 16
 """The reserve file beside the database, which `retain purge --emergency` deletes. 0: none."""
 OLD_READER_SECONDS = 5.0
-SECONDS_BETWEEN_LOOKS = 0.2
+DISK_CHECK_SECONDS = 0.2
 log = logging.getLogger("retain.storage")
 
 
@@ -59,36 +60,40 @@ class SqliteTransaction:
     def all(self, sql: str, **values: Any) -> list[Row]:
         values["tenant"] = self.tenant
         values["now"] = self.now
-        return self.connection.execute(_ready.get(sql) or _check(sql), values).fetchall()
+        return self.connection.execute(
+            _prepared_sql.get(sql) or _prepare_sql(sql), values
+        ).fetchall()
 
     def one(self, sql: str, **values: Any) -> Row | None:
         values["tenant"] = self.tenant
         values["now"] = self.now
-        rows = self.connection.execute(_ready.get(sql) or _check(sql), values).fetchall()
+        rows = self.connection.execute(
+            _prepared_sql.get(sql) or _prepare_sql(sql), values
+        ).fetchall()
         return rows[0] if rows else None
 
     def run(self, sql: str, **values: Any) -> int:
         values["tenant"] = self.tenant
         values["now"] = self.now
-        self.connection.execute(_ready.get(sql) or _check(sql), values)
+        self.connection.execute(_prepared_sql.get(sql) or _prepare_sql(sql), values)
         return self.connection.changes()
 
     def lock_rows(self, sql: str, **values: Any) -> None:
-        """Nothing to do: who writes is alone."""
+        """Do nothing: there is only one writer."""
 
     def lock(self, name: str) -> None:
-        """Nothing to do, for the same reason."""
+        """Do nothing: there is only one writer."""
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        whose = {"tenant": self.tenant, "now": self.now}
+        bound = {"tenant": self.tenant, "now": self.now}
         self.connection.executemany(
-            _ready.get(sql) or _check(sql), [{**row, **whose} for row in rows]
+            _prepared_sql.get(sql) or _prepare_sql(sql), [{**row, **bound} for row in rows]
         )
 
     def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
         values["tenant"] = self.tenant
         values["now"] = self.now
-        cursor = self.connection.execute(_ready.get(sql) or _check(sql), values)
+        cursor = self.connection.execute(_prepared_sql.get(sql) or _prepare_sql(sql), values)
         names: list[str] = []
         for row in cursor:
             names = names or [column[0] for column in cursor.description]
@@ -104,11 +109,11 @@ class SqliteTransaction:
 
 
 class SqliteDatabase:
-    """One file in WAL mode, for all threads of this process and beside other processes."""
+    """One file in WAL mode, shared by the threads of this process and with other processes."""
 
     _writing: apsw.Connection | None = None
     _idle: deque[apsw.Connection] = deque(maxlen=0)
-    _ask_disk_at: float
+    _check_disk_at: float
     _warned_mib: int
 
     def __init__(
@@ -120,10 +125,12 @@ class SqliteDatabase:
         wait_seconds: float | None = None,
     ) -> None:
         self._temporary = (
-            tempfile.mkdtemp(prefix="retain-", dir=_fastest_folder()) if path is None else None
+            tempfile.mkdtemp(prefix="retain-", dir=_memory_folder()) if path is None else None
         )
         if self._temporary:
-            self._throw_away = weakref.finalize(self, _throw_away, self._temporary, os.getpid())
+            self._delete_folder = weakref.finalize(
+                self, _delete_folder, self._temporary, os.getpid()
+            )
         self.path = path.resolve() if path else Path(self._temporary or "") / "memory.db"
         self.name = f"sqlite:///{path}" if path else "memory:"
         self._folder = str(self.path.parent)
@@ -133,10 +140,10 @@ class SqliteDatabase:
         )
         self._now = now or clock.now
         self._closed = False
-        self._doors = Doors(self._let_go, self._start_over)
-        self._start_over()
-        self._check_place(create)
-        with self._doors:
+        self._gate = ConnectionGate(self._close_connections, self._reset_connections)
+        self._reset_connections()
+        self._check_path(create)
+        with self._gate:
             self._writer()
         if BALLAST_MIB and not self._temporary:
             make_ballast(self._ballast, BALLAST_MIB)
@@ -150,11 +157,11 @@ class SqliteDatabase:
         )
 
     def _with_reader(self, work: Callable[[apsw.Connection], T]) -> T:
-        with self._doors:
-            return self._inside_reader(work)
+        with self._gate:
+            return self._read_on(work)
 
-    def _inside_reader(self, work: Callable[[apsw.Connection], T]) -> T:
-        """Run work in a read transaction; a connection that met trouble is closed, any other is kept for later."""
+    def _read_on(self, work: Callable[[apsw.Connection], T]) -> T:
+        """Run work in a read transaction; after an unexpected error, close the connection."""
         try:
             connection = self._idle.pop()
         except IndexError:
@@ -168,7 +175,7 @@ class SqliteDatabase:
             keep = True
             return result
         except apsw.Error as error:
-            raise in_our_words(error, self.path, self._wait_seconds) from error
+            raise translate_error(error, self.path, self._wait_seconds) from error
         except RetainError:
             connection.execute("rollback")
             keep = True
@@ -192,7 +199,7 @@ class SqliteDatabase:
         long: bool = False,
     ) -> T:
         forbid_in_transaction(self)
-        with self._doors:
+        with self._gate:
             try:
                 return self._group.submit(Job(tenant, work, frees_space))  # type: ignore[no-any-return]
             except InDoubt:
@@ -201,9 +208,9 @@ class SqliteDatabase:
             return self._group.submit(Job(tenant, work, frees_space))  # type: ignore[no-any-return]
 
     def _commit(self, batch: list[Job]) -> None:
-        """Run the jobs in one transaction: those that fail are undone alone, the rest is committed together."""
+        """Run the jobs in one transaction: failed ones are rolled back, the others are committed together."""
         connection = self._writer()
-        self._refuse_if_full(batch)
+        self._reject_if_disk_full(batch)
         try:
             connection.execute("begin immediate")
             now = self._now()
@@ -214,45 +221,45 @@ class SqliteDatabase:
             if connection.in_transaction:
                 self._commit_now(connection)
             for job in batch:
-                if job.tenant not in self._known and job.error is None:
-                    self._known.add(job.tenant)
+                if job.tenant not in self._known_tenants and job.error is None:
+                    self._known_tenants.add(job.tenant)
         except BaseException as error:
             if connection.in_transaction:
                 connection.execute("rollback")
             if isinstance(error, apsw.IOError | apsw.CorruptError | InDoubt):
-                connection.close()  # after a failed fsync nobody knows what its cache is worth
+                connection.close()  # after a failed fsync its cache cannot be trusted
                 self._writing = None
             if isinstance(error, apsw.Error):
-                raise in_our_words(error, self.path, self._wait_seconds) from error
+                raise translate_error(error, self.path, self._wait_seconds) from error
             raise
         self._commits += 1
         if not self._commits % 64:
-            self._bound_log(connection)
+            self._limit_log(connection)
 
     def _commit_now(self, connection: apsw.Connection) -> None:
         try:
             connection.execute("commit")
         except (
             apsw.IOError
-        ) as error:  # what was written may be on disk all the same, and come back at the next start
+        ) as error:  # the write may be on disk all the same, and appear at the next start
             raise InDoubt(problem=f"{self.path}: {error}") from error
 
     def _run(self, connection: apsw.Connection, job: Job, now: int, shared: bool) -> None:
         if shared:
             connection.execute("savepoint job")
         try:
-            if job.tenant not in self._known and job.tenant != EVERY_TENANT:
+            if job.tenant not in self._known_tenants and job.tenant != EVERY_TENANT:
                 sql = (
                     "insert into tenants (tenant, created_at) values (?, ?) on conflict do nothing"
                 )
                 connection.execute(sql, (job.tenant, now))
             job.result = job.work(SqliteTransaction(connection, job.tenant, now))
-        except Exception as error:  # it is raised in the thread that waits for this job
+        except Exception as error:  # raised in the thread of this job
             if not connection.in_transaction:
-                raise  # disk full or I/O error: SQLite has undone the whole batch
+                raise  # disk full or I/O error: SQLite has rolled back the whole batch
             job.error = error
             if isinstance(error, apsw.Error):
-                job.error = in_our_words(error, self.path, self._wait_seconds)
+                job.error = translate_error(error, self.path, self._wait_seconds)
             connection.execute("rollback to job" if shared else "rollback")
         if shared:
             connection.execute("release job")
@@ -263,15 +270,15 @@ class SqliteDatabase:
             writing = self._writing = self._connect(writing=True)
         return writing
 
-    def _refuse_if_full(self, batch: list[Job]) -> None:
-        """Fail the jobs that would fill a disk that is nearly full; the disk is asked a few times a second."""
-        if time.monotonic() > self._ask_disk_at:
+    def _reject_if_disk_full(self, batch: list[Job]) -> None:
+        """Fail the jobs that need space if the disk is nearly full; the disk is checked a few times a second."""
+        if time.monotonic() > self._check_disk_at:
             try:
                 disk = os.statvfs(self._folder)
             except OSError as error:
                 raise Unreachable(problem=str(error)) from error
             self._free_mib = disk.f_bavail * disk.f_frsize >> 20
-            self._ask_disk_at = time.monotonic() + SECONDS_BETWEEN_LOOKS
+            self._check_disk_at = time.monotonic() + DISK_CHECK_SECONDS
         least = files.MIN_FREE_MIB
         if self._free_mib < least and not self._temporary:
             for job in batch:
@@ -280,10 +287,10 @@ class SqliteDatabase:
                         problem=f"{self._free_mib} MiB are free and writing stops below {least} MiB"
                     )
 
-    def _bound_log(self, connection: apsw.Connection) -> None:
-        """Keep the write-ahead log short: stop readers that have pinned it for long, then start it over.
+    def _limit_log(self, connection: apsw.Connection) -> None:
+        """Keep the write-ahead log short: interrupt readers that hold it for long, then truncate it.
 
-        The batch is committed: nothing that goes wrong here may look as if it were not.
+        The batch is committed already, so an error here must not fail it.
         """
         if self._log_mib() < sqlite_connection.MAX_LOG_MIB:
             return
@@ -291,7 +298,7 @@ class SqliteDatabase:
             for started, reader in list(self._reading.values()):
                 if time.monotonic() - started > OLD_READER_SECONDS:
                     reader.interrupt()
-            restart_log(connection, self._wait_seconds)
+            truncate_log(connection, self._wait_seconds)
         except apsw.Error as error:
             log.warning("the write-ahead log of %s cannot be started over: %s", self.path, error)
             connection.close()
@@ -316,26 +323,26 @@ class SqliteDatabase:
         return [tenant for (tenant,) in self.read(EVERY_TENANT, lambda tx: tx.all(sql))]
 
     def version(self) -> int:
-        return self._with_reader(care.version)
+        return self._with_reader(maintenance.version)
 
     def step(self, wanted: Step) -> bool:
-        self._known.clear()  # the table of tenants may go or come back empty
-        return self.write(EVERY_TENANT, lambda tx: care.apply(_connection_of(tx), wanted))
+        self._known_tenants.clear()  # the migration may drop or recreate the table of tenants
+        return self.write(EVERY_TENANT, lambda tx: maintenance.apply(_connection_of(tx), wanted))
 
     def script(self, wanted: Step) -> str:
-        return care.script(wanted)
+        return maintenance.script(wanted)
 
     def refit(self) -> None:
-        """Nothing to do: the engine comes with this package."""
+        """Do nothing: the engine comes with this package."""
 
     def health(self) -> list[Finding]:
         loose = self.path.stat().st_mode & 0o077
-        with self._spare(
+        with self._own_connection(
             writing=False
-        ) as connection:  # one that was used would compare FTS5's pages with what it remembers
-            damage = care.damage(connection)
+        ) as connection:  # a used connection would compare FTS5's pages with its cache
+            findings = maintenance.check_integrity(connection)
         return [
-            *damage,
+            *findings,
             Finding(
                 "only its owner can open the file",
                 f"others may ({loose:o}): chmod 600 it" if loose else "",
@@ -356,23 +363,23 @@ class SqliteDatabase:
 
     def backup(self, target: Path) -> None:
         check_target(target)
-        with self._spare() as connection:
-            care.copy(connection, target)
+        with self._own_connection() as connection:
+            maintenance.copy(connection, target)
 
     def compact(self, *, emergency: bool = False) -> bool:
         if emergency:
             self._ballast.unlink(missing_ok=True)
-        with self._spare() as connection:
-            return care.give_back(connection, self._wait_seconds)
+        with self._own_connection() as connection:
+            return maintenance.reclaim_space(connection, self._wait_seconds)
 
     def close(self) -> None:
         self._closed = True
-        self._doors.shut()
-        self._doors.open()
+        self._gate.close_for_fork()
+        self._gate.open()
         if self._temporary:
-            self._throw_away()
+            self._delete_folder()
 
-    def _let_go(self) -> None:
+    def _close_connections(self) -> None:
         for connection in [*self._idle, self._writing]:
             if connection:
                 connection.close()
@@ -385,36 +392,36 @@ class SqliteDatabase:
     def _ballast(self) -> Path:
         return self.path.with_name(self.path.name + "-ballast")
 
-    def _start_over(self) -> object:
-        """Have no connections: at first, and in a forked child; what it inherited after all is to be kept and left alone."""
+    def _reset_connections(self) -> object:
+        """Forget all connections: at first, and in a forked child, which must not touch the inherited ones."""
         left = [*self._idle, self._writing]
         self._group = GroupCommit(self._commit)
         self._writing = None
         self._idle = deque()
         self._reading: dict[int, tuple[float, apsw.Connection]] = {}
-        self._known: set[str] = set()
+        self._known_tenants: set[str] = set()
         self._commits = 0
         self._warned_mib = 0
-        self._ask_disk_at = 0.0
+        self._check_disk_at = 0.0
         self._free_mib = 0
         return left
 
     @contextmanager
-    def _spare(self, *, writing: bool = True) -> Iterator[apsw.Connection]:
-        """A connection of its own, for work that takes long."""
-        with self._doors, closing(self._connect(writing=writing)) as connection:
+    def _own_connection(self, *, writing: bool = True) -> Iterator[apsw.Connection]:
+        """Open a connection for one long operation."""
+        with self._gate, closing(self._connect(writing=writing)) as connection:
             try:
                 yield connection
             except apsw.Error as error:
-                raise in_our_words(error, self.path, self._wait_seconds) from error
+                raise translate_error(error, self.path, self._wait_seconds) from error
 
-    def _check_place(self, create: bool) -> None:
+    def _check_path(self, create: bool) -> None:
         folder = self.path.parent
         if not os.path.isdir(folder):
-            raise Unreachable(problem=f"there is no folder {folder} that may be entered")
+            raise Unreachable(problem=f"the folder {folder} does not exist or cannot be entered")
         if not create and not self._temporary and not os.path.exists(self.path):
             raise Unreachable(
-                problem=f"there is no file {self.path}; `retain migrate up` makes one"
+                problem=f"there is no file {self.path}; `retain migrate up` creates it"
             )
         if is_network(found := filesystem_of(folder)):
             raise NetworkDrive(path=str(self.path), filesystem=found)
@@ -426,16 +433,16 @@ class SqliteDatabase:
         return open_connection(self.path, self._wait_seconds, writing=writing, relaxed=relaxed)
 
 
-_ready: dict[str, str] = {}
+_prepared_sql: dict[str, str] = {}
 
 
-def _check(sql: str) -> str:
-    """The statement as SQLite takes it, once it is known to name the tenant."""
-    ready = _ready[sql] = care.spell(require_tenant(sql))
+def _prepare_sql(sql: str) -> str:
+    """Return the statement with SQLite's types; raise `UnscopedSql` if it does not use the tenant."""
+    ready = _prepared_sql[sql] = maintenance.expand_types(require_tenant(sql))
     return ready
 
 
-def _throw_away(folder: str, owner: int) -> None:
+def _delete_folder(folder: str, owner: int) -> None:
     if os.getpid() == owner:  # a forked child leaves its parent's folder alone
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -445,6 +452,6 @@ def _connection_of(tx: Transaction) -> apsw.Connection:
     return tx.connection
 
 
-def _fastest_folder() -> str | None:
+def _memory_folder() -> str | None:
     memory = Path("/dev") / "shm"
     return str(memory) if os.access(memory, os.W_OK) else None
