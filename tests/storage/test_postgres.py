@@ -569,7 +569,7 @@ def test_a_backup_can_be_restored(
         assert restored.scope(tenant="acme").messages.window(session) == memory.scope(
             tenant="acme"
         ).messages.window(session)
-    with pytest.raises(Invalid, match="exists already"):
+    with pytest.raises(Invalid, match="already exists"):
         memory.backup(target)
     with pytest.raises(Invalid, match="folder"):
         memory.backup(tmp_path / "nowhere" / "backup.dump")
