@@ -28,8 +28,8 @@ from retain.api.rendering import as_json
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.cli import main
 from retain.kinds import KINDS
+from retain.mcp.caller import Caller
 from retain.mcp.endpoint_tools import Verbs
-from retain.mcp.guest import Caller
 from retain.memory import Scope
 from retain.server.app import create_app
 from tests.calling import HERE, URL

@@ -22,8 +22,8 @@ from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.cli.mcp_command import import_hint
 from retain.kinds.graph import Entity
+from retain.mcp.caller import Caller
 from retain.mcp.graph import NODES, Nodes
-from retain.mcp.guest import Caller
 from retain.server.app import create_app
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS, one_engine

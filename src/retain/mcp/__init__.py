@@ -1,1 +1,1 @@
-"""The same memory for agents that speak MCP: tools, resources and prompts, over HTTP and standard input."""
+"""MCP server: tools, resources and prompts, over HTTP and standard input."""

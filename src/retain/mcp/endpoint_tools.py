@@ -1,4 +1,4 @@
-"""Every verb of every kind as an MCP tool, for programs and for whoever wants all of it: built from the table of ways."""
+"""Every endpoint as an MCP tool, built from the endpoint table: the `all` profile."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import NoneType
 from typing import Any, get_type_hints
 
 from mcp_types import CallToolResult
-from mcp_types import Tool as Offered
+from mcp_types import Tool as ToolDefinition
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
 
 from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS, Endpoint
@@ -23,18 +23,22 @@ from retain.context.assemble import Context
 from retain.kinds import KINDS
 from retain.kinds.entries.entry import Entry
 from retain.kinds.tool import Answer
-from retain.mcp.guest import Caller
-from retain.mcp.tools import hints, result
+from retain.mcp.caller import Caller
+from retain.mcp.tools import call_result, tool_annotations
 
 _KINDS: dict[str, type] = {kind.name: kind for kind in KINDS}
-_LISTS = "entries_list"
-_DONE = {"type": "object", "properties": {"success": {"const": True}}, "required": ["success"]}
-_BYTES = {
+_LIST_ENTRIES = "entries_list"
+_SUCCESS_SCHEMA = {
+    "type": "object",
+    "properties": {"success": {"const": True}},
+    "required": ["success"],
+}
+_BYTES_SCHEMA = {
     "type": "object",
     "properties": {"result": {"type": "string"}, "encoding": {"enum": ["utf-8", "base64"]}},
     "required": ["result", "encoding"],
 }
-_CONTEXT = {
+_CONTEXT_SCHEMA = {
     "type": "object",
     "properties": {
         "messages": {"type": "array", "items": {"type": "object"}},
@@ -45,21 +49,21 @@ _CONTEXT = {
 
 
 @dataclass(frozen=True)
-class Verb:
-    """One way as a tool."""
+class EndpointTool:
+    """One endpoint as a tool."""
 
     endpoint: Endpoint
 
     @cached_property
     def method(self) -> Callable[..., Any]:
-        """The verb behind it."""
+        """The verb of the endpoint."""
         return method_of(self.endpoint, _KINDS)
 
     @cached_property
-    def asks(self) -> type[BaseModel]:
-        """What a call may say: the verb's own parameters, and whose memory is meant."""
+    def call_model(self) -> type[BaseModel]:
+        """The model of a call: the parameters of the verb, and the user and agent."""
         more: dict[str, Any] = whose()
-        leave: tuple[str, ...] = ("review",) if self.endpoint.name == _LISTS else ()
+        leave: tuple[str, ...] = ("review",) if self.endpoint.name == _LIST_ENTRIES else ()
         if self.endpoint.verb == "save_turn":
             leave = ("usage", "context")
             more["usage"] = (
@@ -70,16 +74,18 @@ class Verb:
         return create_model(base.__name__, __base__=base, **more)
 
     @cached_property
-    def takes(self) -> dict[str, Any]:
-        """The JSON schema of that."""
-        return self.asks.model_json_schema()
+    def input_schema(self) -> dict[str, Any]:
+        """The JSON schema of a call."""
+        return self.call_model.model_json_schema()
 
     @cached_property
-    def gives(self) -> tuple[dict[str, Any], bool]:
-        """The JSON schema of an answer, which is an object; and whether the result is inside of one for that."""
+    def output_schema(self) -> tuple[dict[str, Any], bool]:
+        """The JSON schema of the answer, and True if the result is wrapped to make it an object."""
         hint = get_type_hints(self.method).get("return")
         if hint in (NoneType, bytes, Context):
-            return {NoneType: _DONE, bytes: _BYTES, Context: _CONTEXT}[hint], False
+            return {NoneType: _SUCCESS_SCHEMA, bytes: _BYTES_SCHEMA, Context: _CONTEXT_SCHEMA}[
+                hint
+            ], False
         found = TypeAdapter(shape(hint)).json_schema(mode="serialization")
         if found.get("type") == "object":
             return found, False
@@ -88,24 +94,24 @@ class Verb:
         return ({**wrapped, "$defs": known} if known else wrapped), True
 
     @cached_property
-    def offered(self) -> Offered:
-        """The tool, as a client is told of it."""
+    def definition(self) -> ToolDefinition:
+        """The definition of the tool for clients."""
         title = f"{self.endpoint.kind} {self.endpoint.verb}".strip().replace("_", " ").capitalize()
         reads, removes = self.endpoint.needs == "read", self.endpoint.needs == "delete"
         replaces = self.endpoint.method in ("PUT", "PATCH", "DELETE")
-        return Offered(
+        return ToolDefinition(
             name=self.endpoint.name,
             title=title,
             description=inspect.getdoc(self.method),
-            input_schema=self.takes,
-            output_schema=self.gives[0],
-            annotations=hints(title, reads=reads, removes=removes, replaces=replaces),
+            input_schema=self.input_schema,
+            output_schema=self.output_schema[0],
+            annotations=tool_annotations(title, reads=reads, removes=removes, replaces=replaces),
         )
 
-    def named(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """What a call said, as the verb takes it."""
+    def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call as the verb takes them."""
         try:
-            said = self.asks.model_validate(arguments)
+            said = self.call_model.model_validate(arguments)
         except ValidationError as error:
             first = error.errors()[0]
             raise Invalid(
@@ -119,69 +125,69 @@ class Verb:
             named["lines"] = int(first_line), int(last_line)
         return named
 
-    def answer(self, found: Any) -> Answer:
-        """What the verb returned, as JSON; it is an object."""
-        if found is None and self.gives[0] is _DONE:
+    def render(self, found: Any) -> Answer:
+        """Render the result of the verb as a JSON object."""
+        if found is None and self.output_schema[0] is _SUCCESS_SCHEMA:
             return {"success": True}
         if isinstance(found, bytes):
-            return _bytes(found)
+            return _render_bytes(found)
         if isinstance(found, Context):
             return {"messages": found.messages, "report": found.report.as_json()}
         told = as_json(found)
-        return {"result": told} if self.gives[1] else told
+        return {"result": told} if self.output_schema[1] else told
 
 
-class Verbs:
-    """All of them, as MCP offers and calls them."""
+class EndpointTools:
+    """All endpoint tools."""
 
     def __init__(self) -> None:
-        self._all = {
-            endpoint.name: Verb(endpoint)
+        self._tools = {
+            endpoint.name: EndpointTool(endpoint)
             for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS)
             if endpoint.name not in FOR_PEOPLE
         }
-        self._for = cache(self._offer)
+        self._definitions = cache(self._define)
 
-    def offered(self, guest: Caller) -> list[Offered]:
-        """The tools that somebody may use."""
-        return self._for(guest.principal.permissions)
+    def definitions(self, caller: Caller) -> list[ToolDefinition]:
+        """Return the tools that the caller may use."""
+        return self._definitions(caller.principal.permissions)
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """What a tool takes, None where there is no such tool."""
-        return self._all[name].takes if name in self._all else None
+        """Return the input schema of a tool, or None if there is no such tool."""
+        return self._tools[name].input_schema if name in self._tools else None
 
-    def call(self, guest: Caller, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Call a verb for somebody."""
-        verb = self._all[name]
-        endpoint = verb.endpoint
-        guest.principal.require(endpoint.needs)
+    def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Call a tool on behalf of the caller."""
+        tool = self._tools[name]
+        endpoint = tool.endpoint
+        caller.principal.require(endpoint.needs)
         if endpoint.returns_removed:
-            guest.principal.require("read")
-        named = verb.named(arguments)
-        scope = guest.scope(user=named.pop("user", None), agent=named.pop("agent", None))
-        guest.principal.require_for(endpoint.needs, endpoint.kind, named, scope.owner.user)
+            caller.principal.require("read")
+        named = tool.parse(arguments)
+        scope = caller.scope(user=named.pop("user", None), agent=named.pop("agent", None))
+        caller.principal.require_for(endpoint.needs, endpoint.kind, named, scope.owner.user)
         if endpoint.needs != "read":
-            scope = guest.acting(scope, endpoint.name)
-        if endpoint.name == _LISTS:
+            scope = caller.acting(scope, endpoint.name)
+        if endpoint.name == _LIST_ENTRIES:
             named["review"] = "accepted"
         found = invoke(endpoint, scope, named)
-        return verb.answer(_counting(found) if endpoint.needs == "read" else found)
+        return tool.render(_without_pending(found) if endpoint.needs == "read" else found)
 
-    def result(self, guest: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """What a call gives, or why it gives nothing."""
-        return result(lambda: self.call(guest, name, arguments), name, self._all)
+    def result(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call a tool; errors become error results."""
+        return call_result(lambda: self.call(caller, name, arguments), name, self._tools)
 
-    def _offer(self, permissions: frozenset[str]) -> list[Offered]:
-        may = [verb for verb in self._all.values() if verb.endpoint.needs in permissions]
+    def _define(self, permissions: frozenset[str]) -> list[ToolDefinition]:
+        allowed = [tool for tool in self._tools.values() if tool.endpoint.needs in permissions]
         return [
-            verb.offered
-            for verb in may
-            if "read" in permissions or not verb.endpoint.returns_removed
+            tool.definition
+            for tool in allowed
+            if "read" in permissions or not tool.endpoint.returns_removed
         ]
 
 
-def _counting(found: Any) -> Any:
-    """What was read, without entries that wait for a person: a tool's answer is in a model's prompt too."""
+def _without_pending(found: Any) -> Any:
+    """Drop entries that await review: the answer of a tool reaches a model's prompt."""
     if isinstance(found, Entry) and found.review != "accepted":
         raise NotFound(what="entry", id=found.id)
     if isinstance(found, list):
@@ -189,8 +195,8 @@ def _counting(found: Any) -> Any:
     return found
 
 
-def _bytes(found: bytes) -> Answer:
+def _render_bytes(result: bytes) -> Answer:
     try:
-        return {"result": found.decode(), "encoding": "utf-8"}
+        return {"result": result.decode(), "encoding": "utf-8"}
     except UnicodeDecodeError:
-        return {"result": base64.b64encode(found).decode(), "encoding": "base64"}
+        return {"result": base64.b64encode(result).decode(), "encoding": "base64"}

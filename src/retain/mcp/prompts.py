@@ -1,4 +1,4 @@
-"""What a person can put into a conversation over MCP: how references are opened (R6), and what is remembered."""
+"""MCP prompts: how to open references (R6), and what is remembered about a question."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retain.base.errors import Invalid, NotFound
 from retain.context.render import fence
 from retain.kinds.entries.entry import list_item
 from retain.kinds.refs import FRAGMENT
-from retain.mcp.guest import Caller
+from retain.mcp.caller import Caller
 from retain.messages import placeholder
 
 PROMPTS = (
@@ -23,49 +23,51 @@ PROMPTS = (
     Prompt(
         name="recall",
         title="Recall",
-        description="What is remembered about a question, for a model to answer it with.",
+        description="Adds what is remembered about a question, so that the model can answer it.",
         arguments=[
             PromptArgument(name="question", description="What you want to know.", required=True)
         ],
     ),
 )
-_MOST = 2_000
+MAX_QUESTION_CHARACTERS = 2_000
 
 
-def given(guest: Caller, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-    """A prompt, filled in."""
+def fill(caller: Caller, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
+    """Return a prompt with its arguments filled in."""
     match name:
         case "memory_references":
-            return _said(FRAGMENT)
+            return _user_prompt(FRAGMENT)
         case "recall":
             question = arguments.get("question", "").strip()
             if not question:
-                raise Invalid(field="question", problem="must say what you want to know")
-            guest.principal.require("read")
-            return _said(f"{question}\n\n{_remembered(guest, question)}")
+                raise Invalid(field="question", problem="must not be blank")
+            caller.principal.require("read")
+            return _user_prompt(f"{question}\n\n{_recall(caller, question)}")
     raise NotFound(what="prompt", id=name[:200])
 
 
-def _remembered(guest: Caller, question: str) -> str:
-    scope = guest.scope()
+def _recall(caller: Caller, question: str) -> str:
+    scope = caller.scope()
     (search,) = scope.tools(["search_memory"])
-    found = scope.services.observer.call_tool(search, scope.owner, {"query": question[:_MOST]})
-    if "error" in found:
-        raise Invalid(field="question", problem=found["error"])
-    lines = [_told(one) for one in found["results"]]
+    answer = scope.services.observer.call_tool(
+        search, scope.owner, {"query": question[:MAX_QUESTION_CHARACTERS]}
+    )
+    if "error" in answer:
+        raise Invalid(field="question", problem=answer["error"])
+    lines = [_render_result(result) for result in answer["results"]]
     return fence("\n".join(lines)) if lines else "(Nothing is remembered about this.)"
 
 
-def _told(one: Mapping[str, Any]) -> str:
-    """Something that was found, as one item of a list that none of its own lines can leave."""
-    day = one["created_at"].partition("T")[0]
-    if "memory_key" in one:
-        return f"- [{day}, stored] {placeholder.render(one['memory_key'], one['summary'])}"
-    about = " ".join(str(one[part]) for part in ("kind", "title", "by") if one.get(part))
-    return list_item(one["text"], f"[{day}, {placeholder.one_line(about)}] ")
+def _render_result(result: Mapping[str, Any]) -> str:
+    """Render a search result as one list item; its own line breaks cannot end it."""
+    day = result["created_at"].partition("T")[0]
+    if "memory_key" in result:
+        return f"- [{day}, stored] {placeholder.render(result['memory_key'], result['summary'])}"
+    about = " ".join(str(result[part]) for part in ("kind", "title", "by") if result.get(part))
+    return list_item(result["text"], f"[{day}, {placeholder.one_line(about)}] ")
 
 
-def _said(text: str) -> GetPromptResult:
+def _user_prompt(text: str) -> GetPromptResult:
     return GetPromptResult(
         messages=[PromptMessage(role="user", content=TextContent(type="text", text=text))]
     )

@@ -1,4 +1,4 @@
-"""What can be read over MCP without a tool: notes, conversations and stored texts, each under an address of its own."""
+"""MCP resources: notes, conversations and stored texts, each under its own URI."""
 
 from __future__ import annotations
 
@@ -13,56 +13,60 @@ from retain.base.errors import NotFound
 from retain.chat.images import MOST_BYTES, media_of
 from retain.kinds.entries.entry import indent_continuation
 from retain.kinds.kind import decode_cursor, encode_cursor
-from retain.mcp.guest import Caller
+from retain.mcp.caller import Caller
 from retain.memory import Scope
 from retain.messages import placeholder
 
 SCHEME = "retain://"
-NOTES, SESSIONS, REFS = "notes", "sessions", "refs"
-MARKDOWN, PLAIN, JSON = "text/markdown", "text/plain", "application/json"
+NOTES = "notes"
+SESSIONS = "sessions"
+REFS = "refs"
+MARKDOWN = "text/markdown"
+PLAIN = "text/plain"
+JSON = "application/json"
 TEMPLATES = (
     ResourceTemplate(
         uri_template=f"{SCHEME}{NOTES}/{{user}}/{{agent}}",
         name=NOTES,
         title="Long-term notes",
-        description="What an agent has noted about a user.",
+        description="The notes of an agent about a user.",
         mime_type=MARKDOWN,
     ),
     ResourceTemplate(
         uri_template=f"{SCHEME}{SESSIONS}/{{id}}",
         name="session",
         title="A conversation",
-        description="The newest messages of a session, oldest first, after what is summarized of those before them.",
+        description="The newest messages of a session, oldest first, after the summary of earlier ones.",
         mime_type=PLAIN,
     ),
     ResourceTemplate(
         uri_template=f"{SCHEME}{REFS}/{{key}}",
         name="reference",
         title="A stored text",
-        description="The first page of what a placeholder [MemoryRef: key - description] stands for; an image whole.",
+        description="The first page of the content behind [MemoryRef: key - description]; an image whole.",
     ),
 )
-_PAGE = 50
-_LISTED = 100
-_MOST_TOKENS = 8_000
-_MOST_COMPLETED = 100
+PAGE_SIZE = 50
+LIST_LIMIT = 100
+MAX_SESSION_TOKENS = 8_000
+MAX_COMPLETIONS = 100
 
 
-def address(*parts: str) -> str:
-    """The address of something, whatever letters its name has."""
+def resource_uri(*parts: str) -> str:
+    """Return the URI of a resource; names are percent-encoded."""
     return SCHEME + "/".join(quote(part, safe="") for part in parts)
 
 
-def listed(guest: Caller, cursor: str | None) -> tuple[list[Resource], str | None]:
-    """A page of what can be read: the notes, then the conversations and the stored texts, newest first; and what follows."""
-    scope = guest.scope()
+def list_page(caller: Caller, cursor: str | None) -> tuple[list[Resource], str | None]:
+    """Return a page of resources and the next cursor: notes, conversations, stored texts."""
+    scope = caller.scope()
     kind, after = decode_cursor(cursor, [str, str]) if cursor else (SESSIONS, "")
     found: list[Resource] = [] if cursor else _first(scope)
     if kind == SESSIONS:
-        sessions = scope.sessions.list(limit=_PAGE, after=after or None)
+        sessions = scope.sessions.list(limit=PAGE_SIZE, after=after or None)
         found += [
             Resource(
-                uri=address(SESSIONS, one.id),
+                uri=resource_uri(SESSIONS, one.id),
                 name=one.id,
                 title=_line(one.label) or None,
                 mime_type=PLAIN,
@@ -72,10 +76,10 @@ def listed(guest: Caller, cursor: str | None) -> tuple[list[Resource], str | Non
         if sessions.next:
             return found, encode_cursor([SESSIONS, sessions.next])
         after = ""
-    refs = scope.refs.list(active=True, limit=_PAGE, after=after or None)
+    refs = scope.refs.list(active=True, limit=PAGE_SIZE, after=after or None)
     found += [
         Resource(
-            uri=address(REFS, one.key),
+            uri=resource_uri(REFS, one.key),
             name=one.key,
             description=_line(one.summary),
             mime_type=None if one.type == "image" else PLAIN,  # which image, its bytes tell
@@ -88,12 +92,14 @@ def listed(guest: Caller, cursor: str | None) -> tuple[list[Resource], str | Non
 def _first(scope: Scope) -> list[Resource]:
     user, agent = scope.owner.user, scope.owner.agent
     found = [
-        Resource(uri=address(SESSIONS), name=SESSIONS, title="Recent conversations", mime_type=JSON)
+        Resource(
+            uri=resource_uri(SESSIONS), name=SESSIONS, title="Recent conversations", mime_type=JSON
+        )
     ]
     if user is not None and agent is not None:
         found.append(
             Resource(
-                uri=address(NOTES, user, agent),
+                uri=resource_uri(NOTES, user, agent),
                 name=NOTES,
                 title="Long-term notes",
                 mime_type=MARKDOWN,
@@ -102,69 +108,69 @@ def _first(scope: Scope) -> list[Resource]:
     return found
 
 
-def read(guest: Caller, uri: str) -> TextResourceContents | BlobResourceContents:
-    """What is under an address; NotFound where nothing is."""
+def read(caller: Caller, uri: str) -> TextResourceContents | BlobResourceContents:
+    """Return the resource at a URI."""
     if not uri.startswith(SCHEME):
         raise NotFound(what="resource", id=uri[:200])
     match [unquote(part) for part in uri.removeprefix(SCHEME).split("/")]:
         case [kind, user, agent] if kind == NOTES and user and agent:
-            text, media = guest.scope(user=user, agent=agent).notes.read().text, MARKDOWN
+            text, media = caller.scope(user=user, agent=agent).notes.read().text, MARKDOWN
         case [kind] if kind == SESSIONS:
-            text, media = _sessions(guest.scope()), JSON
+            text, media = _sessions(caller.scope()), JSON
         case [kind, id] if kind == SESSIONS and id:
-            text, media = _session(guest.scope(), id), PLAIN
+            text, media = _session(caller.scope(), id), PLAIN
         case [kind, key] if kind == REFS and key:
-            if (image := _image(guest.scope(), key)) is not None:
+            if (image := _image(caller.scope(), key)) is not None:
                 return BlobResourceContents(
                     uri=uri, blob=base64.b64encode(image).decode(), mime_type=media_of(image)
                 )
-            text, media = _reference(guest.scope(), key), PLAIN
+            text, media = _reference(caller.scope(), key), PLAIN
         case _:
             raise NotFound(what="resource", id=uri[:200])
     return TextResourceContents(uri=uri, text=text, mime_type=media)
 
 
-def completed(guest: Caller, argument: str, begun: str) -> list[str]:
-    """What an argument of an address can be, as far as it is written."""
-    scope = guest.scope()
+def complete(caller: Caller, argument: str, prefix: str) -> list[str]:
+    """Return the values of a URI parameter that begin with `prefix`."""
+    scope = caller.scope()
     found: Sequence[str]
     match argument:
         case "id":
-            found = [one.id for one in scope.sessions.list(limit=_LISTED)]
+            found = [one.id for one in scope.sessions.list(limit=LIST_LIMIT)]
         case "key":
-            found = [one.key for one in scope.refs.list(active=True, limit=_LISTED)]
+            found = [one.key for one in scope.refs.list(active=True, limit=LIST_LIMIT)]
         case "agent":
             found = (
                 [scope.owner.agent]
                 if scope.owner.agent
-                else [one.name for one in scope.agents.list(limit=_LISTED)]
+                else [one.name for one in scope.agents.list(limit=LIST_LIMIT)]
             )
         case "user":
             found = [scope.owner.user] if scope.owner.user else []
         case _:
             found = []
-    return [name for name in found if name.startswith(begun)][:_MOST_COMPLETED]
+    return [name for name in found if name.startswith(prefix)][:MAX_COMPLETIONS]
 
 
 def _sessions(scope: Scope) -> str:
     told = [
         {
-            "uri": address(SESSIONS, one.id),
+            "uri": resource_uri(SESSIONS, one.id),
             "id": one.id,
             "label": one.label,
             "agent": one.agent,
             "messages": one.count,
             "updated_at": one.updated_at.isoformat(timespec="seconds").replace("+00:00", "Z"),
         }
-        for one in scope.sessions.list(limit=_LISTED)
+        for one in scope.sessions.list(limit=LIST_LIMIT)
     ]
     return json.dumps(told, ensure_ascii=False, indent=1)
 
 
 def _session(scope: Scope, id: str) -> str:
-    """A conversation, to be read; no line of what was said can pass for the beginning of another message."""
+    """Render a conversation; no line of a message can look like the start of another."""
     session = scope.sessions.get(id)
-    shown = scope.messages.window(id, tokens=_MOST_TOKENS)
+    shown = scope.messages.window(id, tokens=MAX_SESSION_TOKENS)
     lines = [
         f"Conversation {_line(session.label or id)}: {session.count} messages, the newest {len(shown)} of them here."
     ]
@@ -181,7 +187,7 @@ def _session(scope: Scope, id: str) -> str:
 
 
 def _image(scope: Scope, key: str) -> bytes | None:
-    """The bytes of an image that is kept as a reference; None for what is none, or larger than anybody would look at."""
+    """Return the bytes of a stored image; None if it is not an image or too large to show."""
     found = scope.refs.info(key)
     if found.type != "image" or found.bytes > MOST_BYTES:
         return None

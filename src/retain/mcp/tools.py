@@ -1,7 +1,7 @@
-"""The tools of an agent over MCP: the same list that a scope has, with what a client wants to know of each.
+"""The tools of an agent over MCP: those of a scope, with the annotations that MCP adds.
 
-A mistake is answered as text that a model can read and act on. What nobody expected is answered without its details, which
-the log has.
+Expected errors are returned as text that a model can act on. Unexpected ones are returned without
+details, which are in the log.
 """
 
 from __future__ import annotations
@@ -13,71 +13,71 @@ from functools import cache
 from typing import Any
 
 from mcp_types import INVALID_PARAMS, CallToolResult, TextContent, ToolAnnotations
-from mcp_types import Tool as Offered
+from mcp_types import Tool as ToolDefinition
 
 from mcp import MCPError
 from retain.api import problem
 from retain.base.errors import RetainError
 from retain.kinds.tool import Answer, Tool
-from retain.mcp.guest import Caller
+from retain.mcp.caller import Caller
 from retain.memory import Memory
 
-UNEXPECTED = "Something failed that should not have: the log of the server has more. It may work when it is tried again."
+UNEXPECTED = "Internal error; the server log has the details. Try again."
 _log = logging.getLogger("retain.mcp")
 
 
 class Tools:
-    """The tools that an agent has, as MCP offers and calls them."""
+    """The tools of an agent."""
 
     def __init__(self, memory: Memory) -> None:
-        self._all = {tool.name: tool for tool in memory.scope().tools()}
-        self._for = cache(self._offer)
+        self._tools = {tool.name: tool for tool in memory.scope().tools()}
+        self._definitions = cache(self._define)
 
-    def offered(self, guest: Caller) -> list[Offered]:
-        """The tools that somebody may use."""
-        return self._for(guest.principal.permissions)
+    def definitions(self, caller: Caller) -> list[ToolDefinition]:
+        """Return the tools that the caller may use."""
+        return self._definitions(caller.principal.permissions)
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
-        """What a tool takes, None where there is no such tool."""
-        return self._all[name].parameters if name in self._all else None
+        """Return the input schema of a tool, or None if there is no such tool."""
+        return self._tools[name].parameters if name in self._tools else None
 
-    def call(self, guest: Caller, name: str, arguments: Mapping[str, Any]) -> Answer:
-        """Call a tool for somebody."""
-        effect, deed = self._all[name].does(arguments), self._all[name].deed(arguments)
-        scope = guest.scope()
-        guest.principal.require_for(effect, deed.partition("_")[0], arguments, scope.owner.user)
+    def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> Answer:
+        """Call a tool on behalf of the caller."""
+        effect, action = self._tools[name].does(arguments), self._tools[name].deed(arguments)
+        scope = caller.scope()
+        caller.principal.require_for(effect, action.partition("_")[0], arguments, scope.owner.user)
         if effect != "read":
-            scope = guest.acting(scope, deed)
+            scope = caller.acting(scope, action)
         (tool,) = scope.tools([name])
         return scope.services.observer.call_tool(tool, scope.owner, arguments)
 
-    def result(self, guest: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """What a call gives, or why it gives nothing."""
-        return result(lambda: self.call(guest, name, arguments), name, self._all)
+    def result(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call a tool; errors become error results."""
+        return call_result(lambda: self.call(caller, name, arguments), name, self._tools)
 
-    def _offer(self, permissions: frozenset[str]) -> list[Offered]:
-        limited = (tool.limited(permissions) for tool in self._all.values())
-        return [_offered(tool) for tool in limited if tool]
+    def _define(self, permissions: frozenset[str]) -> list[ToolDefinition]:
+        limited = (tool.limited(permissions) for tool in self._tools.values())
+        return [_definition(tool) for tool in limited if tool]
 
 
-def _offered(tool: Tool) -> Offered:
+def _definition(tool: Tool) -> ToolDefinition:
     operations = tool.parameters["properties"].get("operation", {}).get("enum", ("",))
     effects = {tool.does({"operation": operation}) for operation in operations}
     reads = effects == {"read"}
-    return Offered(
+    return ToolDefinition(
         name=tool.name,
         title=tool.title,
         description=tool.description,
         input_schema=dict(tool.parameters),
         output_schema=dict(tool.answers),
-        annotations=hints(
+        annotations=tool_annotations(
             tool.title, reads=reads, removes="delete" in effects, replaces=tool.repeatable
         ),
     )
 
 
-def hints(title: str, *, reads: bool, removes: bool, replaces: bool) -> ToolAnnotations:
-    """What a client may tell people before a tool is called; nothing here reaches beyond the memory."""
+def tool_annotations(title: str, *, reads: bool, removes: bool, replaces: bool) -> ToolAnnotations:
+    """Return the hints that a client may show before a call. No tool reaches beyond the memory."""
     return ToolAnnotations(
         title=title,
         read_only_hint=reads,
@@ -87,22 +87,23 @@ def hints(title: str, *, reads: bool, removes: bool, replaces: bool) -> ToolAnno
     )
 
 
-def result(call: Callable[[], Answer], name: str, known: Container[str]) -> CallToolResult:
-    """What a call gives, or why it gives nothing, as a client takes it: as JSON, and the same as text."""
+def call_result(call: Callable[[], Answer], name: str, known: Container[str]) -> CallToolResult:
+    """Call a tool and return its answer as JSON and as text; errors become error results."""
     if name not in known:
         raise MCPError(INVALID_PARAMS, f"Unknown tool: {name[:200]!r}")
     try:
         answer = call()
     except RetainError as error:
-        return _failed(problem.told(error))
+        return error_result(problem.told(error))
     except Exception:
-        _log.exception("the tool %s failed", name)
-        return _failed(UNEXPECTED)
+        _log.exception("tool %s failed", name)
+        return error_result(UNEXPECTED)
     if set(answer) == {"error"}:
-        return _failed(answer["error"])
+        return error_result(answer["error"])
     text = json.dumps(answer, ensure_ascii=False)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
 
-def _failed(text: str) -> CallToolResult:
+def error_result(text: str) -> CallToolResult:
+    """Return an error that the model reads."""
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)

@@ -1,4 +1,4 @@
-"""`/mcp`: the MCP server over HTTP. Every request says who asks, by its credential; nothing is kept between requests."""
+"""`/mcp`: the MCP server over HTTP. Every request is authenticated; no state is kept between requests."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from starlette.types import Receive, Scope, Send
 from retain.api import problem
 from retain.auth.principal import PERMISSIONS
 from retain.base.errors import NotFound, Unauthorized
-from retain.mcp.guest import Caller
-from retain.mcp.server import Context, Profile, make
+from retain.mcp.caller import Caller
+from retain.mcp.server import Context, Profile, create_server
 from retain.server.authenticator import Authenticator
 from retain.server.life import during
 
 PATHS: dict[str, Profile] = {"/mcp": "agent", "/mcp/all": "all", "/mcp/graph": "graph"}
 METADATA = "/.well-known/oauth-protected-resource"
-_GUEST = "mcp_guest"
+_CALLER = "mcp_caller"
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Give an app its MCP servers: an agent's tools, with `/all` every verb there is, with `/graph` the graph's."""
+    """Add the MCP servers: the tools of an agent, with `/all` every endpoint, with `/graph` the graph."""
     for path, profile in PATHS.items():
         endpoint = Endpoint(authenticator, profile)
         app.router.routes.append(Route(path, endpoint))
@@ -40,16 +40,16 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 
 
 class Endpoint:
-    """One MCP server: whoever asks is let in, or told where a token is to be had."""
+    """One MCP server; a rejected client learns where to get a token."""
 
     def __init__(self, authenticator: Authenticator, profile: Profile) -> None:
         self._authenticator = authenticator
-        self._server = make(authenticator.memory, profile, _guest)
+        self._server = create_server(authenticator.memory, profile, _caller)
         self._manager: StreamableHTTPSessionManager | None = None
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """As long as this lasts, requests are answered."""
+        """Accept requests inside of this block."""
         most = self._authenticator.memory.settings.max_body_bytes
         manager = StreamableHTTPSessionManager(
             self._server, json_response=True, stateless=True, max_request_body_size=most
@@ -59,9 +59,9 @@ class Endpoint:
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         request = Request(scope, receive)
-        if scope["method"] != "POST":  # there is no stream to listen to, and no session to end
+        if scope["method"] != "POST":  # there are no streams and no sessions
             await problem.answer(
                 405, "Send a POST.", problem.request_id(request), headers={"Allow": "POST"}
             )(scope, receive, send)
@@ -77,14 +77,14 @@ class Endpoint:
             await response(scope, receive, send)
             return
         owner = self._authenticator.scope(request, principal, None, None).owner
-        guest = Caller(
+        caller = Caller(
             self._authenticator.memory,
             principal,
             owner.user,
             owner.agent,
             problem.request_id(request),
         )
-        scope.setdefault("state", {})[_GUEST] = guest
+        scope.setdefault("state", {})[_CALLER] = caller
         scope["headers"] = [
             (name, value.strip()) for name, value in scope["headers"]
         ]  # not every parser does
@@ -92,14 +92,14 @@ class Endpoint:
         await self._manager.handle_request(scope, receive, send)
 
 
-def _guest(ctx: Context) -> Caller:
-    guest = ctx.request.scope["state"][_GUEST] if ctx.request is not None else None
-    assert isinstance(guest, Caller)
-    return guest
+def _caller(ctx: Context) -> Caller:
+    caller = ctx.request.scope["state"][_CALLER] if ctx.request is not None else None
+    assert isinstance(caller, Caller)
+    return caller
 
 
 def _metadata(authenticator: Authenticator, request: Request) -> dict[str, Any]:
-    """Where a token for this server is to be had (RFC 9728), where it takes any."""
+    """Return the protected resource metadata (RFC 9728) if the server accepts tokens."""
     settings = authenticator.memory.settings
     if not settings.jwt_issuer:
         raise NotFound(what="address", id=request.url.path)

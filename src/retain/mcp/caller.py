@@ -1,4 +1,4 @@
-"""Who calls over MCP: what they may do and whose memory they mean, said by the request or the command that brought them."""
+"""The caller of an MCP request: permissions and identity come from the transport, not the message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retain.memory import Memory, Scope
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody who was let in; user and agent are those that are meant where a call names no others."""
+    """An authenticated caller; user and agent apply if a call names no others."""
 
     memory: Memory
     principal: Principal
@@ -20,7 +20,7 @@ class Caller:
     request_id: str = ""
 
     def scope(self, *, user: str | None = None, agent: str | None = None) -> Scope:
-        """The memory that is meant; what is written there is an agent's."""
+        """Return the scope of a call. Its writes have the source `agent`."""
         tenant, user, agent = self.principal.owner_of(user or self.user, agent or self.agent)
         return self.memory.scope(tenant=tenant, user=user, agent=agent, source="agent")
 
