@@ -29,7 +29,7 @@ from retain.auth.principal import PERMISSIONS, Principal
 from retain.cli import main
 from retain.kinds import KINDS
 from retain.mcp.caller import Caller
-from retain.mcp.endpoint_tools import Verbs
+from retain.mcp.endpoint_tools import EndpointTools
 from retain.memory import Scope
 from retain.server.app import create_app
 from tests.calling import HERE, URL
@@ -326,7 +326,10 @@ def _flags(said: Mapping[str, Any]) -> dict[str, Any]:
 
 def mcp(memory: Memory) -> Call:
     """The tools of the profile that has every verb."""
-    guest, verbs = Caller(memory, Principal("acme", PERMISSIONS, "a test"), "ada", "scout"), Verbs()
+    caller, verbs = (
+        Caller(memory, Principal("acme", PERMISSIONS, "a test"), "ada", "scout"),
+        EndpointTools(),
+    )
 
     def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
         if endpoint.name in FOR_PEOPLE:  # an agent is not even offered them
@@ -338,7 +341,7 @@ def mcp(memory: Memory) -> Call:
             name: "{}-{}".format(*value) if name == "lines" else value
             for name, value in given.items()
         }
-        found = verbs.call(guest, endpoint.name, said)
+        found = verbs.call(caller, endpoint.name, said)
         if endpoint.name == "context":
             return found["report"]
         if found == {"success": True}:

@@ -23,7 +23,7 @@ from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.cli.mcp_command import import_hint
 from retain.kinds.graph import Entity
 from retain.mcp.caller import Caller
-from retain.mcp.graph import NODES, Nodes
+from retain.mcp.graph import GRAPH_TOOLS, GraphTools
 from retain.server.app import create_app
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS, one_engine
@@ -212,15 +212,15 @@ CALLS = st.one_of(
 
 def test_whatever_is_called(memory: Memory, official: Ask, file: Path) -> None:
     """Random calls, one after the other, are answered alike, and leave the same graph."""
-    users, nodes = count(), Nodes()
+    users, nodes = count(), GraphTools()
 
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.lists(CALLS, min_size=4, max_size=12))
     def same(calls: list[tuple[str, dict[str, Any]]]) -> None:
         file.unlink(missing_ok=True)
-        guest = Caller(memory, Principal("acme", PERMISSIONS, "a test"), f"user {next(users)}")
+        caller = Caller(memory, Principal("acme", PERMISSIONS, "a test"), f"user {next(users)}")
         for name, arguments in [*calls, ("read_graph", {})]:
-            ours = nodes.result(guest, name, arguments).model_dump(
+            ours = nodes.result(caller, name, arguments).model_dump(
                 mode="json", by_alias=True, exclude_none=True
             )
             theirs = official("tools/call", name=name, arguments=arguments)
@@ -282,7 +282,7 @@ def test_over_http(memory: Memory) -> None:
         address = f"{address}/mcp/graph"
         async with over_http(address, MODERN, key, user="ada") as client:
             assert [tool.name for tool in (await client.list_tools()).tools] == [
-                node.name for node in NODES
+                node.name for node in GRAPH_TOOLS
             ]
             assert not (await client.call_tool("create_entities", {"entities": [ADA]})).is_error
             assert "likes maps" in str(
@@ -316,16 +316,16 @@ def test_over_http(memory: Memory) -> None:
 @one_engine
 @pytest.mark.parametrize("allowed", [frozenset({"read"}), frozenset({"write"}), PERMISSIONS])
 def test_what_is_not_allowed_is_not_offered(memory: Memory, allowed: frozenset[Permission]) -> None:
-    guest = Caller(memory, Principal("acme", allowed, "a test"), "ada")
-    offered = {tool.name for tool in Nodes().offered(guest)}
-    assert offered == {node.name for node in NODES if node.needs in allowed}
-    for node in NODES:
-        if node.needs not in allowed:
+    caller = Caller(memory, Principal("acme", allowed, "a test"), "ada")
+    offered = {tool.name for tool in GraphTools().definitions(caller)}
+    assert offered == {node.name for node in GRAPH_TOOLS if node.permission in allowed}
+    for node in GRAPH_TOOLS:
+        if node.permission not in allowed:
             arguments = {
                 name: "x" if one["type"] == "string" else []
-                for name, one in node.takes["properties"].items()
+                for name, one in node.input_schema["properties"].items()
             }
-            assert Nodes().result(guest, node.name, arguments).is_error
+            assert GraphTools().result(caller, node.name, arguments).is_error
 
 
 @one_engine

@@ -22,7 +22,7 @@ from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.kinds.refs import FRAGMENT
-from retain.mcp.server import Caller, Profile, make
+from retain.mcp.server import Caller, Profile, create_server
 from retain.mcp.tools import Tools
 from retain.server.app import create_app
 from retain.server.mcp_mount import METADATA
@@ -65,7 +65,7 @@ async def inside(
 ) -> AsyncIterator[Client]:
     """A client in the same process."""
     guest = Caller(memory, Principal("acme", permissions, "a test"), user, agent)
-    async with Client(make(memory, profile, lambda _: guest), mode=MODES[revision]) as client:
+    async with Client(create_server(memory, profile, lambda _: guest), mode=MODES[revision]) as client:
         yield client
 
 
