@@ -166,7 +166,7 @@ class Scope:
                 )
                 return work(Scope(services, self.owner)), blobs.discarded
 
-        change = Change("scope", "transaction", self.owner.tenant)
+        change = Change("scope", "transaction", self.owner.tenant, returns=lambda result: result[0])
         done, gone = self.services.writer.write(change, run)
         if gone:
             self.services.blobs.discard(gone)
