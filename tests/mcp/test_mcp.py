@@ -65,7 +65,9 @@ async def inside(
 ) -> AsyncIterator[Client]:
     """A client in the same process."""
     guest = Caller(memory, Principal("acme", permissions, "a test"), user, agent)
-    async with Client(create_server(memory, profile, lambda _: guest), mode=MODES[revision]) as client:
+    async with Client(
+        create_server(memory, profile, lambda _: guest), mode=MODES[revision]
+    ) as client:
         yield client
 
 
