@@ -967,7 +967,7 @@ def test_aborted_requests_leave_nothing_behind(starting: Start, limited: Limited
             ]
         )
     )
-    until(lambda: served.app.state.guard.long == 0)
+    until(lambda: served.app.state.guard.long_running == 0)
     held = served.memory.database.read(
         "acme", lambda tx: tx.all("select what from leases where tenant = :tenant")
     )

@@ -21,7 +21,7 @@ from retain.base.errors import SettingsError
 from retain.base.settings import Settings
 from retain.server.app import create_app
 from retain.server.exchange import MOST_PARTS
-from retain.server.middleware import Guard
+from retain.server.middleware import ProtectionMiddleware
 from tests.conftest import Limited
 
 HERE, ELSEWHERE = ("127.0.0.1", 50_000), ("203.0.113.9", 50_000)
@@ -44,8 +44,8 @@ def http() -> Iterator[TestClient]:
         yield TestClient(create_app(memory), URL, client=HERE, raise_server_exceptions=False)
 
 
-def guarded(app: ASGIApp, **changes: Any) -> Guard:
-    guard = Guard(replace(SETTINGS, **changes), asyncio.Event())
+def guarded(app: ASGIApp, **changes: Any) -> ProtectionMiddleware:
+    guard = ProtectionMiddleware(replace(SETTINGS, **changes), asyncio.Event())
     guard.app = app
     return guard
 
@@ -394,7 +394,7 @@ def test_a_body_that_drips_is_not_waited_for() -> None:
 
     for slow in (drip, hang):
         guard = guarded(fine)
-        guard._patience.seconds = 0.1
+        guard._deadline.seconds = 0.1
         status, headers, body = asyncio.run(
             call(guard, request(method="POST", content_length="1000"), slow)
         )
@@ -450,7 +450,7 @@ def test_one_more_than_the_most_is_told_to_come_back(limited: Limited) -> None:
         assert (await call(guard, request("/api/chat", "POST")))[0] == 503
         goes_on.set()
         assert [(await task)[0] for task in (*running, *waiting)] == [200] * 6
-        assert (guard.in_flight, guard.long) == (0, 0)
+        assert (guard.in_flight, guard.long_running) == (0, 0)
         assert (await call(guard, request()))[0] == 200
 
     asyncio.run(run())
@@ -465,7 +465,7 @@ def test_a_server_that_stops_says_so() -> None:
     assert asyncio.run(call(guard, request("/healthz")))[0] == 200
 
 
-def statuses(guard: Guard, count: int, **headers: Any) -> list[int]:
+def statuses(guard: ProtectionMiddleware, count: int, **headers: Any) -> list[int]:
     async def run() -> list[int]:
         return [(await call(guard, request(**headers)))[0] for _ in range(count)]
 

@@ -131,7 +131,7 @@ def test_who_is_shut_out_hears_nothing_more(server: tuple[Scope, httpx2.Client, 
         heard = events(stream.iter_lines())
         assert next(heard)[0] == 1
         waiting.start()
-        while app.state.guard.long < 2:
+        while app.state.guard.long_running < 2:
             time.sleep(0.01)
         keys.revoke(me.owner.tenant, key.id)
         app.state.authenticator.forget()

@@ -1,4 +1,7 @@
-"""One request and its answer, as they pass the guard: the body is counted and timed, every answer has the same headers."""
+"""One request and its response as they pass the middleware.
+
+Counts and times the body while it arrives, and adds the common headers to the response.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ from starlette.types import Message, Receive, Scope, Send
 from retain.api import problem
 from retain.server.rate_limit import Rate
 
-CSP = "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+CSP = (
+    "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
 SECURITY = (
     (b"content-security-policy", CSP.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -24,35 +30,38 @@ SECURITY = (
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 )
-PRIVATE = ("/api", "/agent", "/mcp", "/metrics")
+PRIVATE_PATHS = ("/api", "/agent", "/mcp", "/metrics")
 BYTES_PER_SECOND = 64 << 10
-"""A body may take `REQUEST_SECONDS`, and a second more for each so many bytes that have come."""
+"""A body may take `REQUEST_SECONDS`, plus one second for each of these many bytes received."""
 MOST_PARTS = 200_000
-"""The most lists and objects in a body: a million of them fit into 3 MB, and would keep everybody waiting for seconds."""
-_MOST_TEXTS = 1_000_000
-_TEXT = re.compile(rb'"[^"]*"')
+"""Maximum number of lists and objects in a JSON body. A million of them fit into 3 MB, and parsing
+them would block the server for seconds."""
 LINGER_SECONDS = 1.0
-"""So long a body that was refused is read and dropped: a connection closed at once would take the answer with it."""
+"""How long a rejected body is read and dropped. Closing the connection at once would lose the
+response."""
+_MAX_STRINGS = 1_000_000
+_STRING = re.compile(rb'"[^"]*"')
 _NO_STORE = (b"cache-control", b"no-store")
-_LOOK_SECONDS = 0.2
+_CHECK_SECONDS = 0.2
 _DISCONNECT = {"type": "http.disconnect"}
-_PREFLIGHT = (
+_PREFLIGHT_HEADERS = (
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
     (
         b"access-control-allow-headers",
-        b"authorization, x-api-key, content-type, accept, idempotency-key, if-match, if-none-match, last-event-id, "
-        b"mcp-protocol-version, mcp-session-id, x-request-id, x-retain-user, x-retain-agent",
+        b"authorization, x-api-key, content-type, accept, idempotency-key, if-match, "
+        b"if-none-match, last-event-id, mcp-protocol-version, mcp-session-id, x-request-id, "
+        b"x-retain-user, x-retain-agent",
     ),
     (b"access-control-max-age", b"600"),
 )
-_EXPOSED = (
+_EXPOSED_HEADERS = (
     b"access-control-expose-headers",
     b"etag, location, retry-after, x-request-id, mcp-session-id, www-authenticate",
 )
 
 
-class Refused(Exception):
-    """A request that does not go on."""
+class Rejected(Exception):
+    """Raised when the middleware rejects a request."""
 
     def __init__(
         self, status: int, detail: str, *, seconds: float | None = None, closes: bool = False
@@ -64,27 +73,27 @@ class Refused(Exception):
 
 
 class Exchange:
-    """One request and its answer, as they pass."""
+    """One request and its response."""
 
     __slots__ = (
-        "_id",
+        "_deadline",
+        "_is_private",
         "_learn",
-        "_patience",
-        "_private",
+        "_request_id",
+        "_response_started",
         "_send",
-        "_started",
-        "_whole",
-        "began",
-        "cross",
+        "allowed_origin",
+        "body_complete",
         "digest",
-        "hear",
-        "limit",
-        "over",
-        "parts",
+        "json_chunks",
+        "max_bytes",
         "peer",
-        "size",
+        "receive_raw",
+        "received_bytes",
+        "rejected",
+        "started_at",
         "state",
-        "wrongs",
+        "wrong_keys",
     )
 
     def __init__(
@@ -93,172 +102,175 @@ class Exchange:
         receive: Receive,
         send: Send,
         request_id: str,
-        patience: Patience,
+        deadline: BodyDeadline,
         learn: Learn,
     ) -> None:
-        self._patience = patience
+        self._deadline = deadline
         self._learn = learn
-        self.hear = receive
         self._send = send
-        self._id = request_id
-        self._private = scope["path"].startswith(PRIVATE)
-        self._started = self._whole = False
-        self.size, self.began = 0, 0.0
-        self.over = False
-        """We have answered: what the app says is not sent any more."""
-        self.cross: str | None = None
-        """The page of another origin, that may call us."""
+        self._request_id = request_id
+        self._is_private = scope["path"].startswith(PRIVATE_PATHS)
+        self._response_started = False
+        self.receive_raw = receive
+        self.received_bytes = 0
+        self.started_at = 0.0
+        self.body_complete = False
+        self.rejected = False
+        """Whether the middleware has responded; the response of the app is then dropped."""
+        self.allowed_origin: str | None = None
+        """The foreign origin of the request, if it is allowed."""
         self.digest: bytes | None = None
-        self.wrongs: Rate | None = None
-        """Where it counts if the credential that it shows is wrong; None where it shows none."""
-        self.limit = 0
-        self.parts: list[bytes] | None = None
-        """The body so far, where it is JSON."""
+        """Hash of the credential."""
+        self.wrong_keys: Rate | None = None
+        """Counts the credential if it is wrong; None if there is none."""
+        self.max_bytes = 0
+        self.json_chunks: list[bytes] | None = None
+        """The JSON body so far; None for an upload."""
         self.state = scope["state"]
-        """What is noted of the request; a principal, once somebody was let in."""
+        """State of the request; has a principal once it is authenticated."""
         self.peer: str = (scope.get("client") or ("",))[0]
 
     async def receive(self) -> Message:
-        """The next piece of the body, while it is not too large and not too slow."""
-        if self.over:
+        """Return the next part of the body; reject a body that is too large or too slow."""
+        if self.rejected:
             return _DISCONNECT
-        if self._whole:
-            return await self.hear()
+        if self.body_complete:
+            return await self.receive_raw()
         try:
-            message = await self._patience.hear(self)
+            message = await self._deadline.receive(self)
         except TimeoutError:
-            said = f"The request did not arrive within {self._patience.seconds:g} seconds."
-            await self.refuse(Refused(408, said, closes=True))
+            seconds = f"{self._deadline.seconds:g}"
+            text = f"The request did not arrive within {seconds} seconds."
+            await self.reject(Rejected(408, text, closes=True))
             return _DISCONNECT
         if message["type"] == "http.request":
-            self.size += len(message.get("body", b""))
-            self._whole = not message.get("more_body", False)
-            if self.size > self.limit:
-                await self.refuse(self.too_large())
+            chunk = message.get("body", b"")
+            self.received_bytes += len(chunk)
+            self.body_complete = not message.get("more_body", False)
+            if self.received_bytes > self.max_bytes:
+                await self.reject(self.too_large())
                 return _DISCONNECT
-            if self.parts is not None:
-                self.parts.append(message.get("body", b""))
-                if self._whole and crowded(self.parts):
-                    said = f"The body has more than {MOST_PARTS:,} lists and objects: send less at once."
-                    await self.refuse(Refused(413, said))
+            if self.json_chunks is not None:
+                self.json_chunks.append(chunk)
+                if self.body_complete and has_too_many_parts(self.json_chunks):
+                    text = f"The body has more than {MOST_PARTS:,} lists and objects."
+                    await self.reject(Rejected(413, text))
                     return _DISCONNECT
-                self.parts = None if self._whole else self.parts
+                if self.body_complete:
+                    self.json_chunks = None
         return message
 
     async def send(self, message: Message) -> None:
-        """Pass on what the app answers, with the headers that every answer has."""
-        if self.over:
+        """Pass on the response of the app, with the common headers."""
+        if self.rejected:
             return
         if message["type"] == "http.response.start":
-            self._started = True
+            self._response_started = True
             self._learn(self, message["status"])
-            message["headers"] = self._dressed(message.get("headers", ()))
+            message["headers"] = self._with_common_headers(message.get("headers", ()))
         await self._send(message)
 
-    async def allow(self) -> None:
-        """Answer a page that asks whether it may call."""
-        await self._send(
-            {"type": "http.response.start", "status": 204, "headers": self._dressed(_PREFLIGHT)}
-        )
+    async def answer_preflight(self) -> None:
+        """Answer a CORS preflight request."""
+        headers = self._with_common_headers(_PREFLIGHT_HEADERS)
+        await self._send({"type": "http.response.start", "status": 204, "headers": headers})
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def refuse(self, refused: Refused) -> None:
-        """Answer in place of the app."""
-        self.over = True
-        if self._started:
+    async def reject(self, rejected: Rejected) -> None:
+        """Respond instead of the app."""
+        self.rejected = True
+        if self._response_started:
             return
-        answer = problem.answer(refused.status, str(refused), self._id, headers=refused.headers)
-        headers = (
-            [*answer.raw_headers, (b"connection", b"close")]
-            if refused.closes
-            else answer.raw_headers
+        response = problem.answer(
+            rejected.status, str(rejected), self._request_id, headers=rejected.headers
         )
+        headers = list(response.raw_headers)
+        if rejected.closes:
+            headers.append((b"connection", b"close"))
         await self._send(
             {
                 "type": "http.response.start",
-                "status": refused.status,
-                "headers": self._dressed(headers),
+                "status": rejected.status,
+                "headers": self._with_common_headers(headers),
             }
         )
         await self._send(
-            {"type": "http.response.body", "body": answer.body, "more_body": refused.closes}
+            {"type": "http.response.body", "body": response.body, "more_body": rejected.closes}
         )
-        if refused.closes:
+        if rejected.closes:
             await self._linger()
             await self._send({"type": "http.response.body", "body": b""})
 
-    def too_large(self) -> Refused:
-        """What is said of a body over the limit."""
-        return Refused(
-            413,
-            f"The body is over the limit of {self.limit:,} bytes: send less at once.",
-            closes=True,
-        )
+    def too_large(self) -> Rejected:
+        """Return the error for a body over the limit."""
+        text = f"The body is larger than the limit of {self.max_bytes:,} bytes."
+        return Rejected(413, text, closes=True)
 
     async def _linger(self) -> None:
         try:
             async with asyncio.timeout(LINGER_SECONDS):
-                while (await self.hear()).get("more_body"):
+                while (await self.receive_raw()).get("more_body"):
                     pass
         except TimeoutError:
             return
 
-    def _dressed(self, headers: Any) -> list[tuple[bytes, bytes]]:
-        dressed = [*headers, (b"x-request-id", self._id.encode())]
-        have = {name for name, _ in headers}
-        dressed += [header for header in SECURITY if header[0] not in have]
-        if self._private and b"cache-control" not in have:
-            dressed.append(_NO_STORE)
-        if self.cross:
-            dressed += [
-                (b"access-control-allow-origin", self.cross.encode()),
-                _EXPOSED,
+    def _with_common_headers(self, headers: Any) -> list[tuple[bytes, bytes]]:
+        result = [*headers, (b"x-request-id", self._request_id.encode())]
+        names = {name for name, _ in headers}
+        result += [header for header in SECURITY if header[0] not in names]
+        if self._is_private and b"cache-control" not in names:
+            result.append(_NO_STORE)
+        if self.allowed_origin:
+            result += [
+                (b"access-control-allow-origin", self.allowed_origin.encode()),
+                _EXPOSED_HEADERS,
                 (b"vary", b"Origin"),
             ]
-        return dressed
+        return result
 
 
 def styled(style: str) -> dict[str, str]:
-    """The header of a page with a style of its own: that one is used, and nothing that somebody put there."""
-    mark = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return {"Content-Security-Policy": f"{CSP}; style-src 'sha256-{mark}'"}
+    """Return the CSP header of a page with an inline style: only this style is allowed."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return {"Content-Security-Policy": f"{CSP}; style-src 'sha256-{digest}'"}
 
 
-def crowded(parts: list[bytes]) -> bool:
-    """Whether JSON has too many lists and objects to be read while others wait; brackets inside of texts do not count."""
-    if sum(part.count(b"[") + part.count(b"{") for part in parts) <= MOST_PARTS:
+def has_too_many_parts(chunks: list[bytes]) -> bool:
+    """Return whether JSON has too many lists and objects; brackets inside strings do not count."""
+    if sum(chunk.count(b"[") + chunk.count(b"{") for chunk in chunks) <= MOST_PARTS:
         return False
-    plain = b"".join(parts).replace(b"\\\\", b"").replace(b'\\"', b"")
-    if plain.count(b'"') > 2 * _MOST_TEXTS:
+    body = b"".join(chunks).replace(b"\\\\", b"").replace(b'\\"', b"")
+    if body.count(b'"') > 2 * _MAX_STRINGS:
         return True
-    plain = _TEXT.sub(b"", plain)
-    return plain.count(b"[") + plain.count(b"{") > MOST_PARTS
+    body = _STRING.sub(b"", body)
+    return body.count(b"[") + body.count(b"{") > MOST_PARTS
 
 
 Learn = Callable[[Exchange, int], None]
-"""Hears with which status an exchange is answered."""
+"""Called with the status of the response."""
 
 
-class Patience:
-    """How long bodies are waited for; one look around every now and then is cheaper than a timer for each."""
+class BodyDeadline:
+    """Limits how long bodies may take. One periodic check is cheaper than a timer per request."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._waiting: dict[Exchange, asyncio.Task[Any]] = {}
         self._late: set[Exchange] = set()
-        self._looks = False
+        self._is_scheduled = False
 
-    async def hear(self, exchange: Exchange) -> Message:
-        """The next piece of a body, or a TimeoutError."""
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    async def receive(self, exchange: Exchange) -> Message:
+        """Return the next part of a body, or raise TimeoutError."""
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
         assert task is not None
-        exchange.began = exchange.began or loop.time()
+        exchange.started_at = exchange.started_at or loop.time()
         self._waiting[exchange] = task
-        if not self._looks:
-            self._looks = True
-            loop.call_later(_LOOK_SECONDS, self._look, loop)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            loop.call_later(_CHECK_SECONDS, self._check, loop)
         try:
-            return await exchange.hear()
+            return await exchange.receive_raw()
         except asyncio.CancelledError:
             if exchange in self._late and not task.uncancel():
                 raise TimeoutError from None
@@ -267,16 +279,14 @@ class Patience:
             del self._waiting[exchange]
             self._late.discard(exchange)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Wake those that waited too long."""
-        latest = loop.time() - self.seconds
+    def _check(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel the tasks whose bodies are late."""
+        now = loop.time()
         for exchange, task in self._waiting.items():
-            if (
-                exchange.began + exchange.size / BYTES_PER_SECOND < latest
-                and exchange not in self._late
-            ):
+            allowed = self.seconds + exchange.received_bytes / BYTES_PER_SECOND
+            if now - exchange.started_at > allowed and exchange not in self._late:
                 self._late.add(exchange)
                 task.cancel()
-        self._looks = bool(self._waiting)
-        if self._looks:
-            loop.call_later(_LOOK_SECONDS, self._look, loop)
+        self._is_scheduled = bool(self._waiting)
+        if self._is_scheduled:
+            loop.call_later(_CHECK_SECONDS, self._check, loop)

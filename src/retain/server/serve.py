@@ -31,7 +31,7 @@ from retain.server import logs, metrics
 from retain.server.app import create_app
 from retain.server.authenticator import refuse_keyless, refuse_open
 from retain.server.connection import Connection
-from retain.server.middleware import Guard
+from retain.server.middleware import ProtectionMiddleware
 from retain.server.warm import warming
 from retain.server.workers import Workers
 from retain.storage.connect import absent, in_memory
@@ -213,8 +213,8 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _busy(guard: Guard) -> bool:
-    return guard.in_flight + guard.long > 0
+def _busy(guard: ProtectionMiddleware) -> bool:
+    return guard.in_flight + guard.long_running > 0
 
 
 def _end() -> None:
