@@ -31,7 +31,7 @@ def test_the_buckets_are_bounded(monkeypatch: object) -> None:
     limit = Rate(1, clock)
     for n in range(rate_limit.MOST_KEPT * 2):
         limit.take(str(n))
-    assert len(limit._full) <= rate_limit.MOST_KEPT
+    assert len(limit._full_at) <= rate_limit.MOST_KEPT
     last = str(rate_limit.MOST_KEPT * 2 - 1)
     assert limit.take(last) == 0
     assert limit.take(last) > 0, "the one used last was forgotten"

@@ -1,4 +1,4 @@
-"""What lives as long as the server runs: each part says what it starts, and all of it is stopped in the opposite order."""
+"""Lifespan of the app: parts that start with the server and stop in reverse order."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ Part = Callable[[], AbstractAsyncContextManager[object]]
 
 
 def during(app: FastAPI, part: Part) -> None:
-    """Enter this when the server starts, after what was said before, and leave it when the server stops."""
+    """Register a context manager to enter when the server starts and to leave when it stops."""
     app.state.parts = (*getattr(app.state, "parts", ()), part)
 
 
 @asynccontextmanager
 async def life(app: FastAPI) -> AsyncIterator[None]:
-    """The whole of a server's life, for the framework."""
+    """Run all registered parts while the app runs."""
     async with AsyncExitStack() as stack:
         for part in getattr(app.state, "parts", ()):
             await stack.enter_async_context(part())

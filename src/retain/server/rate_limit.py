@@ -1,4 +1,4 @@
-"""How often somebody may ask: so many times a second, and twice as many at once."""
+"""Rate limit: so many requests per second for each client, with bursts of two seconds' worth."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ MOST_KEPT = 20_000
 
 
 class Rate:
-    """A token bucket for each name, kept as one number: when the bucket, drawn from as it was, will be full again."""
+    """A token bucket for each name, stored as one number: the time at which it is full again."""
 
     def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._cost = 1 / per_second if per_second > 0 else 0.0
         self._clock = clock
-        self._full: dict[bytes | str, float] = {}
+        self._full_at: dict[bytes | str, float] = {}
 
     def take(self, name: bytes | str) -> float:
-        """Draw once; 0, or how many seconds too early this is, which costs nothing."""
+        """Take a token and return 0; if there is none, return the seconds until there is one."""
         now = self._clock()
-        full = max(self._full.get(name, 0.0), now) + self._cost
-        early = full - now - BURST_SECONDS
+        full_at = max(self._full_at.get(name, 0.0), now) + self._cost
+        early = full_at - now - BURST_SECONDS
         if early > 0:
             return early
-        if len(self._full) >= MOST_KEPT and name not in self._full:
-            self._forget(now)
-        self._full[name] = full
+        if len(self._full_at) >= MOST_KEPT and name not in self._full_at:
+            self._drop_full(now)
+        self._full_at[name] = full_at
         return 0.0
 
     def empty(self, name: bytes | str) -> float:
-        """How many seconds are missing for one to draw; 0 where there is something."""
-        return max(0.0, self._full.get(name, 0.0) + self._cost - self._clock() - BURST_SECONDS)
+        """Return the seconds until there is a token, without taking one; 0 if there is one."""
+        full_at = self._full_at.get(name, 0.0)
+        return max(0.0, full_at + self._cost - self._clock() - BURST_SECONDS)
 
-    def _forget(self, now: float) -> None:
-        """Full buckets are as good as none; where hardly any is full, those go that were used longest ago."""
-        kept = {name: full for name, full in self._full.items() if full > now}
-        while len(kept) > MOST_KEPT // 2:
-            del kept[next(iter(kept))]
-        self._full = kept
+    def _drop_full(self, now: float) -> None:
+        """Drop full buckets; if few are full, drop those that were used longest ago."""
+        remaining = {name: full_at for name, full_at in self._full_at.items() if full_at > now}
+        while len(remaining) > MOST_KEPT // 2:
+            del remaining[next(iter(remaining))]
+        self._full_at = remaining
