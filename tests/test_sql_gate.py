@@ -104,9 +104,69 @@ class Module:
                 return all(self.constant(part, use) for part in parts)
             case ast.FormattedValue(value=ast.Call(func=ast.Name(id=name), args=values)):
                 return name.endswith("_sql") and all(self.constant(value, use) for value in values)
+            case ast.FormattedValue(value=ast.Name(id=name)):
+                return self.resolved(name, use) or self.imports_constant(name)
+            case ast.FormattedValue(
+                value=ast.Call(func=ast.Attribute(value=ast.Name(id="self"), attr=name), args=[])
+            ):
+                return self.returns_constants(name)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self.constant(left, use) and self.constant(right, use)
+            case ast.Subscript(value=ast.Dict(values=values)):
+                return all(self.constant(value, use) for value in values)
+            case ast.Call(func=ast.Attribute(value=text, attr="replace"), args=values):
+                return all(self.constant(value, use) for value in [text, *values])
+            case ast.Call(
+                func=ast.Attribute(value=ast.Constant(), attr="join"),
+                args=[
+                    ast.ListComp(
+                        elt=ast.JoinedStr(),
+                        generators=[ast.comprehension(iter=ast.Name(id=name))],
+                    )
+                ],
+            ):
+                return name.isupper()
             case ast.Name(id=name):
                 return self.resolved(name, use)
         return False
+
+    def returns_constants(self, name: str) -> bool:
+        """Return True if every `return` of a method without parameters is a constant."""
+        returns = [
+            node
+            for function in ast.walk(self.tree)
+            if isinstance(function, ast.FunctionDef) and function.name == name
+            for node in ast.walk(function)
+            if isinstance(node, ast.Return)
+        ]
+        return bool(returns) and all(
+            node.value is not None and self.constant(node.value, node) for node in returns
+        )
+
+    def passed_constants(self, function: Function, name: str) -> bool:
+        """Return True if every call of a private function in its module passes a constant."""
+        if not isinstance(function, ast.FunctionDef) or not function.name.startswith("_"):
+            return False
+        names = [argument.arg for argument in function.args.args]
+        place = names.index(name) - int(names[0] == "self") if name in names else -1
+        calls = [
+            call
+            for call in ast.walk(self.tree)
+            if isinstance(call, ast.Call)
+            and ast.unparse(call.func).removeprefix("self.") == function.name
+        ]
+        return bool(calls) and all(
+            0 <= place < len(call.args) and self.constant(call.args[place], call) for call in calls
+        )
+
+    def imports_constant(self, name: str) -> bool:
+        """Return True for a constant of another module of ours, by its upper-case name."""
+        return name.isupper() and any(
+            isinstance(node, ast.ImportFrom)
+            and (node.module or "").startswith("retain.")
+            and any(alias.name == name for alias in node.names)
+            for node in self.tree.body
+        )
 
     def resolved(self, name: str, use: ast.AST) -> bool:
         """The same for a name: every value it can have, in the nearest scope that binds it."""
@@ -120,7 +180,7 @@ class Module:
             if name in {
                 a.arg for a in [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
             }:
-                return False
+                return self.passed_constants(function, name)
             if isinstance(function, ast.Lambda):
                 continue
             values = list(assigned(function, name))
@@ -157,6 +217,8 @@ def assigned(scope: ast.AST, name: str) -> Iterator[ast.AST]:
         if isinstance(node, ast.Assign):
             for target in node.targets:
                 yield from bound(target, node.value, name)
+        if isinstance(node, ast.AugAssign):
+            yield from bound(node.target, node.value, name)
         if isinstance(node, ast.AnnAssign) and node.value:
             yield from bound(node.target, node.value, name)
         if isinstance(node, ast.For):
@@ -179,10 +241,11 @@ def bound(target: ast.AST, value: ast.AST, name: str, iterated: bool = False) ->
 def at_import(value: ast.AST) -> bool:
     """Whether a value at the top of a module is made of nothing but what the module says."""
     calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
-    return all(
-        isinstance(call.func, ast.Attribute) and call.func.attr in {"replace", "join", "format"}
+    names = {
+        call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
         for call in calls
-    )
+    }
+    return names <= {"replace", "join", "format", "str"}
 
 
 def modules() -> list[Module]:
