@@ -82,9 +82,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that needs an engine on each of those that its folder asks for."""
     marks = metafunc.definition.iter_markers("parametrize")
-    if "engine" in metafunc.fixturenames and not any(
-        "engine" in str(mark.args[0]) for mark in marks
-    ):
+    is_chosen = any("engine" in str(mark.args[0]) for mark in marks)
+    is_overridden = len(metafunc._arg2fixturedefs.get("engine", ())) > 1
+    if "engine" in metafunc.fixturenames and not is_chosen and not is_overridden:
         metafunc.parametrize("engine", engines_of(metafunc.definition.path), indirect=True)
 
 
