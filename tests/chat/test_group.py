@@ -10,7 +10,7 @@ import pytest
 from retain import Memory, Scope
 from retain.base.errors import Invalid, ModelUnavailable, TooLarge
 from retain.chat import group
-from retain.chat.event import Event
+from retain.chat.events import Event
 from retain.models import Models
 from retain.testing import Asked, ScriptedModel
 from tests.conftest import SETTINGS, one_engine

@@ -16,9 +16,9 @@ from retain.auth import audit_log
 from retain.auth.principal import Principal
 from retain.base import tokens
 from retain.base.errors import BadAnswer, Invalid, KeyReused, TooLarge
-from retain.chat import saved, turn
-from retain.chat.asker import Caller
-from retain.chat.event import Event
+from retain.chat import saved_turns, turn
+from retain.chat.caller import Caller
+from retain.chat.events import Event
 from retain.models import Models, Reply
 from retain.testing import FakeService, ScriptedModel, calling
 from tests.conftest import SETTINGS, Limited
@@ -296,7 +296,7 @@ def test_a_repeated_answer_is_the_first_one(talk: Any) -> None:
     again = chat.say(key="k")
     assert (again.model, again.latency_ms) == ("scripted", first.latency_ms)
     assert replace(again, again=False) == first
-    assert saved.find(chat.me, chat.session, "k") == again
+    assert saved_turns.find_answer(chat.me, chat.session, "k") == again
     with pytest.raises(KeyReused) as error:
         chat.say("Something else.", key="k")
     assert error.value.key == "k"

@@ -27,8 +27,8 @@ from retain.base.errors import (
     TooLarge,
 )
 from retain.base.settings import Settings
-from retain.chat import order, turn
-from retain.chat.event import Answer, Event
+from retain.chat import turn, turn_lock
+from retain.chat.events import Answer, Event
 from retain.models import Model, Models, RemoteModel
 from retain.storage import leases
 from retain.testing import Asked, FailingModel, FakeService, ScriptedModel, calling
@@ -452,7 +452,7 @@ def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
         for line in (("user", f"m{number}"), ("assistant", f"About m{number}"))
     ]
     assert talk.said() == expected
-    assert order._lines == {}
+    assert turn_lock._queues == {}
 
 
 def test_a_retry_that_comes_while_the_first_try_runs(chat: Any) -> None:
@@ -489,12 +489,12 @@ def test_a_session_that_is_never_free_is_busy(chat: Any, limited: Limited) -> No
         talk.say()
     assert talk.said() == []
     leases.release(talk.memory.database, lease)
-    with order.alone(talk.memory.database, "acme", talk.session, 10):
+    with turn_lock.hold_session(talk.memory.database, "acme", talk.session, 10):
         assert leases.claim(talk.memory.database, "acme", f"chat {talk.session}", 1) is None
 
 
 def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(turn_lock, "LEASE_SECONDS", 0.3)
     renewed: list[bool] = []
     real = leases.renew
 
@@ -531,7 +531,7 @@ def problems(memory: Memory) -> list[str]:
 
 
 def waiting(talk: Chat, number: int) -> bool:
-    return len(order._lines.get(("acme", talk.session), ())) == number
+    return len(turn_lock._queues.get(("acme", talk.session), ())) == number
 
 
 def until(true: Callable[[], bool]) -> None:

@@ -16,7 +16,7 @@ from retain import Memory
 from retain.base.errors import ModelUnavailable
 from retain.base.settings import Settings
 from retain.chat import turn
-from retain.chat.event import Event
+from retain.chat.events import Event
 from retain.models import Model, Models
 
 pytestmark = pytest.mark.timeout(900)  # a busy machine writes a token a second

@@ -19,7 +19,7 @@ from retain import Memory
 from retain.auth.api_keys import Keys
 from retain.base.errors import ModelUnavailable
 from retain.server import running_turns as running
-from retain.server.sse import BEAT
+from retain.server.sse import HEARTBEAT
 from retain.testing import FakeService, ScriptedModel, calling
 from tests.chaos.sizes import FULL
 from tests.conftest import Limited
@@ -980,7 +980,7 @@ def test_aborted_requests_leave_nothing_behind(starting: Start, limited: Limited
 
 def test_a_silent_turn_has_a_beat_and_a_long_one_a_limit() -> None:
     """What is silent has a beat; what says too much is cut at its beginning, and its end is whole."""
-    run = running.Run(("acme", "ada", "s", "k"), b"")
+    run = running.RunningTurn(("acme", "ada", "s", "k"), b"")
 
     async def listen() -> list[bytes]:
         found = []
@@ -993,7 +993,7 @@ def test_a_silent_turn_has_a_beat_and_a_long_one_a_limit() -> None:
         return found
 
     found = asyncio.run(listen())
-    assert found[:2] == [BEAT, BEAT]
+    assert found[:2] == [HEARTBEAT, HEARTBEAT]
     told = list(events(iter(b"".join(found[2:]).decode().split("\n"))))
     assert [event.id for event in told] == list(range(told[0].id, 23))
     assert told[0].id > 1

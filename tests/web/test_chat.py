@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import FilePayload, Page, expect
 
 from retain import Memory
-from retain.chat import order
+from retain.chat import turn_lock
 from retain.models import Reply
 from retain.testing import EchoModel, FailingModel, ScriptedModel, calling
 from tests.conftest import Limited, one_engine
@@ -163,7 +163,7 @@ def test_a_server_that_goes_away(
     web: Web, memory: Memory, slow: SlowModel, monkeypatch: pytest.MonkeyPatch, limited: Limited
 ) -> None:
     """Stopped in mid-answer and started again: the page goes on by itself, and all is there once."""
-    monkeypatch.setattr(order, "LEASE_SECONDS", 1.0)
+    monkeypatch.setattr(turn_lock, "LEASE_SECONDS", 1.0)
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "503")
     limited(STOP_SECONDS=1)
     web.restart()

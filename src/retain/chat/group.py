@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from retain.base import canonical
 from retain.base.errors import Invalid, RetainError, TooLarge
-from retain.chat.asker import Caller
-from retain.chat.event import Answer, Emit, Event, failed
+from retain.chat.caller import Caller
+from retain.chat.events import Answer, Emit, Event, failure_event
 from retain.chat.images import Image
 from retain.chat.turn import answer, begin
 from retain.memory import Memory, Scope
@@ -44,7 +44,7 @@ def run(
                     answers.append(answer(memory, begun, agent, others, emit))
                 except RetainError as error:
                     errors.append(error)
-                    emit(failed(error, agent, kept=True))
+                    emit(failure_event(error, agent, kept=True))
                     answers.append(
                         Answer(
                             begun.session.id,
@@ -58,7 +58,7 @@ def run(
             raise errors[0]
     except RetainError as error:
         if error not in errors:
-            emit(failed(error, kept=bool(answers)))
+            emit(failure_event(error, kept=bool(answers)))
         raise
     finally:
         emit(Event("done"))

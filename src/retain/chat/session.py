@@ -1,4 +1,4 @@
-"""Which session a turn belongs to, and which agent answers in it: the same for the server and for the terminal."""
+"""The session of a turn and the agent that answers, for the server and the terminal."""
 
 from __future__ import annotations
 
@@ -6,39 +6,40 @@ import uuid
 from dataclasses import replace
 
 from retain.base.errors import AlreadyExists, Invalid, NotFound
-from retain.chat.asker import Caller
+from retain.chat.caller import Caller
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 
 AGENT = "assistant"
-"""Who answers where nobody else is named."""
+"""The agent that answers by default."""
 USER = "default"
-"""Who speaks on a machine of their own, where nobody else is named."""
+"""The user on a local machine by default."""
 
 
 def enter(
     scope: Scope, id: str | None = None, *, agent: str = AGENT, by: Caller | None = None
 ) -> tuple[Scope, Session]:
-    """The session to go on with and the scope of its agent: the one that is named, else the active one, else a new one.
+    """Return the session to continue and the scope of its agent: the named, the active or a new session.
 
-    Where the scope names no agent, it is the session's, and a new session is with `agent`.
-    A UUID that is nobody's yet is the client's own, and becomes a session (C4); it is the active one from then on (C5).
-    What is done for somebody with a credential is on record.
+    Without an agent in the scope, the session's agent answers, and in a new session `agent`.
+    An unknown UUID is the client's own id of a new session (C4). The session becomes the active one (C5).
     """
     if id is None:
         mine = of_agent(scope, scope.owner.agent or agent)
         try:
             return mine, mine.sessions.active()
         except NotFound:
-            require(mine)
+            require_agent(mine)
             return mine, _acting(mine, by, "sessions_add").sessions.resume()
     try:
         session = scope.sessions.get(id)
     except NotFound:
-        return _brought(of_agent(scope, scope.owner.agent or agent), id, by)
+        return _add_session(of_agent(scope, scope.owner.agent or agent), id, by)
     if scope.owner.agent not in (None, session.agent):
-        problem = f"{scope.owner.agent!r} is not who this session is with, which is {session.agent!r}: name that one or none"
-        raise Invalid(field="agent_id", problem=problem)
+        raise Invalid(
+            field="agent_id",
+            problem=f"must be the session's agent {session.agent!r} or none, not {scope.owner.agent!r}",
+        )
     mine = of_agent(scope, session.agent)
     if mine.owner.user is None:
         mine = Scope(mine.services, replace(mine.owner, user=session.user))
@@ -46,32 +47,30 @@ def enter(
         active = mine.sessions.active().id
     except NotFound:
         active = ""
-    return mine, session if active == id else _acting(
-        mine, by, "sessions_activate"
-    ).sessions.activate(id)
+    if active != id:
+        session = _acting(mine, by, "sessions_activate").sessions.activate(id)
+    return mine, session
 
 
 def _acting(scope: Scope, by: Caller | None, what: str) -> Scope:
     return scope if by is None else by.acting(scope, what)
 
 
-def _brought(scope: Scope, id: str, by: Caller | None) -> tuple[Scope, Session]:
-    """A new session with the id that the client made; only a UUID is surely no mistake."""
+def _add_session(scope: Scope, id: str, by: Caller | None) -> tuple[Scope, Session]:
+    """Create a session with the client's id. Only a UUID is accepted: other ids may be typing errors."""
     try:
         uuid.UUID(id)
     except ValueError:
         raise NotFound(what="session", id=id) from None
-    require(scope)
+    require_agent(scope)
     try:
         return scope, _acting(scope, by, "sessions_add").sessions.add(id)
-    except (
-        AlreadyExists
-    ):  # another request made it just now, or it is somebody else's, which is as if it were not
+    except AlreadyExists:  # Another request just created it, or it is another user's (NotFound).
         return scope, scope.sessions.get(id)
 
 
-def require(scope: Scope) -> None:
-    """A name that nobody set up, and that this user never spoke with, is a slip."""
+def require_agent(scope: Scope) -> None:
+    """Raise NotFound for an agent that is not set up."""
     name = scope.owner.agent or ""
     if name == AGENT:
         return
@@ -83,7 +82,7 @@ def require(scope: Scope) -> None:
 
 
 def of_agent(scope: Scope, agent: str) -> Scope:
-    """The same memory as an agent has it."""
+    """Return the scope of another agent of the same user."""
     return (
         scope
         if scope.owner.agent == agent

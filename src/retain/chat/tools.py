@@ -11,7 +11,7 @@ from typing import Any
 
 from retain.base import canonical, limits, tokens
 from retain.base.errors import RetainError
-from retain.chat.asker import Caller
+from retain.chat.caller import Caller
 from retain.kinds.search_scope import FOREIGN_SOURCES
 from retain.kinds.tool import Answer, Tool
 from retain.memory import Scope

@@ -26,11 +26,11 @@ from retain.base.errors import (
 )
 from retain.base.settings import Settings
 from retain.chat import images as pictures
-from retain.chat import order
-from retain.chat.asker import Caller
-from retain.chat.event import Answer, Emit, Event, failed
+from retain.chat import turn_lock
+from retain.chat.caller import Caller
+from retain.chat.events import Answer, Emit, Event, failure_event
 from retain.chat.images import Image, Kept
-from retain.chat.recollection import recollect
+from retain.chat.no_model_answer import answer_without_model
 from retain.chat.tools import Tools
 from retain.context.assemble import Context
 from retain.kinds.agents import Agent
@@ -76,7 +76,7 @@ def run(
             agent = begun.scope.owner.agent or ""
             return answer(memory, begun, agent, others, emit)
     except RetainError as error:
-        emit(failed(error, agent, kept=agent is not None))
+        emit(failure_event(error, agent, kept=agent is not None))
         raise
     finally:
         emit(Event("done"))
@@ -140,7 +140,7 @@ def begin(
     kept = pictures.read(found.id, images)
     said = _said(message, kept)
     _check(memory.settings, said)
-    with order.alone(memory.database, scope.owner.tenant, found.id, limits.CHAT_SECONDS):
+    with turn_lock.hold_session(memory.database, scope.owner.tenant, found.id, limits.CHAT_SECONDS):
         before = scope.sessions.get(found.id).last_seq
         pictures.keep(scope, found.id, kept)
         try:
@@ -237,7 +237,7 @@ def _spoken(
     agent = _agent(scope)
     model = memory.services.models.named(agent.model if agent else "")
     if model is None:
-        text = recollect(scope, begun.session.id, begun.text, begun.at)
+        text = answer_without_model(scope, begun.session.id, begun.text, begun.at)
         emit(Event("text", scope.owner.agent, {"delta": text, "round": 1}))
         given = _context(
             scope, begun, memory.settings.context_tokens, others

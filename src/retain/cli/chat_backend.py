@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from retain.base import ids
-from retain.chat import turn, wire
-from retain.chat.event import Event
+from retain.chat import serialization, turn
+from retain.chat.events import Event
 from retain.chat.session import enter
 from retain.client import Client
 from retain.kinds.kind import Owner
@@ -41,9 +41,11 @@ class LocalBackend:
         key = ids.uuid7()
 
         def emit(event: Event) -> None:
-            on_event(event.what, wire.told(event, session, key))
+            on_event(event.what, serialization.event_data(event, session, key))
 
-        return wire.reply(turn.run(self._memory, self.scope, session, text, key=key, emit=emit))
+        return serialization.reply_data(
+            turn.run(self._memory, self.scope, session, text, key=key, emit=emit)
+        )
 
 
 class RemoteBackend:

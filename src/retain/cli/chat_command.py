@@ -11,7 +11,7 @@ from typing import Any
 
 from retain.base.errors import Invalid, NotFound, RetainError
 from retain.base.settings import Settings
-from retain.chat.recollection import NO_MODEL
+from retain.chat.no_model_answer import NO_MODEL
 from retain.chat.session import AGENT, USER
 from retain.cli import context_command
 from retain.cli.chat_backend import LocalBackend, RemoteBackend

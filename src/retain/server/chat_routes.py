@@ -23,10 +23,10 @@ from retain.api.responses import answer
 from retain.auth.principal import Permission, Principal
 from retain.base import canonical, ids, limits
 from retain.base.errors import Invalid, NotFound, Overloaded, RetainError
-from retain.chat import group, saved, turn, wire
-from retain.chat.asker import Caller
-from retain.chat.event import Answer, Event
-from retain.chat.session import AGENT, USER, enter, of_agent, require
+from retain.chat import group, saved_turns, serialization, turn
+from retain.chat.caller import Caller
+from retain.chat.events import Answer, Event
+from retain.chat.session import AGENT, USER, enter, of_agent, require_agent
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.server import life
@@ -42,14 +42,20 @@ from retain.server.chat_schemas import (
     VisionRequest,
 )
 from retain.server.routes import problems
-from retain.server.running_turns import Runs, Say
-from retain.server.sse import BEAT, BEAT_SECONDS, MEDIA, EventStream, written
+from retain.server.running_turns import RunningTurns, Say
+from retain.server.sse import (
+    EVENT_STREAM_MEDIA_TYPE,
+    HEARTBEAT,
+    HEARTBEAT_SECONDS,
+    EventStream,
+    encode_event,
+)
 
 STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 502, 503, 507)
 _STREAMED: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "The answer, or the events of the turn",
-        "content": {MEDIA: {"schema": {"type": "string"}}},
+        "content": {EVENT_STREAM_MEDIA_TYPE: {"schema": {"type": "string"}}},
     }
 }
 _ONCE = "idempotency-key"
@@ -60,7 +66,7 @@ _FINISHING = 0.6  # of the time to stop is for turns, the rest for saying that i
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
     """Give an app the routes of a chat; `app.state.runs` are the turns that run."""
-    app.state.runs = runs = Runs(limits.MAX_RUNNING_TURNS)
+    app.state.runs = runs = RunningTurns(limits.MAX_RUNNING_TURNS)
     life.during(app, lambda: runs.during(app.state.stopping, limits.STOP_SECONDS * _FINISHING))
     chat = Chat(authenticator, runs)
     streamed = {**_STREAMED, **problems(*STATUSES)}
@@ -146,7 +152,7 @@ async def admitted(
 class Chat:
     """What the routes do."""
 
-    def __init__(self, authenticator: Authenticator, runs: Runs) -> None:
+    def __init__(self, authenticator: Authenticator, runs: RunningTurns) -> None:
         self._authenticator = authenticator
         self._runs = runs
 
@@ -232,7 +238,7 @@ class Chat:
             return self._work(scope, session.id, message, key, said.images, agents, by, say)
 
         run = self._runs.start((principal.tenant, session.user, session.id, key), digest, work)
-        if said.stream or MEDIA in request.headers.get("accept", ""):
+        if said.stream or EVENT_STREAM_MEDIA_TYPE in request.headers.get("accept", ""):
             return EventStream(run.events(), partial(self._authenticator.still, request, "read"))
         try:
             found = await run.result()
@@ -258,11 +264,11 @@ class Chat:
 
         def emit(event: Event) -> None:
             if event.what != "done":  # which is said when the result is there, too
-                say(event.what, wire.told(event, session, key, agents))
+                say(event.what, serialization.event_data(event, session, key, agents))
 
         memory = self._authenticator.memory
         if not agents:
-            return wire.reply(
+            return serialization.reply_data(
                 turn.run(memory, scope, session, message, key=key, images=shown, emit=emit, by=by)
             )
         answers = group.run(
@@ -271,7 +277,7 @@ class Chat:
         return {
             "session_id": session,
             "key": key,
-            "replies": [wire.reply(answer) for answer in answers],
+            "replies": [serialization.reply_data(answer) for answer in answers],
         }
 
 
@@ -296,7 +302,7 @@ def _ready(
     turn.check(scope.services.settings, message, said.images)
     for agent in group.names(agents) if agents else ():
         if agent != scope.owner.agent:
-            require(of_agent(scope, agent))
+            require_agent(of_agent(scope, agent))
     asked = [message, scope.owner.agent, said.images, list(agents)]
     digest = hashlib.sha256(json.dumps(asked).encode()).digest()
     return *enter(scope, said.session_id, agent=agents[0] if agents else AGENT, by=by), digest
@@ -312,19 +318,21 @@ def _going_on(scope: Scope, id: str | None) -> Session:
 def _became(
     scope: Scope, session: str, key: str, agents: Sequence[str], here: bool
 ) -> dict[str, Any]:
-    running = here or saved.running(
+    running = here or saved_turns.is_running(
         scope, session
     )  # asked first: what ends in between is found saved
     found: dict[str, Any] = {"session_id": session, "key": key, "running": running}
     try:
-        seq = saved.asked(scope, session, key)
+        seq = saved_turns.message_number(scope, session, key)
     except NotFound:
         if not running:
             raise
         return found | {"asked_seq": None, "answered": []}
     return found | {
         "asked_seq": seq,
-        "answered": [agent for agent in agents if saved.find(scope, session, key, agent)],
+        "answered": [
+            agent for agent in agents if saved_turns.find_answer(scope, session, key, agent)
+        ],
     }
 
 
@@ -335,7 +343,7 @@ def _refusal(error: RetainError, request: Request, session: str, key: str, kept:
         return response
     body = json.loads(bytes(response.body))
     body |= {
-        "detail": f"{body['detail']} {wire.go_on(key, kept)}",
+        "detail": f"{body['detail']} {serialization.retry_hint(key, kept)}",
         "key": key,
         "session_id": session,
     }
@@ -353,11 +361,11 @@ class _Elsewhere:
 
     def look(self, agent: str, patience: int = 0) -> tuple[bool, Answer | None]:
         """Whether somebody may be at it, and what an agent answered; NotFound where nobody has the session or the key."""
-        running = saved.running(
+        running = saved_turns.is_running(
             self._scope, self._session
         )  # asked first: what ends in between is found saved
         try:
-            found = saved.find(self._scope, self._session, self._key, agent)
+            found = saved_turns.find_answer(self._scope, self._session, self._key, agent)
         except NotFound:
             self._idle = 0 if running else self._idle + 1
             if self._idle > patience:
@@ -370,7 +378,7 @@ class _Elsewhere:
         self, agents: Sequence[str], after: int, stopping: asyncio.Event, seconds: float
     ) -> AsyncGenerator[bytes, None]:
         """The answers, each as soon as it is saved; then, or where there is none in so many seconds, the end."""
-        end, beat = time.monotonic() + seconds, time.monotonic() + BEAT_SECONDS
+        end, beat = time.monotonic() + seconds, time.monotonic() + HEARTBEAT_SECONDS
         try:
             for agent in agents:
                 running, found = await run_in_threadpool(self.look, agent, _LOOKS)
@@ -385,19 +393,21 @@ class _Elsewhere:
                         async with asyncio.timeout(_LOOK_SECONDS):
                             await stopping.wait()
                     if time.monotonic() >= beat:
-                        beat = time.monotonic() + BEAT_SECONDS
-                        yield BEAT
+                        beat = time.monotonic() + HEARTBEAT_SECONDS
+                        yield HEARTBEAT
                     running, found = await run_in_threadpool(self.look, agent, _LOOKS)
                 if found is None:
                     raise _late("the turn was cut off, and nobody is at it")
                 after += 1
-                yield written(after, "message", wire.reply(found))
+                yield encode_event(after, "message", serialization.reply_data(found))
         except RetainError as error:
             after += 1
-            yield written(
-                after, "error", wire.failure(error, self._session, self._key, kept=self._begun)
+            yield encode_event(
+                after,
+                "error",
+                serialization.failure_data(error, self._session, self._key, kept=self._begun),
             )
-        yield written(after + 1, "done", {})
+        yield encode_event(after + 1, "done", {})
 
 
 def _late(why: str) -> Overloaded:

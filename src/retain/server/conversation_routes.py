@@ -15,7 +15,7 @@ from retain.api.responses import answer
 from retain.api.schemas import shape
 from retain.auth.principal import Permission
 from retain.base.errors import Invalid
-from retain.chat.asker import Caller
+from retain.chat.caller import Caller
 from retain.chat.session import enter
 from retain.kinds.kind import Page
 from retain.kinds.sessions import Session

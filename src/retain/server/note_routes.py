@@ -22,7 +22,13 @@ from retain.kinds.notes import MAX_WAIT_SECONDS, Notes, NoteVersion
 from retain.server.authenticator import Authenticator
 from retain.server.handler import Call, Handler
 from retain.server.routes import add_endpoint
-from retain.server.sse import BEAT, BEAT_SECONDS, MEDIA, EventStream, written
+from retain.server.sse import (
+    EVENT_STREAM_MEDIA_TYPE,
+    HEARTBEAT,
+    HEARTBEAT_SECONDS,
+    EventStream,
+    encode_event,
+)
 from retain.server.thread_pool import in_thread
 
 STREAM = Endpoint(
@@ -55,7 +61,9 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
         ),
         **whose(),
     )
-    stream = add_endpoint(app, authenticator, STREAM, said, method=Notes.changes, media_type=MEDIA)
+    stream = add_endpoint(
+        app, authenticator, STREAM, said, method=Notes.changes, media_type=EVENT_STREAM_MEDIA_TYPE
+    )
     stream.respond = partial(_stream, app, authenticator)
 
 
@@ -105,14 +113,14 @@ async def _events(
     yield b"retry: 1000\n\n"
     while not app.state.stopping.is_set():
         for one in found:
-            yield written(one.version, EVENT, as_json(one))
+            yield encode_event(one.version, EVENT, as_json(one))
             after = one.version
         moment = time.monotonic()
         if found:
             beat, pause = moment, SOON
-        elif moment - beat >= BEAT_SECONDS:
+        elif moment - beat >= HEARTBEAT_SECONDS:
             beat = moment
-            yield BEAT
+            yield HEARTBEAT
         await _rest(app, pause)
         pause = min(pause * _SLOWER, LATER)
         try:

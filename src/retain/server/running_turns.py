@@ -16,16 +16,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, M
 from typing import Any
 
 from retain.base.errors import KeyReused, Overloaded, RetainError
-from retain.chat import wire
-from retain.server.sse import BEAT, BEAT_SECONDS, written
+from retain.chat import serialization
+from retain.server.sse import HEARTBEAT, HEARTBEAT_SECONDS, encode_event
 
 _log = logging.getLogger("retain.chat")
 
 KEEP_SECONDS = 300.0
 """So long the events of a turn that is over can be asked for again."""
-MOST_BYTES = 512 << 10
+MAX_EVENT_BYTES = 512 << 10
 """The most that is kept of one turn's events; the oldest go first, and the whole text comes with its last ones."""
-MOST_KEPT = 128
+MAX_FINISHED_TURNS = 128
 """The most turns that are over and kept."""
 _PER_SESSION = 8
 """The most turns of one session that run and wait, at most a half of all, so that others have a place."""
@@ -37,7 +37,7 @@ Name = tuple[str, str | None, str, str]
 """A turn's name: tenant, user, session and key."""
 
 
-class Run:
+class RunningTurn:
     """One turn: what it said so far, and how it ended."""
 
     def __init__(self, name: Name, digest: bytes) -> None:
@@ -103,7 +103,7 @@ class Run:
         return self._result
 
     async def events(
-        self, after: int = 0, beat: float = BEAT_SECONDS
+        self, after: int = 0, beat: float = HEARTBEAT_SECONDS
     ) -> AsyncGenerator[bytes, None]:
         """What was said after an event, then what is being said, to the end; with a beat while nothing is."""
         after = after if after <= self._last else 0  # of another run with the same key
@@ -120,14 +120,14 @@ class Run:
                         async with asyncio.timeout(beat):
                             await woken.wait()
                     except TimeoutError:
-                        yield BEAT
+                        yield HEARTBEAT
 
     def _add(self, event: str, data: Mapping[str, Any]) -> None:
         self._last += 1
-        said = written(self._last, event, data)
+        said = encode_event(self._last, event, data)
         self._events.append((self._last, said))
         self._size += len(said)
-        while self._size > MOST_BYTES and len(self._events) > 1:
+        while self._size > MAX_EVENT_BYTES and len(self._events) > 1:
             self._size -= len(self._events.popleft()[1])
 
     def _since(self, after: int) -> tuple[bytes, int, bool]:
@@ -158,17 +158,17 @@ class Run:
                 self._wakes.discard(wake)
 
 
-class Runs:
+class RunningTurns:
     """The turns of this process, so many at once and no more, and those that were over a moment ago."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._running: dict[Name, Run] = {}
-        self._over: dict[Name, Run] = {}
+        self._running: dict[Name, RunningTurn] = {}
+        self._over: dict[Name, RunningTurn] = {}
         self._stopping = False
 
-    def start(self, name: Name, digest: bytes, work: Callable[[Say], Any]) -> Run:
+    def start(self, name: Name, digest: bytes, work: Callable[[Say], Any]) -> RunningTurn:
         """Run a turn; one of that name that runs already is that one, if the same is asked for."""
         with self._lock:
             if found := self._running.get(name):
@@ -185,7 +185,7 @@ class Runs:
                     problem=f"{before} turns of this session are waiting", seconds=_AGAIN_SECONDS
                 )
             self._sweep()
-            run = self._running[name] = Run(name, digest)
+            run = self._running[name] = RunningTurn(name, digest)
             if before:
                 run.say("waiting", {"session_id": name[2], "key": name[3], "before": before})
         try:
@@ -198,11 +198,14 @@ class Runs:
             error = Overloaded(problem="no thread can be started", seconds=_AGAIN_SECONDS)
             with self._lock:
                 del self._running[name]
-            run.end(error=error, last=("error", wire.failure(error, *name[2:], kept=False)))
+            run.end(
+                error=error,
+                last=("error", serialization.failure_data(error, *name[2:], kept=False)),
+            )
             raise error from None
         return run
 
-    def get(self, name: Name) -> Run | None:
+    def get(self, name: Name) -> RunningTurn | None:
         """A turn that runs, or was over a moment ago."""
         with self._lock:
             self._sweep()
@@ -241,9 +244,12 @@ class Runs:
             left = list(self._running.values())
         for run in left:
             error = Overloaded(problem=_STOPPING, seconds=_AGAIN_SECONDS)
-            run.end(error=error, last=("error", wire.failure(error, *run.name[2:], kept=run.kept)))
+            run.end(
+                error=error,
+                last=("error", serialization.failure_data(error, *run.name[2:], kept=run.kept)),
+            )
 
-    def _work(self, run: Run, work: Callable[[Say], Any]) -> None:
+    def _work(self, run: RunningTurn, work: Callable[[Say], Any]) -> None:
         try:
             result = work(run.say)
         except Exception as error:  # it is raised where somebody waits for the turn
@@ -252,7 +258,7 @@ class Runs:
                 error, RetainError
             ):  # a mistake of ours, which a reader of the stream is not told
                 _log.exception("a turn failed")
-                told = wire.failure(error, *run.name[2:], kept=run.kept)
+                told = serialization.failure_data(error, *run.name[2:], kept=run.kept)
             run.end(error=error, last=None if told is None else ("error", told))
         else:
             run.end(result)
@@ -266,6 +272,6 @@ class Runs:
         """Forget what was over long ago, and the oldest of too many."""
         old = time.monotonic() - KEEP_SECONDS
         for name, run in list(self._over.items()):
-            if run.ended > old and len(self._over) <= MOST_KEPT:
+            if run.ended > old and len(self._over) <= MAX_FINISHED_TURNS:
                 break
             del self._over[name]

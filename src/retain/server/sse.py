@@ -1,4 +1,4 @@
-"""Server-sent events: how one is written, and a response that sends them for as long as somebody reads them."""
+"""Server-sent events: encoding, and a response that ends when its reader is gone or loses access."""
 
 from __future__ import annotations
 
@@ -11,50 +11,49 @@ from typing import Any
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-MEDIA = "text/event-stream"
-BEAT_SECONDS = 15.0
-"""So often something is sent, also while nothing happens: proxies close what is silent."""
-BEAT = b": still here\n\n"
-PATIENCE_SECONDS = 30.0
-"""A reader that takes nothing for so long is gone."""
+EVENT_STREAM_MEDIA_TYPE = "text/event-stream"
+HEARTBEAT_SECONDS = 15.0
+"""Proxies close silent connections, so a comment is sent this often."""
+HEARTBEAT = b": still here\n\n"
+SEND_TIMEOUT_SECONDS = 30.0
+"""A reader that accepts nothing for this long is disconnected."""
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-def written(id: int, name: str, data: Mapping[str, Any]) -> bytes:
-    """One event as it goes over the wire: JSON has no line break in it, so nothing in the data can end the event."""
+def encode_event(id: int, name: str, data: Mapping[str, Any]) -> bytes:
+    """Encode one event. JSON has no line breaks, so the data cannot end the event."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), default=str)
     return f"id: {id}\nevent: {name}\ndata: {text}\n\n".encode("utf-8", "replace")
 
 
 class EventStream(StreamingResponse):
-    """A response of events; a reader that does not read is let go, and holds nothing but its place meanwhile.
-
-    `still` is asked before each event whether the reader may hear it: a key can be revoked while somebody listens.
-    """
+    """A stream of events. `is_allowed` is asked before each event: a key can be revoked meanwhile."""
 
     def __init__(
-        self, events: AsyncGenerator[bytes, None], still: Callable[[], Awaitable[bool]]
+        self, events: AsyncGenerator[bytes, None], is_allowed: Callable[[], Awaitable[bool]]
     ) -> None:
-        super().__init__(_while(still, events), headers=_HEADERS, media_type=MEDIA)
+        super().__init__(
+            _while_allowed(is_allowed, events), headers=_HEADERS, media_type=EVENT_STREAM_MEDIA_TYPE
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what there is, and end the events where the reader is gone."""
+        """Send the events; end them when the reader is gone."""
 
-        async def patiently(message: Any) -> None:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+        async def send_in_time(message: Any) -> None:
+            async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
                 await send(message)
 
         try:
-            await super().__call__(scope, receive, patiently)
+            await super().__call__(scope, receive, send_in_time)
         except* TimeoutError:
-            pass  # uvicorn closes the connection of an answer that was not ended
+            pass  # The server closes the connection of an unfinished response.
 
 
-async def _while(
-    still: Callable[[], Awaitable[bool]], events: AsyncGenerator[bytes, None]
+async def _while_allowed(
+    is_allowed: Callable[[], Awaitable[bool]], events: AsyncGenerator[bytes, None]
 ) -> AsyncIterator[bytes]:
     async with aclosing(events):
         async for event in events:
-            if not await still():
-                return  # who listens comes again, and hears why
+            if not await is_allowed():
+                return  # A new request gets the error.
             yield event

@@ -1,4 +1,4 @@
-"""A turn's events and its answer as they go over the wire, and as the terminal shows them: the same wherever it ran."""
+"""JSON of a turn's events and answers, the same for the server and the terminal."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from retain.base.errors import RetainError
-from retain.chat.event import Answer, Event
+from retain.chat.events import Answer, Event
 
 _KEPT = (
     "What you said is kept: send it again with the key {key!r}, and the turn goes on from there."
@@ -15,8 +15,8 @@ _KEPT = (
 _NOT_KEPT = "Send it again with the key {key!r}."
 
 
-def reply(answer: Answer) -> dict[str, Any]:
-    """An answer."""
+def reply_data(answer: Answer) -> dict[str, Any]:
+    """Return the JSON of an answer."""
     return {
         "session_id": answer.session,
         "agent_id": answer.agent,
@@ -41,19 +41,26 @@ def reply(answer: Answer) -> dict[str, Any]:
     }
 
 
-def told(event: Event, session: str, key: str, agents: Sequence[str] = ()) -> Mapping[str, Any]:
-    """The data of an event of the turn with a key, which may be a group's."""
+def event_data(
+    event: Event, session: str, key: str, agents: Sequence[str] = ()
+) -> Mapping[str, Any]:
+    """Return the JSON of an event of a turn, or of a group's turn."""
     owner = {} if event.agent is None else {"agent_id": event.agent}
     if event.what == "message":
-        return reply(Answer(**event.data))
+        return reply_data(Answer(**event.data))
     if event.what == "start":
-        told = {"session_id": session, "key": key, "asked_seq": event.data["asked_seq"]}
-        return {**owner, **told, "resume": resume(session, key, agents)}
+        return {
+            **owner,
+            "session_id": session,
+            "key": key,
+            "asked_seq": event.data["asked_seq"],
+            "resume": events_path(session, key, agents),
+        }
     if event.what == "text":
         return {**owner, "text": event.data["delta"]}
     if event.what == "error":
         detail, status = event.data["message"], event.data["status"]
-        detail = f"{detail} {go_on(key, event.data['kept'])}" if status >= 500 else detail
+        detail = f"{detail} {retry_hint(key, event.data['kept'])}" if status >= 500 else detail
         return {
             **owner,
             "type": event.data["error"],
@@ -65,15 +72,15 @@ def told(event: Event, session: str, key: str, agents: Sequence[str] = ()) -> Ma
     return {**owner, **event.data}
 
 
-def failure(error: Exception, session: str, key: str, *, kept: bool) -> dict[str, Any]:
-    """The data of an event that says why there is no answer, and how to get one."""
+def failure_data(error: Exception, session: str, key: str, *, kept: bool) -> dict[str, Any]:
+    """Return the JSON of an error event: why there is no answer, and how to get one."""
     status = error.status if isinstance(error, RetainError) else 500
     detail = (
         error.public
         if isinstance(error, RetainError)
         else "This is a mistake in retain; the log has more."
     )
-    detail = f"{detail} {go_on(key, kept)}" if status >= 500 else detail
+    detail = f"{detail} {retry_hint(key, kept)}" if status >= 500 else detail
     return {
         "type": type(error).__name__,
         "detail": detail,
@@ -83,12 +90,12 @@ def failure(error: Exception, session: str, key: str, *, kept: bool) -> dict[str
     }
 
 
-def go_on(key: str, kept: bool) -> str:
-    """What to do about a turn that did not end, whose message was kept or was not yet."""
+def retry_hint(key: str, kept: bool) -> str:
+    """Return how to retry a turn that did not finish."""
     return (_KEPT if kept else _NOT_KEPT).format(key=key)
 
 
-def resume(session: str, key: str, agents: Sequence[str] = ()) -> str:
-    """Where the events of a turn are, also after a stream of them broke off."""
-    said = urlencode([("session_id", session), *(("agents", agent) for agent in agents)])
-    return f"/api/chat/turns/{quote(key, safe='')}/events?{said}"
+def events_path(session: str, key: str, agents: Sequence[str] = ()) -> str:
+    """Return the path of a turn's events, to resume a stream that broke off."""
+    query = urlencode([("session_id", session), *(("agents", agent) for agent in agents)])
+    return f"/api/chat/turns/{quote(key, safe='')}/events?{query}"

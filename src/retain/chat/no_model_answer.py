@@ -1,4 +1,4 @@
-"""The answer where no model is set: what is remembered about the message, and nothing that pretends to be more."""
+"""The answer when no model is configured: what memory has about the message."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ _HEAD = f"{NO_MODEL} (`model` and `base_url` in the settings), so this was writt
 _MOST, _TOKENS = 10, 60
 
 
-def recollect(scope: Scope, session: str, question: str, asked_at: datetime | None) -> str:
-    """What was remembered about a question of a session before it was asked."""
-    found = (
+def answer_without_model(
+    scope: Scope, session: str, question: str, asked_at: datetime | None
+) -> str:
+    """Return what was stored about a question before it was asked, as a list."""
+    results = (
         scope.search(question, limit=4 * _MOST, min_score=LIKELY_SCORE, until=asked_at)
         if question.strip()
         else ()
     )
-    hits = [hit for hit in found if not (hit.kind == "messages" and hit.text.startswith(NO_MODEL))][
-        :_MOST
-    ]
+    hits = [
+        hit for hit in results if not (hit.kind == "messages" and hit.text.startswith(NO_MODEL))
+    ][:_MOST]
     if not hits:
         return f"{_HEAD}\n\nNothing was remembered about it before."
     looked = words.query_words(question)

@@ -1,4 +1,4 @@
-"""What happens in one turn of a chat, as it happens, and what came of it: the same for a terminal, a stream and a test."""
+"""Events and answers of a chat turn."""
 
 from __future__ import annotations
 
@@ -11,12 +11,17 @@ What = Literal["start", "text", "tool_call", "tool_result", "message", "error", 
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened in a turn.
+    """One step of a turn.
 
-    `start` (key, session, asked_seq); `text` (delta, round), `tool_call` (id, name, arguments) and `tool_result` (id, name,
-    ok, short) as they come; `message` (all of an Answer) once the turn is saved, or `error` (error, message, status, and
-    whether the message is kept); at the end `done`, once. Each but `done`, and an error that is nobody's, says which
-    agent's it is.
+    start:       key, session, asked_seq
+    text:        delta, round
+    tool_call:   id, name, arguments
+    tool_result: id, name, ok, short
+    message:     all fields of an Answer, once the turn is saved
+    error:       error, message, status, kept (whether the user's message is stored)
+    done:        the end; exactly one
+
+    All but `done`, and errors of no particular agent, name their agent.
     """
 
     what: What
@@ -24,7 +29,7 @@ class Event:
     data: Mapping[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """As it is sent."""
+        """Return the JSON form."""
         return {
             "event": self.what,
             **({} if self.agent is None else {"agent": self.agent}),
@@ -33,15 +38,17 @@ class Event:
 
 
 Emit = Callable[[Event], None]
-"""Who is told, one event after the other, though not always in the thread that runs the turn; it must not raise."""
+"""Receives the events in order, not always in the thread that runs the turn. It must not raise."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What an agent answered: the saved turn and its final text; tokens and cost are of all calls of the model.
+    """An agent's answer: the saved turn and its final text. Tokens and cost are of all model calls.
 
-    `again` if the turn had been saved before and its key came back. `without_model` if no model wrote it. `cut` if the model
-    wanted to go on. In a group, `error` is why an agent did not answer; then there is no turn.
+    again:         the turn was saved before; its key was sent again
+    without_model: no model is configured
+    cut:           the model reached its limit of tokens
+    error:         in a group, why the agent did not answer; then there is no turn
     """
 
     session: str
@@ -64,17 +71,17 @@ class Answer:
     error: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """As it is sent."""
+        """Return the JSON form."""
         return {**vars(self), "tools": list(self.tools)}
 
 
-def failed(error: Exception, agent: str | None = None, *, kept: bool) -> Event:
-    """The event that says why there is no answer, and whether the message was kept."""
+def failure_event(error: Exception, agent: str | None = None, *, kept: bool) -> Event:
+    """Return the error event of an exception; `kept` says whether the user's message is stored."""
     message = getattr(error, "public", str(error))
-    told = {
+    data = {
         "error": type(error).__name__,
         "message": message,
         "status": getattr(error, "status", 500),
         "kept": kept,
     }
-    return Event("error", agent, told)
+    return Event("error", agent, data)

@@ -1,4 +1,4 @@
-"""Who has a turn run, where it is somebody with a credential: what they may do, and what they do is on record."""
+"""The caller of a chat turn: its permissions, and the audit of what it does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from retain.memory import Scope
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody who was let in, with one request."""
+    """An authenticated caller and its request."""
 
     principal: Principal
     request_id: str = ""

@@ -1,0 +1,38 @@
+"""Turns of other processes or of the past: are they running, and what is their answer?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from retain.base.errors import NotFound
+from retain.chat.events import Answer
+from retain.chat.turn import Begun, key_of, saved, told
+from retain.memory import Scope
+from retain.storage import leases
+
+
+def message_number(scope: Scope, session: str, key: str) -> int:
+    """Return the number of the message that a turn answers. Raise NotFound for an unused key."""
+    step = key_of(key, "asked")
+    seq = scope.services.database.read(
+        scope.owner.tenant, lambda tx: scope.messages.of_key(tx, session, step)
+    )
+    if seq is None:
+        raise NotFound(what="turn", id=key)
+    return seq
+
+
+def find_answer(scope: Scope, session: str, key: str, agent: str | None = None) -> Answer | None:
+    """Return an agent's answer in a turn, None where there is none yet. Raise NotFound for an unused key."""
+    stored = scope.sessions.get(session)
+    agent = agent or scope.owner.agent or stored.agent
+    scope = Scope(scope.services, replace(scope.owner, user=stored.user, agent=agent))
+    seq = message_number(scope, session, key)
+    turn = saved(scope, session, key_of(key, f"said {agent}"))
+    begun = Begun(scope, stored, key, message="", seq=seq, images=(), again=True, overtaken=False)
+    return None if turn is None else told(scope, begun, agent, turn, None)
+
+
+def is_running(scope: Scope, session: str) -> bool:
+    """Return whether any process runs a turn of a session."""
+    return leases.taken(scope.services.database, scope.owner.tenant, f"chat {session}")
