@@ -11,7 +11,7 @@ from retain.base.settings import Settings
 from retain.context.assemble import Context
 from retain.jobs.reindex import Reindexed
 from retain.jobs.retention import Purged
-from retain.jobs.runner import Worked
+from retain.jobs.runner import JobResults
 from retain.kinds.agents import Agent
 from retain.kinds.checkpoints.checkpoint import (
     Checkpoint,
@@ -656,7 +656,7 @@ class AsyncScope:
         budget: int | None = None,
         others: Sequence[str] = (),
     ) -> Context:
-        """What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained."""
+        """Return the context for a new message, within a budget of tokens, and its report."""
     async def search(
         self,
         query: str,
@@ -679,7 +679,7 @@ class AsyncScope:
         key: str | None = None,
         context: Context | None = None,
     ) -> Turn:
-        """Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once."""
+        """Save a turn in one write: messages, references to large outputs, model call and report."""
     async def transaction(self, work: Callable[[Scope], Done], *, lock: str | None = None) -> Done:
         """Run several verbs as one write: all of what `work` does with its scope, or nothing."""
     def tools(self, names: Sequence[str] | None = None) -> list[AsyncTool]: ...
@@ -701,7 +701,7 @@ class AsyncMemory:
         create: bool = True,
         wait_seconds: float | None = None,
     ) -> Self:
-        """Open a database by its address, or the one that the settings name, and bring its schema up to date."""
+        """Open a database by its URL, or the one in the settings, and migrate its schema."""
     def scope(
         self,
         *,
@@ -710,13 +710,13 @@ class AsyncMemory:
         agent: str | None = None,
         source: Source = "user",
     ) -> AsyncScope:
-        """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out."""
+        """Return the memory of a tenant, and in it of one user and one agent, or of all."""
     async def tenants(self) -> list[str]:
-        """Every tenant that has written something."""
+        """Return the tenants that have written something."""
     async def counts(self) -> dict[str, int]:
-        """How many rows each table has, over all tenants."""
+        """Return the number of rows of each table, over all tenants."""
     async def verify(self) -> list[Finding]:
-        """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""
+        """Check order, references, indexes and tenant isolation."""
     async def export(
         self,
         out: IO[bytes] | Path | str,
@@ -725,15 +725,15 @@ class AsyncMemory:
         user: str | None = None,
         progress: Progress | None = None,
     ) -> Copied:
-        """Write everything, or some tenants or one user's part of them, as JSON Lines, to a file that is open or is made."""
+        """Write all data, or that of some tenants or one user, as JSON Lines."""
     async def import_(
         self, file: IO[bytes] | Path | str, *, progress: Progress | None = None
     ) -> Copied:
-        """Read an export; what is already there stays, and the same file can be read again."""
+        """Read an export; existing rows stay, and the same file can be read again."""
     async def reindex(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
-        """Put into the index what it lacks, and take out what it has of nothing, while others read and write."""
+        """Add missing rows to the search index and remove stray ones, while others read and write."""
     async def purge(
         self,
         *,
@@ -742,16 +742,16 @@ class AsyncMemory:
         emergency: bool = False,
         progress: Progress | None = None,
     ) -> Purged:
-        """Remove expired state, unused contents, and messages older than `days` (by default `retention_days`)."""
+        """Remove expired state, unused contents, and messages older than `days` (default: `retention_days`)."""
     async def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
-    ) -> Worked:
+    ) -> JobResults:
         """Run the background jobs that are due once: vectors, summaries, consolidation."""
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
-        """Remove everything of one user, and say what was removed from where."""
+        """Remove all data of one user and return a receipt."""
     async def backup(self, target: Path | str) -> None:
-        """Write a consistent copy of the database while it is in use, and of its large contents to a folder beside it."""
+        """Write a consistent copy of the database in use, and its large contents to a folder beside it."""
     async def close(self) -> None:
-        """Let go of the database; whatever was acknowledged is already safe."""
+        """Close the database; acknowledged writes are already durable."""
     async def __aenter__(self) -> Self: ...
     async def __aexit__(self, *_: object) -> None: ...

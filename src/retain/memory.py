@@ -18,7 +18,7 @@ from retain.context.save_turn import save_turn
 from retain.jobs.model_calls import record
 from retain.jobs.reindex import Reindexed, catch_up, reindex
 from retain.jobs.retention import Purged, purge
-from retain.jobs.runner import Worked, Worker
+from retain.jobs.runner import JobResults, JobRunner
 from retain.kinds import KINDS, SEARCHED, search_scope
 from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
@@ -61,7 +61,7 @@ CHECKS = (*(check for kind in KINDS for check in kind.checks), *embedders.CHECKS
 
 
 class Scope:
-    """Whose memory is meant, and each kind of it as an attribute."""
+    """The memory of one owner, with each kind as an attribute."""
 
     def __init__(self, services: Services, owner: Owner) -> None:
         self.services = services
@@ -90,7 +90,7 @@ class Scope:
         budget: int | None = None,
         others: Sequence[str] = (),
     ) -> Context:
-        """What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained.
+        """Return the context for a new message, within a budget of tokens, and its report.
 
         `others` are the other agents of a group conversation.
         """
@@ -128,7 +128,7 @@ class Scope:
         key: str | None = None,
         context: Context | None = None,
     ) -> Turn:
-        """Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once."""
+        """Save a turn in one write: messages, references to large outputs, model call and report."""
         if context is not None and not isinstance(context, Context):
             raise Invalid(field="context", problem="must be what context() gave, whole, or None")
         return save_turn(
@@ -173,7 +173,7 @@ class Scope:
         return done
 
     def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
-        """What a model can do with its memory, each tool ready to be called; only those named, where names are given."""
+        """Return the memory tools for a model, or only those named."""
         if isinstance(names, str):
             raise Invalid(
                 field="names", problem=f"must be a list of names, such as [{names[:50]!r}]"
@@ -226,10 +226,10 @@ class Memory:
         create: bool = True,
         wait_seconds: float | None = None,
     ) -> Memory:
-        """Open a database by its address, or the one that the settings name, and bring its schema up to date.
+        """Open a database by its URL, or the one in the settings, and migrate its schema.
 
-        Without `create`, a file that does not exist is an error. `models`, `embedder` and `reranker` are others
-        than the settings name.
+        Without `create`, a file that does not exist is an error. `models`, `embedder` and `reranker`
+        replace those in the settings.
         """
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
@@ -275,9 +275,9 @@ class Memory:
         agent: str | None = None,
         source: Source = "user",
     ) -> Scope:
-        """Whose memory: of a tenant, and in it of one user and one agent, or of all where they are left out.
+        """Return the memory of a tenant, and in it of one user and one agent, or of all.
 
-        `source` is who writes through this scope, and is kept with what is written.
+        `source` is who writes through this scope; it is stored with every record.
         """
         tenant = canonical.key(self.settings.tenant if tenant is None else tenant, "tenant")
         if tenant == EVERY_TENANT:
@@ -287,15 +287,15 @@ class Memory:
         return Scope(self.services, Owner(tenant, user, agent, source))
 
     def tenants(self) -> list[str]:
-        """Every tenant that has written something."""
+        """Return the tenants that have written something."""
         return self.database.tenants()
 
     def counts(self) -> dict[str, int]:
-        """How many rows each table has, over all tenants."""
+        """Return the number of rows of each table, over all tenants."""
         return count(self.database, TABLES)
 
     def verify(self) -> list[Finding]:
-        """Prove what must hold: order without gaps, no orphans, healthy indexes, forced isolation."""
+        """Check order, references, indexes and tenant isolation."""
         return verify(
             self.database,
             (*CHECKS, *self.services.index.engine.checks),
@@ -311,9 +311,9 @@ class Memory:
         user: str | None = None,
         progress: Progress | None = None,
     ) -> Copied:
-        """Write everything, or some tenants or one user's part of them, as JSON Lines, to a file that is open or is made.
+        """Write all data, or that of some tenants or one user, as JSON Lines.
 
-        A file that is given by its path appears only when it is whole.
+        A file given by its path appears only when it is complete.
         """
         for tenant in tenants or []:
             self._existing(tenant, "tenants")
@@ -330,7 +330,7 @@ class Memory:
             )
 
     def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
-        """Read an export; what is already there stays, and the same file can be read again."""
+        """Read an export; existing rows stay, and the same file can be read again."""
         with files.reading(file) as opened:
             done = import_(
                 self.services.writer, TABLES, self.services.blobs, opened, progress=progress
@@ -341,7 +341,7 @@ class Memory:
     def reindex(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
-        """Put into the index what it lacks, and take out what it has of nothing, while others read and write."""
+        """Add missing rows to the search index and remove stray ones, while others read and write."""
         return reindex(self.services, tenants, progress)
 
     def purge(
@@ -352,7 +352,7 @@ class Memory:
         emergency: bool = False,
         progress: Progress | None = None,
     ) -> Purged:
-        """Remove expired state, unused contents, and messages older than `days` (by default `retention_days`)."""
+        """Remove expired state, unused contents, and messages older than `days` (default: `retention_days`)."""
         days = days if days is not None else self.settings.retention_days or None
         return purge(
             self.services.writer,
@@ -366,12 +366,12 @@ class Memory:
 
     def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
-    ) -> Worked:
+    ) -> JobResults:
         """Run the background jobs that are due once: vectors, summaries, consolidation."""
-        return Worker(self.services).run(tenants, progress)
+        return JobRunner(self.services).run(tenants, progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
-        """Remove everything of one user, and say what was removed from where."""
+        """Remove all data of one user and return a receipt."""
         owner = self.scope(tenant=tenant, user=canonical.key(user, "user")).owner
         return erase(
             self.services.writer,
@@ -382,19 +382,19 @@ class Memory:
         )
 
     def backup(self, target: Path | str) -> None:
-        """Write a consistent copy of the database while it is in use, and of its large contents to a folder beside it."""
+        """Write a consistent copy of the database in use, and its large contents to a folder beside it."""
         if not str(target).strip():
             raise Invalid(field="target", problem="must be the name of a new file")
         self.services.blobs.backup(Path(target))
 
     def _existing(self, tenant: str, field: str) -> str:
-        """A tenant that has written something; a typo must not make a new one, nor look like an empty one."""
+        """Return a tenant that exists; a typo must not create one or look like an empty one."""
         if canonical.key(tenant, field) not in self.tenants():
             raise NotFound(what="tenant", id=tenant)
         return tenant
 
     def close(self) -> None:
-        """Let go of the database; whatever was acknowledged is already safe."""
+        """Close the database; acknowledged writes are already durable."""
         self.database.close()
 
     def __enter__(self) -> Self:

@@ -13,8 +13,8 @@ import pytest
 from retain import Memory, Scope
 from retain.base import clock
 from retain.jobs import consolidate
-from retain.jobs.job import Done
-from retain.jobs.runner import Worker
+from retain.jobs.job import JobResult
+from retain.jobs.runner import JobRunner
 from retain.models import Model, Models
 from retain.storage import leases
 from retain.testing import Asked, FailingModel, ScriptedModel
@@ -65,7 +65,7 @@ def test_off_does_nothing(opened: Open, now: Now) -> None:
     model = ScriptedModel(first_of)
     memory = opened("off", model)
     (me,) = journals(memory, now, "scout")
-    assert consolidate.run(memory.services, "acme") == Done()
+    assert consolidate.run(memory.services, "acme") == JobResult()
     assert (model.asked, statuses(me)) == ([], [])
 
 
@@ -79,12 +79,12 @@ def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
     seen: list[tuple[int, int]] = []
     assert consolidate.run(
         memory.services, "acme", progress=lambda done, total: seen.append((done, total))
-    ) == Done(done=2)
+    ) == JobResult(done=2)
     assert seen == [(1, 2), (2, 2)]
     assert statuses(scout) == statuses(critic) == ["proposed"]
     assert scout.entries.counts() == {"core": 0, "journal": 1}
     assert consolidate.due(memory.services, "acme") == []
-    assert consolidate.run(memory.services, "acme") == Done()
+    assert consolidate.run(memory.services, "acme") == JobResult()
     assert len(model.asked) == 2
 
 
@@ -109,13 +109,13 @@ def test_accept_makes_core_entries(opened: Open, now: Now) -> None:
     consolidate.run(waiting.services, "acme")
     memory = opened("accept", ScriptedModel(first_of))
     (scout,) = journals(memory, now, "scout")
-    assert consolidate.run(memory.services, "acme") == Done(done=1)
+    assert consolidate.run(memory.services, "acme") == JobResult(done=1)
     assert statuses(scout) == statuses(critic) == ["accepted"]
     (entry,) = scout.entries.list(kind="core")
     assert (entry.content, entry.source, entry.user) == ("what scout noticed", "user", "ada")
     (one,) = scout.consolidations.list()
     scout.consolidations.undo(one.id)
-    assert consolidate.run(memory.services, "acme") == Done()
+    assert consolidate.run(memory.services, "acme") == JobResult()
     assert (statuses(scout), scout.entries.counts()) == (["undone"], {"core": 0, "journal": 1})
 
 
@@ -130,7 +130,7 @@ def test_one_that_fails_is_reported_and_the_others_go_on(opened: Open, now: Now)
         "tenant acme, agent a: The model 'scripted' gave an answer that cannot be used: "
     )
     assert (statuses(a), statuses(b)) == ([], ["accepted"])
-    assert consolidate.run(memory.services, "acme") == Done(done=1)
+    assert consolidate.run(memory.services, "acme") == JobResult(done=1)
     assert statuses(a) == ["accepted"]
 
 
@@ -145,9 +145,9 @@ def test_failures_are_counted_by_answer(opened: Open, now: Now) -> None:
     now.pass_days(6)
     done = consolidate.run(memory.services, "acme")
     assert (done.done, done.left, done.failed, len(done.errors)) == (2, 0, 1, 1)
-    assert consolidate.run(memory.services, "acme") == Done(done=5)
+    assert consolidate.run(memory.services, "acme") == JobResult(done=5)
     assert [len(asked.prompt.splitlines()) for asked in model.asked] == [40, 40, 10, 8, 8, 8, 8, 8]
-    assert consolidate.run(memory.services, "acme") == Done()
+    assert consolidate.run(memory.services, "acme") == JobResult()
     assert [call.error for call in memory.scope(tenant="acme").interactions.list()] == [""] * 8
 
 
@@ -184,7 +184,7 @@ def test_the_lease_lasts_as_long_as_a_call_and_is_renewed(opened: Open, now: Now
         now.micros += 1
     now.pass_days(6)
     seconds = memory.services.settings.model_seconds + 30
-    assert consolidate.run(memory.services, "acme") == Done(left=1)
+    assert consolidate.run(memory.services, "acme") == JobResult(left=1)
     assert taken != [None]
     assert ends == [seconds * 1_000_000] * 2
     assert (len(model.asked), statuses(me).count("proposed")) == (2, 2)
@@ -228,11 +228,11 @@ def test_what_another_process_works_on_is_left_to_it(opened: Open, now: Now) -> 
     (me,) = journals(memory, now, "scout")
     other = leases.claim(memory.database, "acme", "consolidate scout", 60)
     assert other is not None
-    assert consolidate.run(memory.services, "acme") == Done(left=1)
+    assert consolidate.run(memory.services, "acme") == JobResult(left=1)
     assert model.asked == []
     leases.release(memory.database, other)
     assert consolidate.run(opened("propose", FailingModel()).services, "acme").failed == 1
-    assert consolidate.run(memory.services, "acme") == Done(done=1)
+    assert consolidate.run(memory.services, "acme") == JobResult(done=1)
     assert statuses(me) == ["proposed"]
 
 
@@ -258,7 +258,7 @@ def test_without_a_model_the_rule_does_it(opened: Open, now: Now) -> None:
     now.micros += 1
     me.entries.add("Ada booked the ferry to Porto.")
     now.pass_days(6)
-    assert consolidate.run(memory.services, "acme") == Done(done=1)
+    assert consolidate.run(memory.services, "acme") == JobResult(done=1)
     assert [entry.content for entry in me.entries.list(kind="core")] == [
         "The ferry to Porto costs 80 euros. Ada booked the ferry to Porto."
     ]
@@ -268,8 +268,8 @@ def test_it_is_a_job_of_the_worker(opened: Open, now: Now) -> None:
     """J7: `retain jobs` does it, in every round, in every tenant."""
     memory = opened("propose", ScriptedModel(first_of))
     journals(memory, now, "scout")
-    worker = Worker(memory.services)
-    assert worker.run().jobs["consolidations"] == Done(done=1)
-    assert worker.run().jobs["consolidations"] == Done()
+    worker = JobRunner(memory.services)
+    assert worker.run().jobs["consolidations"] == JobResult(done=1)
+    assert worker.run().jobs["consolidations"] == JobResult()
     journals(memory, now, "critic")
-    assert worker.run().jobs["consolidations"] == Done(done=1)
+    assert worker.run().jobs["consolidations"] == JobResult(done=1)

@@ -16,8 +16,8 @@ from retain import Memory, Scope
 from retain.base import clock
 from retain.base.errors import ModelUnavailable
 from retain.jobs import embed
-from retain.jobs.embed import Lag, Vectors, lag
-from retain.jobs.runner import Worker
+from retain.jobs.embed import EmbedJob, Lag, lag
+from retain.jobs.runner import JobRunner
 from retain.search.embedders import embed_texts
 from retain.search.engine import Item
 from retain.storage import leases
@@ -136,7 +136,7 @@ def test_a_worker_that_goes_on_lets_a_text_that_failed_wait(
 ) -> None:
     fake = FakeEmbedder(fails=lambda text: text.endswith("topic5"))
     say(using(memory, fake), 10)
-    worker = Worker(memory.services)
+    worker = JobRunner(memory.services)
     assert worker.run().failed == 1
     fake.asked.clear()
     fake.fails = lambda text: False
@@ -152,7 +152,7 @@ def test_a_worker_looks_behind_its_floor_for_some_minutes_and_at_everything_afte
     """PostgreSQL does not commit in the order of numbers: a row may appear below others that have their vectors."""
     fake = FakeEmbedder()
     memory = using(open_memory(now), fake)
-    worker = Worker(memory.services)
+    worker = JobRunner(memory.services)
     say(memory, 3)
     assert worker.run().jobs["vectors"].done == 3
 
@@ -207,7 +207,7 @@ def test_another_embedder_embeds_again_while_search_goes_on(memory: Memory) -> N
 def test_the_same_embedder_with_another_dimension_embeds_again(memory: Memory) -> None:
     """B36: a name alone says nothing of the length; who changes it is behind, and no vector of the old length stays."""
     texts = say(using(memory, FakeEmbedder(16)), 20)
-    job = Vectors()
+    job = EmbedJob()
     job.run(memory.services, "acme")
     longer = FakeEmbedder(24)
     longer.identity = "fake-16@1"
@@ -275,7 +275,7 @@ def test_a_worker_that_lost_its_lease_stops(
 def test_progress_is_told(memory: Memory, fake: FakeEmbedder) -> None:
     say(using(memory, fake), 300)
     told: list[tuple[int, int]] = []
-    Vectors().run(memory.services, "acme", progress=lambda done, of: told.append((done, of)))
+    EmbedJob().run(memory.services, "acme", progress=lambda done, of: told.append((done, of)))
     assert told == [(256, 300), (300, 300)]
 
 

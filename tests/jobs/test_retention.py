@@ -176,7 +176,7 @@ def test_no_transaction_removes_more_than_five_hundred_rows(
         progress=lambda done, total: told.append((done, total)),
     )
     assert purged == retention.Purged(messages=1240, state=1100, compacted=True)
-    assert max(watched.removed) == retention.MOST_IN_ONE_WRITE == 500
+    assert max(watched.removed) == retention.BATCH_SIZE == 500
     assert sum(watched.removed) == 2340
     assert [done for done, _ in told] == sorted(done for done, _ in told)
     assert told[-1] == (2340, 2340)

@@ -11,8 +11,8 @@ from retain import Memory, NewMessage, Scope
 from retain.base import clock
 from retain.base.errors import BadAnswer, Busy, ModelUnavailable, NotFound
 from retain.jobs import summarize
-from retain.jobs.job import MOST_ERRORS, Done, Job
-from retain.jobs.runner import Worker
+from retain.jobs.job import MAX_ERRORS, Job, JobResult
+from retain.jobs.runner import JobRunner
 from retain.models import Completion, Models
 from retain.testing import Asked, FailingModel, ScriptedModel
 from tests.kinds.test_summaries import ANSWER, with_model
@@ -39,7 +39,7 @@ def test_what_is_due_is_over_the_threshold_and_not_covered(open_memory: Open) ->
     fill(me, "short", 40)
     me.sessions.add("empty")
     assert due(memory) == ["long"]
-    assert memory.run_jobs().jobs["summaries"] == Done(done=1)
+    assert memory.run_jobs().jobs["summaries"] == JobResult(done=1)
     assert me.sessions.get("long").summarized_count == 29
     assert due(memory) == []
     memory.database.write(
@@ -75,7 +75,7 @@ def test_switched_off_nothing_is_due(open_memory: Open) -> None:
     """S3."""
     memory = with_model(open_memory(), ScriptedModel(ANSWER))
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 60)
-    assert memory.run_jobs().jobs["summaries"] == Done()
+    assert memory.run_jobs().jobs["summaries"] == JobResult()
 
 
 def test_one_failure_is_reported_and_does_not_stop_the_others(open_memory: Open) -> None:
@@ -144,7 +144,7 @@ def test_a_session_that_was_removed_meanwhile_is_nobodys_failure(open_memory: Op
 
     working = with_model(memory, ScriptedModel(meanwhile))
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
-    assert working.run_jobs().jobs["summaries"] == Done()
+    assert working.run_jobs().jobs["summaries"] == JobResult()
 
 
 def test_work_looks_at_every_tenant_or_at_those_it_is_told(open_memory: Open) -> None:
@@ -164,13 +164,13 @@ def test_a_worker_looks_again_only_where_something_happened(open_memory: Open) -
     memory = open_memory()
     memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
     asked: list[int] = []
-    answers = [Done(failed=1), Done(left=1), Done(done=1), Done()]
+    answers = [JobResult(failed=1), JobResult(left=1), JobResult(done=1), JobResult()]
 
-    def run(services: object, tenant: str, since: int, progress: object) -> Done:
+    def run(services: object, tenant: str, since: int, progress: object) -> JobResult:
         asked.append(since)
         return answers[len(asked) - 1]
 
-    worker = Worker(memory.services, [Job("test", run)])
+    worker = JobRunner(memory.services, [Job("test", run)])
     for _ in range(4):
         worker.run()
     assert asked[:3] == [0, 0, 0]
@@ -180,7 +180,7 @@ def test_a_worker_looks_again_only_where_something_happened(open_memory: Open) -
 def test_a_worker_that_goes_on_finds_what_comes_later(open_memory: Open) -> None:
     memory = with_model(open_memory(summary_enabled=True), ScriptedModel(ANSWER))
     me = memory.scope(tenant="acme", user="ada", agent="scout")
-    worker = Worker(memory.services)
+    worker = JobRunner(memory.services)
     fill(me, "first", 41)
     assert worker.run().jobs["summaries"].done == 1
     fill(me, "second", 41)
@@ -201,7 +201,7 @@ def test_two_workers_do_not_do_the_same(open_memory: Open) -> None:
 
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
     assert with_model(memory, ScriptedModel(meanwhile)).run_jobs().jobs["summaries"].done == 1
-    assert found == [Done(left=1)]
+    assert found == [JobResult(left=1)]
     assert other.asked == []
 
 
@@ -216,8 +216,8 @@ def test_the_built_in_writer_works_without_models(open_memory: Open) -> None:
 
 
 def test_reports_add_up_and_stay_small() -> None:
-    many = sum((Done(1, 2, 3, ("e",)) for _ in range(30)), Done())
-    assert (many.done, many.left, many.failed, len(many.errors)) == (30, 60, 90, MOST_ERRORS)
+    many = sum((JobResult(1, 2, 3, ("e",)) for _ in range(30)), JobResult())
+    assert (many.done, many.left, many.failed, len(many.errors)) == (30, 60, 90, MAX_ERRORS)
 
 
 def test_a_direct_fold_is_on_record_too(open_memory: Open) -> None:
@@ -251,7 +251,7 @@ def test_what_a_model_says_of_its_usage_harms_nothing(open_memory: Open) -> None
     memory = with_model(open_memory(summary_enabled=True), Odd())
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
-    assert memory.run_jobs().jobs["summaries"] == Done(done=1)
+    assert memory.run_jobs().jobs["summaries"] == JobResult(done=1)
     (call,) = me.interactions.list().items
     assert (call.model, call.tokens_in, call.tokens_out, call.cost, call.error) == (
         "unnamed",
@@ -269,7 +269,7 @@ def test_an_odd_error_is_one_failure_and_not_the_end(open_memory: Open) -> None:
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     for name in ("a", "b"):
         fill(me, name, 41)
-    worker = Worker(memory.services)
+    worker = JobRunner(memory.services)
     for _ in range(2):
         done = worker.run().jobs["summaries"]
         assert (done.done, done.failed, len(done.errors)) == (0, 2, 2)

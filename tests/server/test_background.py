@@ -12,8 +12,8 @@ import pytest
 from retain import Memory
 from retain.base.errors import Unreachable
 from retain.jobs.embed import lag
-from retain.jobs.job import Done
-from retain.jobs.runner import Worked
+from retain.jobs.job import JobResult
+from retain.jobs.runner import JobResults
 from retain.server import background as module
 from retain.server.app import create_app
 from retain.server.background import Background
@@ -38,7 +38,7 @@ class Rounds:
 
     def run(
         self, tenants: list[str] | None = None, progress: Callable[[int, int], None] | None = None
-    ) -> Worked:
+    ) -> JobResults:
         self.asked.append(tenants)
         while self.hang and progress:
             progress(0, 1)
@@ -46,7 +46,7 @@ class Rounds:
         if self.fail:
             self.fail -= 1
             raise Unreachable(problem="a test")
-        return Worked({"vectors": Done(done=1)})
+        return JobResults({"vectors": JobResult(done=1)})
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_failures_are_told_and_survived(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told: list[Worked | None] = []
+    told: list[JobResults | None] = []
     monkeypatch.setattr(module, "GATHER_SECONDS", 0.01)
     working._told = lambda worked, seconds: told.append(worked)
     rounds.fail = 1
@@ -153,10 +153,10 @@ def test_it_stops_in_the_middle_of_a_round(working: Background, rounds: Rounds) 
 def test_a_tenant_whose_first_write_was_undone_is_no_failure(
     open_memory: Callable[..., Memory],
 ) -> None:
-    told: list[Worked | None] = []
+    told: list[JobResults | None] = []
     made = Background(open_memory(), lambda worked, seconds: told.append(worked))
     assert made._round(["nobody"]) >= 0
-    assert told == [Worked({})]
+    assert told == [JobResults({})]
 
 
 def test_two_processes_do_nothing_twice(open_memory: Callable[..., Memory]) -> None:

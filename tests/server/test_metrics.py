@@ -18,8 +18,8 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.auth.api_keys import Keys
-from retain.jobs.job import Done
-from retain.jobs.runner import Worked
+from retain.jobs.job import JobResult
+from retain.jobs.runner import JobResults
 from retain.models import Completion
 from retain.models.recording import ModelCall
 from retain.server import metrics
@@ -131,7 +131,7 @@ def test_models_tools_and_later_work(
     call_tool = scope.services.observer.call_tool
     assert call_tool(tool, scope.owner, {"content": "Ada likes trains."})["success"]
     assert "error" in call_tool(tool, scope.owner, {"content": "  "})
-    app.state.metrics.worked(Worked({"vectors": Done(done=3, left=2, failed=1)}), 0.5)
+    app.state.metrics.worked(JobResults({"vectors": JobResult(done=3, left=2, failed=1)}), 0.5)
     app.state.metrics.worked(None, 0.1)
     assert value(operator, "retain_model_calls_total", model="small", outcome="ok") == 1
     assert value(operator, "retain_model_calls_total", model="small", outcome="failed") == 1
@@ -255,14 +255,14 @@ def test_every_name_is_documented_and_no_other() -> None:
 OTHER_WORKER = """
 import os
 from retain import Memory
-from retain.jobs.job import Done
-from retain.jobs.runner import Worked
+from retain.jobs.job import JobResult
+from retain.jobs.runner import JobResults
 from retain.server.metrics import Metrics
 
 metrics = Metrics(Memory.open("memory:"))
 metrics.request("GET", "/a", 200, 0.2)
 metrics.request_started()
-metrics.worked(Worked({"vectors": Done(left=7)}), 0.1)
+metrics.worked(JobResults({"vectors": JobResult(left=7)}), 0.1)
 print(os.getpid())
 """
 
@@ -273,7 +273,7 @@ def test_workers_share_their_metrics(memory: Memory) -> None:
     with metrics.shared():
         mine = Metrics(memory)
         mine.request("GET", "/a", 200, 0.002)
-        mine.worked(Worked({"vectors": Done(left=5)}), 0.1)
+        mine.worked(JobResults({"vectors": JobResult(left=5)}), 0.1)
         other = subprocess.run(
             [sys.executable, "-c", OTHER_WORKER], capture_output=True, text=True, check=True
         )

@@ -12,7 +12,7 @@ from types import FrameType
 from retain.base.errors import Invalid, ModelError, StorageError
 from retain.cli.command import ALL_TENANTS, Arguments, Command, open_memory, tenants
 from retain.cli.output import plain, print_table, progress, show
-from retain.jobs.runner import Worked, Worker
+from retain.jobs.runner import JobResults, JobRunner
 
 
 def jobs(arguments: Arguments) -> int:
@@ -21,7 +21,7 @@ def jobs(arguments: Arguments) -> int:
     if every is not None and not 0 < every < 1_000_000:
         raise Invalid(field="--every", problem="must be a number of seconds above 0")
     with open_memory(arguments) as memory:
-        worker = Worker(memory.services)
+        worker = JobRunner(memory.services)
         if every is None:
             with progress("working") as bar:
                 worked = worker.run(tenants(arguments, memory), bar)
@@ -37,7 +37,7 @@ def jobs(arguments: Arguments) -> int:
     return 0
 
 
-def _run_once(worker: Worker, chosen: list[str] | None, arguments: Arguments) -> None:
+def _run_once(worker: JobRunner, chosen: list[str] | None, arguments: Arguments) -> None:
     """Run the due jobs once; if the database is unavailable, report it and go on."""
     try:
         worked = worker.run(chosen)
@@ -63,7 +63,7 @@ def _stop_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _show(worked: Worked, arguments: Arguments) -> None:
+def _show(worked: JobResults, arguments: Arguments) -> None:
     if arguments.json:
         show(worked, json_wanted=True)
         return

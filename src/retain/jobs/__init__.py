@@ -1,1 +1,1 @@
-"""What happens later: each a query for what is due, never a queue."""
+"""Background jobs: each is a query for what is due, never a queue."""

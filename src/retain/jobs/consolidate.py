@@ -1,4 +1,4 @@
-"""Journals that are about to fade: proposals to keep what matters in them, accepted at once where the settings say so."""
+"""Propose core entries from journals that are about to fade; accept them if the settings say so."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 
 from retain.base import clock
 from retain.base.errors import Conflict, NoModel, NotFound, RetainError, StorageError
-from retain.jobs.job import MOST_ERRORS, Done, Progress
+from retain.jobs.job import MAX_ERRORS, JobResult, Progress
 from retain.kinds.consolidations.consolidations import Consolidations, run_proposals
 from retain.kinds.entries.entry import JOURNAL_WINDOW_MICROS
 from retain.kinds.kind import Owner, Services
@@ -19,9 +19,9 @@ from retain.storage import leases
 from retain.storage.database import Database, Transaction
 
 AGE_DAYS = 5.0
-"""How old a journal entry must be: two days before it fades."""
-_TO_COMMIT = 30.0
-"""How long a lease lasts besides the longest that one call of a model can take; it is renewed before each."""
+"""Minimum age of a journal entry: two days before it fades."""
+COMMIT_SECONDS = 30.0
+"""Added to the longest model call, this is how long a lease lasts; it is renewed before each call."""
 _AGENTS = """select distinct agent from entries
              where tenant = :tenant and kind = 'journal' and created_at > :after and created_at <= :upto
              and review = 'accepted'
@@ -30,28 +30,30 @@ _AGENTS = """select distinct agent from entries
              order by agent"""
 
 
-def run(services: Services, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
-    """Look through the journals of a tenant that are due; an agent whose turn fails is reported, and the others go on.
+def run(
+    services: Services, tenant: str, since: int = 0, progress: Progress | None = None
+) -> JobResult:
+    """Consolidate the due journals of a tenant; a failure is reported and does not stop the others.
 
-    What is due depends on how old entries are and not on when they changed, so `since` does not matter here.
+    Entries are due by their age, so `since` is not used.
     """
     wanted = services.settings.consolidate
     if wanted == "off":
-        return Done()
-    total = Done()
+        return JobResult()
+    total = JobResult()
     waiting = due(services, tenant)
     for place, agent in enumerate(waiting, 1):
         try:
             total += _propose(services, tenant, agent)
-        except NoModel as error:  # the next agent would hear the same
-            total += Done(
+        except NoModel as error:  # the next agent would fail alike
+            total += JobResult(
                 failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",)
             )
             break
-        except StorageError:  # the next agent would meet it too
+        except StorageError:  # the next agent would fail alike
             raise
         except RetainError as error:
-            total += Done(failed=1, errors=(f"tenant {tenant}, agent {agent}: {error}",))
+            total += JobResult(failed=1, errors=(f"tenant {tenant}, agent {agent}: {error}",))
         if progress:
             progress(place, len(waiting))
     if wanted == "accept":
@@ -60,7 +62,7 @@ def run(services: Services, tenant: str, since: int = 0, progress: Progress | No
 
 
 def due(services: Services, tenant: str) -> Sequence[str]:
-    """The agents of a tenant whose journals have entries that are old enough and were not looked at."""
+    """Return the agents whose journals have old entries that no consolidation has used."""
 
     def work(tx: Transaction) -> Sequence[str]:
         rows = tx.all(
@@ -74,11 +76,11 @@ def due(services: Services, tenant: str) -> Sequence[str]:
 
 
 class _Lost(NotCalled):
-    """The lease went to somebody else, who goes on from what is kept."""
+    """Raised when another process took over the lease."""
 
 
 class _Leased:
-    """A model that is asked only while the lease is ours, for as long as a call can take."""
+    """A model that renews the lease before each call."""
 
     def __init__(
         self, model: Model, database: Database, lease: leases.Lease, seconds: float
@@ -88,18 +90,18 @@ class _Leased:
         self._renew = partial(leases.renew, database, lease, seconds)
 
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
-        """What the model says."""
+        """Return the model's answer."""
         if not self._renew():
             raise _Lost
         return self._model.complete(system, prompt, max_tokens=max_tokens)
 
 
-def _propose(services: Services, tenant: str, agent: str) -> Done:
-    """One agent's journal, while no other process looks at it."""
-    seconds = services.settings.model_seconds + _TO_COMMIT
+def _propose(services: Services, tenant: str, agent: str) -> JobResult:
+    """Consolidate one agent's journal under a lease."""
+    seconds = services.settings.model_seconds + COMMIT_SECONDS
     lease = leases.claim(services.database, tenant, f"consolidate {agent}", seconds)
     if lease is None:
-        return Done(left=1)
+        return JobResult(left=1)
     model, models = services.models.main, services.models
     if model is not None:
         models = Models(services.settings, main=_Leased(model, services.database, lease, seconds))
@@ -108,16 +110,16 @@ def _propose(services: Services, tenant: str, agent: str) -> Done:
             replace(services, models=models), Owner(tenant, None, agent, "agent"), AGE_DAYS
         )
     except _Lost:
-        return Done(left=1)
+        return JobResult(left=1)
     finally:
-        with suppress(StorageError):  # it runs out by itself
+        with suppress(StorageError):  # the lease expires by itself
             leases.release(services.database, lease)
     errors = tuple(f"tenant {tenant}, agent {agent}: {error}" for error in looked.errors)
-    return Done(done=len(looked.proposals), failed=len(errors), errors=errors[:MOST_ERRORS])
+    return JobResult(done=len(looked.proposals), failed=len(errors), errors=errors[:MAX_ERRORS])
 
 
 def _accept(services: Services, tenant: str) -> None:
-    """Accept what is proposed, also what an earlier round left behind."""
+    """Accept all proposals, also those of earlier runs."""
     rows = services.database.read(
         tenant,
         lambda tx: tx.all(
@@ -127,8 +129,5 @@ def _accept(services: Services, tenant: str) -> None:
     for id, agent in rows:
         try:
             Consolidations(services, Owner(tenant, None, agent, "agent")).accept(id)
-        except (
-            NotFound,
-            Conflict,
-        ):  # its entries were changed, or somebody else decided, since the look
-            continue
+        except (NotFound, Conflict):
+            continue  # its entries changed, or another process decided

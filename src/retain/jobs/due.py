@@ -1,4 +1,4 @@
-"""What is due now, in numbers: for a person who looks, and not for those who do it."""
+"""Count what is due, for status pages."""
 
 from __future__ import annotations
 
@@ -10,35 +10,38 @@ from retain.storage.database import Transaction
 
 
 def due(services: Services, tenant: str) -> dict[str, int]:
-    """How much of each kind of work waits in a tenant; nothing waits for what the settings turn off.
+    """Return how much of each job is due in a tenant; jobs that the settings turn off count 0.
 
-    `index`: 1 while things are not in the index yet. `summaries`: sessions to be folded. `consolidations`: agents whose
-    journals fade. `retention`: expired state, and sessions with messages that are older than `retention_days`. How far
-    vectors are behind, `embed.lag` says.
+    index:          1 while records are missing from the index
+    summaries:      sessions to fold
+    consolidations: agents whose journals fade
+    retention:      expired state, and sessions with messages older than `retention_days`
+
+    `embed.lag` tells how far the vectors are behind.
     """
     settings = services.settings
 
-    def work(tx: Transaction) -> tuple[int, int, int]:
-        (expired,) = tx.one(
-            "select count(*) from state where tenant = :tenant and expires_at <= :now"
-        ) or (0,)
-        if not settings.retention_days:
-            return int(bool(is_behind(tx))), expired, 0
-        cutoff = tx.now - round(settings.retention_days * clock.DAY)
-        (old,) = tx.one(
-            "select count(*) from sessions where tenant = :tenant and first_at < :cutoff",
-            cutoff=cutoff,
-        ) or (0,)
-        return int(bool(is_behind(tx))), expired, old
+    def read(tx: Transaction) -> tuple[int, int]:
+        row = tx.one("select count(*) from state where tenant = :tenant and expires_at <= :now")
+        retention = row[0] if row else 0
+        if settings.retention_days:
+            row = tx.one(
+                "select count(*) from sessions where tenant = :tenant and first_at < :cutoff",
+                cutoff=tx.now - round(settings.retention_days * clock.DAY),
+            )
+            retention += row[0] if row else 0
+        return int(bool(is_behind(tx))), retention
 
-    index, expired, old = services.database.read(tenant, work)
+    index, retention = services.database.read(tenant, read)
+    summaries = 0
+    if settings.summary_enabled:
+        summaries = sum(1 for _ in summarize.due(services, tenant, 0))
+    consolidations = 0
+    if settings.consolidate != "off":
+        consolidations = len(consolidate.due(services, tenant))
     return {
         "index": index,
-        "summaries": sum(1 for _ in summarize.due(services, tenant, 0))
-        if settings.summary_enabled
-        else 0,
-        "consolidations": 0
-        if settings.consolidate == "off"
-        else len(consolidate.due(services, tenant)),
-        "retention": expired + old,
+        "summaries": summaries,
+        "consolidations": consolidations,
+        "retention": retention,
     }

@@ -1,4 +1,4 @@
-"""What a job of later work is: a query for what is due in one tenant, and a report of what came of it."""
+"""A background job and the result of one run."""
 
 from __future__ import annotations
 
@@ -7,30 +7,35 @@ from dataclasses import dataclass
 
 from retain.kinds.kind import Services
 
-MOST_ERRORS = 20
+MAX_ERRORS = 20
 Progress = Callable[[int, int], None]
-"""Called with how much is done and how much there is."""
+"""Called with the number of things that are done and the number of all."""
 
 
 @dataclass(frozen=True)
-class Done:
-    """What a job did: how much was done, is left for later, and failed; and the first errors, each with its place."""
+class JobResult:
+    """The result of one run of a job."""
 
     done: int = 0
-    left: int = 0
+    left: int = 0  # due, but left for a later run
     failed: int = 0
-    errors: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()  # the first errors, each with its place
 
-    def __add__(self, other: Done) -> Done:
-        errors = (*self.errors, *other.errors)[:MOST_ERRORS]
-        return Done(
-            self.done + other.done, self.left + other.left, self.failed + other.failed, errors
+    def __add__(self, other: JobResult) -> JobResult:
+        return JobResult(
+            self.done + other.done,
+            self.left + other.left,
+            self.failed + other.failed,
+            (*self.errors, *other.errors)[:MAX_ERRORS],
         )
 
 
 @dataclass(frozen=True)
 class Job:
-    """A kind of later work. `run` does what is due in a tenant, as far as it changed since a moment (0: ever)."""
+    """A background job.
+
+    `run` does what is due in a tenant; it may skip what did not change since a moment (0: ever).
+    """
 
     name: str
-    run: Callable[[Services, str, int, Progress | None], Done]
+    run: Callable[[Services, str, int, Progress | None], JobResult]

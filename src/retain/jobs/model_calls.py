@@ -1,4 +1,4 @@
-"""Every call of a model that retain makes becomes an interaction, whoever asked for it and whatever came of it."""
+"""Record every model call that retain makes as an interaction."""
 
 from __future__ import annotations
 
@@ -11,37 +11,37 @@ from retain.kinds.interactions import Interactions
 from retain.kinds.kind import Owner, Services
 from retain.models.recording import ModelCall
 
-_MOST_OF_AN_ERROR = 1000
-_MOST_OF_A_NAME = 100
-_MOST_TOKENS = 1 << 40
+MAX_ERROR_CHARACTERS = 1000
+MAX_NAME_CHARACTERS = 100
+MAX_TOKENS = 1 << 40
 
 
 def record(
     services: Services, owner: Owner, route: str, call: ModelCall, session: str | None = None
 ) -> None:
-    """Keep what a call took, as far as a model's word for it can be believed.
+    """Record a model call, with implausible numbers left out.
 
-    An answer that is there is worth more than the record of it: what cannot be recorded is not, and nobody is told. Where
-    the session is gone, what it cost is gone with it.
+    The answer is worth more than its record, so an error here is suppressed; for example, the
+    session may have been removed meanwhile.
     """
     answer = call.answer
     with suppress(RetainError):
         Interactions(services, owner).add(
             route,
-            str(call.model)[:_MOST_OF_A_NAME].strip() or "unnamed",
+            str(call.model)[:MAX_NAME_CHARACTERS].strip() or "unnamed",
             latency_ms=call.latency_ms,
             tokens_in=_tokens(answer and answer.tokens_in),
             tokens_out=_tokens(answer and answer.tokens_out),
             cost=_cost(answer and answer.cost),
-            error=call.error[:_MOST_OF_AN_ERROR],
+            error=call.error[:MAX_ERROR_CHARACTERS],
             session=session,
         )
 
 
-def _tokens(said: Any) -> int:
-    return said if type(said) is int and 0 <= said <= _MOST_TOKENS else 0
+def _tokens(value: Any) -> int:
+    return value if type(value) is int and 0 <= value <= MAX_TOKENS else 0
 
 
-def _cost(said: Any) -> float | None:
-    known = type(said) in (int, float) and math.isfinite(said) and said >= 0
-    return float(said) if known else None
+def _cost(value: Any) -> float | None:
+    is_known = type(value) in (int, float) and math.isfinite(value) and value >= 0
+    return float(value) if is_known else None

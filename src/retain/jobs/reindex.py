@@ -1,4 +1,4 @@
-"""The index of tenants that are behind: migrated from before there was one, or imported, and not filled to the end yet."""
+"""Complete the search index of tenants that were imported or migrated."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from retain.base.errors import NotFound, StorageError
-from retain.jobs.job import Done, Progress
+from retain.jobs.job import JobResult, Progress
 from retain.kinds import KINDS
 from retain.kinds.kind import Services
 from retain.search.reindex import Reindexed, Reindexer, is_behind
@@ -15,8 +15,8 @@ from retain.storage.database import EVERY_TENANT
 
 __all__ = ["Reindexed", "catch_up", "reindex", "run"]
 
-_LEASE = "index"
-_SECONDS = 60.0
+LEASE_NAME = "index"
+LEASE_SECONDS = 60.0
 _BEHIND = "select tenant from search_behind where :tenant = '*' order by tenant"
 _KINDS = tuple(kind.findable for kind in KINDS if kind.findable)
 log = logging.getLogger("retain.search")
@@ -25,7 +25,7 @@ log = logging.getLogger("retain.search")
 def reindex(
     services: Services, tenants: Sequence[str] | None = None, progress: Progress | None = None
 ) -> Reindexed:
-    """Fill the index of some tenants, or of every one, whether they are behind or not."""
+    """Complete the index of some tenants, or of all, and remove stray rows."""
     known = services.database.tenants()
     for tenant in tenants or []:
         if tenant not in known:
@@ -37,13 +37,13 @@ def reindex(
 
 
 def catch_up(services: Services, progress: Progress | None = None) -> Reindexed:
-    """Fill the index of the tenants that are behind, but for those that another process is at."""
+    """Complete the index of the tenants that are behind, unless another process does."""
     total = Reindexed()
     for (tenant,) in services.database.read(EVERY_TENANT, lambda tx: tx.all(_BEHIND)):
         log.info("the index of tenant %s is behind: filling it", tenant)
         try:
-            total += _alone(services, tenant, total.added, progress) or Reindexed()
-        except StorageError as error:  # what there is can be used as it is
+            total += _fill_under_lease(services, tenant, total.added, progress) or Reindexed()
+        except StorageError as error:  # the index can be used as it is
             log.warning(
                 "the index of tenant %s is not filled: %s `retain reindex` goes on with it.",
                 tenant,
@@ -52,24 +52,28 @@ def catch_up(services: Services, progress: Progress | None = None) -> Reindexed:
     return total
 
 
-def run(services: Services, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
-    """Go on where an import or a migration was stopped."""
+def run(
+    services: Services, tenant: str, since: int = 0, progress: Progress | None = None
+) -> JobResult:
+    """Continue where an import or a migration was interrupted."""
     if not services.database.read(tenant, is_behind):
-        return Done()
-    made = _alone(services, tenant, 0, progress)
-    return Done(left=1) if made is None else Done(done=made.added + made.reworded)
+        return JobResult()
+    result = _fill_under_lease(services, tenant, 0, progress)
+    if result is None:
+        return JobResult(left=1)
+    return JobResult(done=result.added + result.reworded)
 
 
-def _alone(
+def _fill_under_lease(
     services: Services, tenant: str, before: int, progress: Progress | None
 ) -> Reindexed | None:
-    """Fill the index of a tenant, unless somebody else is at it: two would do no harm, and the same work twice."""
-    lease = leases.claim(services.database, tenant, _LEASE, _SECONDS)
+    """Complete the index of a tenant; None if another process is doing it."""
+    lease = leases.claim(services.database, tenant, LEASE_NAME, LEASE_SECONDS)
     if lease is None:
         return None
 
     def renewed(done: int, total: int) -> None:
-        leases.renew(services.database, lease, _SECONDS)
+        leases.renew(services.database, lease, LEASE_SECONDS)
         if progress:
             progress(done, total)
 
@@ -82,7 +86,7 @@ def _alone(
 def _fill(
     services: Services, tenant: str, before: int, progress: Progress | None, *, whole: bool = False
 ) -> Reindexed:
-    """Fill the index of a tenant; if the whole of it, what it has is looked at too."""
+    """Add missing rows to the index of a tenant; with `whole`, also remove stray ones."""
     done = before
 
     def added(rows: int) -> None:

@@ -1,4 +1,4 @@
-"""Retention: old messages, what has expired, and unused contents go, in small batches that no writer has to wait for."""
+"""Retention: remove old messages, expired rows and unused contents in small batches."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from retain.storage.blobs import Blobs
 from retain.storage.database import Transaction
 from retain.storage.writer import Change, Writer
 
-MOST_IN_ONE_WRITE = 500
-_PAUSE = 0.002
-_WITH_THEM = (
+BATCH_SIZE = 500
+PAUSE_SECONDS = 0.002
+DELETE_WITH_MESSAGES = (
     "delete from message_keys where tenant = :tenant and session_id = :id and last_seq < :first",
     "delete from mentions where tenant = :tenant and session_id = :id and seq < :first",
     "delete from turns where tenant = :tenant and session_id = :id and last_seq < :first",
 )
-"""What is kept of messages elsewhere, and goes with them."""
-_EXPIRED = """select (select count(*) from state where tenant = :tenant and expires_at <= :now)
+"""Rows of other tables that belong to removed messages."""
+COUNT_EXPIRED = """select (select count(*) from state where tenant = :tenant and expires_at <= :now)
     + (select count(*) from items where tenant = :tenant and expires_at <= :now)"""
-_OLD = """select (select count(*) from messages where tenant = :tenant and created_at < :cutoff)
+COUNT_OLD = """select (select count(*) from messages where tenant = :tenant and created_at < :cutoff)
     + (select count(*) from threads where tenant = :tenant and updated_at < :cutoff - 3600000000)"""
 Progress = Callable[[int, int], None]
 Batch = Callable[[Transaction, Index, int | None, int], int | None]
@@ -35,10 +35,11 @@ Batch = Callable[[Transaction, Index, int | None, int], int | None]
 
 @dataclass(frozen=True)
 class Purged:
-    """How much was removed; `contents` are those that no reference needs any more, and what crashes left of some.
+    """The number of removed rows of each sort.
 
-    `threads` are those of graphs, each namespace for itself, that no run has written to for so long. `compacted` is False
-    where a reader still kept deleted pages in the log.
+    contents:  contents that no reference uses, and leftovers of crashes
+    threads:   idle threads of checkpoints, each namespace for itself
+    compacted: False if a reader still holds deleted pages
     """
 
     messages: int
@@ -59,7 +60,7 @@ def purge(
     emergency: bool = False,
     progress: Progress | None = None,
 ) -> Purged:
-    """Remove messages and threads older than so many days, and what has expired, of some tenants or of every one."""
+    """Remove messages and threads older than `days`, and expired rows, of some tenants or of all."""
     if days is not None and (
         isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000
     ):
@@ -70,9 +71,8 @@ def purge(
         if tenant not in known:
             raise NotFound(what="tenant", id=tenant)
     if emergency:
-        with suppress(
-            Full
-        ):  # the log is longer than what the reserve gave back: what follows takes small steps
+        # If the log is larger than the freed reserve, small batches follow.
+        with suppress(Full):
             database.compact(emergency=True)
     age = None if days is None else round(days * clock.DAY)
     due = {
@@ -82,7 +82,7 @@ def purge(
     total = sum(rows for _, rows in due.values())
     done = {"state": 0, "items": 0, "messages": 0, "threads": 0}
     for tenant, (cutoff, _) in due.items():
-        for what, batch in _BATCHES:
+        for what, batch in BATCHES:
             for removed in _in_batches(writer, index, tenant, batch, cutoff, emergency):
                 done[what] += removed
                 if progress:
@@ -103,8 +103,8 @@ def purge(
 def _in_batches(
     writer: Writer, index: Index, tenant: str, batch: Batch, cutoff: int | None, emergency: bool
 ) -> Iterator[int]:
-    """Remove batch after batch until there is none left, with a pause for others; how much each removed."""
-    size = MOST_IN_ONE_WRITE
+    """Remove batches until none is left, with pauses for other writers; yield the size of each."""
+    size = BATCH_SIZE
     while True:
         try:
             removed = writer.write(
@@ -115,27 +115,29 @@ def _in_batches(
         except Full:
             if not emergency or size == 1:
                 raise
-            size = max(1, size // 8)  # a removal is written down before it frees anything
+            size = max(1, size // 8)  # a removal is logged before it frees space
             continue
         if removed is None:
             return
         if emergency:
             writer.database.compact()
         yield removed
-        sleep(_PAUSE)
+        sleep(PAUSE_SECONDS)
 
 
 def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:
-    """The moment before which messages are old, the same for all of a purge, and about how many rows are to be removed."""
-    expired = int((tx.one(_EXPIRED) or (0,))[0])
+    """Return the moment before which messages are old, and about how many rows are to be removed."""
+    expired = int((tx.one(COUNT_EXPIRED) or (0,))[0])
     if age is None:
         return None, expired
     cutoff = tx.now - age
-    return cutoff, expired + int((tx.one(_OLD, cutoff=cutoff) or (0,))[0])
+    return cutoff, expired + int((tx.one(COUNT_OLD, cutoff=cutoff) or (0,))[0])
 
 
-def _expired(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
-    """A batch of expired state, None when there is none; a key that was set again meanwhile is not expired, and stays."""
+def _remove_expired_state(
+    tx: Transaction, index: Index, cutoff: int | None, size: int
+) -> int | None:
+    """Remove a batch of expired state; None if there is none."""
     removed = tx.all(
         """delete from state where tenant = :tenant and expires_at <= :now and (area, key) in (
                select area, key from state where tenant = :tenant and expires_at <= :now limit :size)
@@ -146,8 +148,10 @@ def _expired(tx: Transaction, index: Index, cutoff: int | None, size: int) -> in
     return len(removed) or None
 
 
-def _expired_items(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
-    """The same for items."""
+def _remove_expired_items(
+    tx: Transaction, index: Index, cutoff: int | None, size: int
+) -> int | None:
+    """Remove a batch of expired items; None if there is none."""
     removed = tx.all(
         """delete from items where tenant = :tenant and expires_at <= :now and (area, place, key) in (
                select area, place, key from items where tenant = :tenant and expires_at <= :now limit :size)
@@ -158,8 +162,10 @@ def _expired_items(tx: Transaction, index: Index, cutoff: int | None, size: int)
     return len(removed) or None
 
 
-def _old(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
-    """A batch of the oldest messages of one session, None when no session has old ones."""
+def _remove_old_messages(
+    tx: Transaction, index: Index, cutoff: int | None, size: int
+) -> int | None:
+    """Remove a batch of the oldest messages of one session; None if no session has old ones."""
     if cutoff is None:
         return None
     oldest = "select id from sessions where tenant = :tenant and first_at < :cutoff order by first_at limit 1"
@@ -193,7 +199,7 @@ def _old(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | 
         first=first,
     )
     index.remove_before(tx, "messages", id, first)
-    for statement in _WITH_THEM:
+    for statement in DELETE_WITH_MESSAGES:
         tx.run(statement, id=id, first=first)
     tx.run(
         "update sessions set first_seq = :first, first_at = :first_at where tenant = :tenant and id = :id",
@@ -204,8 +210,10 @@ def _old(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | 
     return removed
 
 
-def _idle(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int | None:
-    """A batch of threads that no run has written to since then, whole: a step is worth nothing without the others."""
+def _remove_idle_threads(
+    tx: Transaction, index: Index, cutoff: int | None, size: int
+) -> int | None:
+    """Remove a batch of idle threads, each whole: a step is worth nothing without the others."""
     if cutoff is None:
         return None
     removed = tx.run(
@@ -218,4 +226,9 @@ def _idle(tx: Transaction, index: Index, cutoff: int | None, size: int) -> int |
     return removed or None
 
 
-_BATCHES = (("state", _expired), ("items", _expired_items), ("messages", _old), ("threads", _idle))
+BATCHES = (
+    ("state", _remove_expired_state),
+    ("items", _remove_expired_items),
+    ("messages", _remove_old_messages),
+    ("threads", _remove_idle_threads),
+)

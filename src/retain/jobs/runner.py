@@ -1,4 +1,4 @@
-"""Everything that is due, done once or again and again; each kind of later work is a line in `jobs`."""
+"""Run the background jobs that are due, once or again and again."""
 
 from __future__ import annotations
 
@@ -10,78 +10,80 @@ from retain.auth import idempotency
 from retain.base import clock
 from retain.base.errors import NotFound
 from retain.jobs import consolidate, embed, reindex, summarize
-from retain.jobs.job import Done, Job, Progress
+from retain.jobs.job import Job, JobResult, Progress
 from retain.kinds.kind import Services
 from retain.storage import leases
 
-_SLACK = (
-    5 * clock.MINUTE
-)  # a session's last activity is known to a minute, and a transaction may take a while to commit
-_SWEEP_SECONDS = 3600.0  # a sweep is a write, and a round may come every few seconds
+OVERLAP = 5 * clock.MINUTE
+"""Each run looks back this far before the last one: a session's last activity is known to a minute,
+and a transaction may take a while to commit."""
+SWEEP_SECONDS = 3600.0  # a sweep is a write, and jobs may run every few seconds
 
 
-def jobs() -> tuple[Job, ...]:
-    """Each kind of later work, in order, for one worker."""
+def all_jobs() -> tuple[Job, ...]:
+    """Return the jobs of one runner, in order."""
     return (
         Job("index", reindex.run),
-        Job("vectors", embed.Vectors().run),
+        Job("vectors", embed.EmbedJob().run),
         Job("summaries", summarize.run),
         Job("consolidations", consolidate.run),
     )
 
 
 @dataclass(frozen=True)
-class Worked:
-    """What came of each job."""
+class JobResults:
+    """The result of each job."""
 
-    jobs: dict[str, Done]
+    jobs: dict[str, JobResult]
 
     @property
     def done(self) -> int:
-        """How much was done in all."""
-        return sum(one.done for one in self.jobs.values())
+        """Return how many things all jobs did."""
+        return sum(result.done for result in self.jobs.values())
 
     @property
     def failed(self) -> int:
-        """How much failed in all."""
-        return sum(one.failed for one in self.jobs.values())
+        """Return how many things failed in all jobs."""
+        return sum(result.failed for result in self.jobs.values())
 
     @property
     def errors(self) -> list[str]:
-        """What went wrong, and where."""
-        return [error for one in self.jobs.values() for error in one.errors]
+        """Return the errors of all jobs, each with its place."""
+        return [error for result in self.jobs.values() for error in result.errors]
 
 
-class Worker:
-    """Does what is due, and remembers since when: a round after the first looks only at what was active meanwhile."""
+class JobRunner:
+    """Runs the jobs that are due; after the first run, jobs skip what did not change since."""
 
-    def __init__(self, services: Services, own: Sequence[Job] | None = None) -> None:
+    def __init__(self, services: Services, jobs: Sequence[Job] | None = None) -> None:
         self._services = services
-        self._jobs = jobs() if own is None else own
+        self._jobs = all_jobs() if jobs is None else jobs
         self._since: dict[tuple[str, str], int] = {}
-        self._swept: dict[str, float] = {}
+        self._next_sweep: dict[str, float] = {}
 
-    def run(self, tenants: Sequence[str] | None = None, progress: Progress | None = None) -> Worked:
-        """Everything that is due in some tenants, or in every one."""
+    def run(
+        self, tenants: Sequence[str] | None = None, progress: Progress | None = None
+    ) -> JobResults:
+        """Run every job for some tenants, or for all."""
         known = self._services.database.tenants()
         for tenant in tenants or []:
             if tenant not in known:
                 raise NotFound(what="tenant", id=tenant)
-        done = {job.name: Done() for job in self._jobs}
+        results = {job.name: JobResult() for job in self._jobs}
         for tenant in known if tenants is None else tenants:
-            if time.monotonic() >= self._swept.get(tenant, 0.0):
+            if time.monotonic() >= self._next_sweep.get(tenant, 0.0):
                 leases.sweep(self._services.database, tenant)
                 idempotency.sweep_all(self._services.database, tenant)
-                self._swept[tenant] = time.monotonic() + _SWEEP_SECONDS
+                self._next_sweep[tenant] = time.monotonic() + SWEEP_SECONDS
             for job in self._jobs:
-                done[job.name] += self._one(job, tenant, progress)
-        return Worked(done)
+                results[job.name] += self._run_job(job, tenant, progress)
+        return JobResults(results)
 
-    def _one(self, job: Job, tenant: str, progress: Progress | None) -> Done:
+    def _run_job(self, job: Job, tenant: str, progress: Progress | None) -> JobResult:
         started = self._services.database.read(tenant, lambda tx: tx.now)
-        done = job.run(self._services, tenant, self._since.get((job.name, tenant), 0), progress)
-        if (
-            not done.failed and not done.left
-        ):  # else the next round must find again what this one could not do
-            self._since[job.name, tenant] = started - _SLACK
-        return done
+        since = self._since.get((job.name, tenant), 0)
+        result = job.run(self._services, tenant, since, progress)
+        # After a failure, the next run must find again what this one could not do.
+        if not result.failed and not result.left:
+            self._since[job.name, tenant] = started - OVERLAP
+        return result

@@ -1,6 +1,6 @@
-"""Summaries that are due: sessions with more messages than the threshold that no summary covers.
+"""Fold sessions that have more messages than the threshold that no summary covers.
 
-What is due is looked up by the last activity of sessions and the last number in each, never by reading messages.
+Due sessions are found by their last activity and last message number, without reading messages.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from retain.base.errors import NoModel, NotFound, RetainError, StorageError
-from retain.jobs.job import Done, Progress
+from retain.jobs.job import JobResult, Progress
 from retain.kinds.kind import Owner, Services
 from retain.kinds.summaries import Summaries, there
 
-_IN_ONE_READ = 500
+SESSIONS_PER_READ = 500
 _PAGE = """select id, user_id, agent, touched_at, summarized_count, first_seq,
                   coalesce((select seq from messages where messages.tenant = :tenant and session_id = sessions.id
                             order by seq desc limit 1), 0)
@@ -28,59 +28,65 @@ class _Due:
     agent: str
 
 
-def run(services: Services, tenant: str, since: int = 0, progress: Progress | None = None) -> Done:
-    """Fold every session of a tenant that is due; one that fails is reported, and does not keep the others from it."""
+def run(
+    services: Services, tenant: str, since: int = 0, progress: Progress | None = None
+) -> JobResult:
+    """Fold every due session of a tenant; a failure is reported and does not stop the others."""
     if not services.settings.summary_enabled:
-        return Done()
-    total = Done()
+        return JobResult()
+    total = JobResult()
     waiting = list(due(services, tenant, since))
     for place, one in enumerate(waiting, 1):
         try:
             total += _fold(services, tenant, one)
-        except NoModel as error:  # the next session would say the same
-            return total + Done(
+        except NoModel as error:  # the next session would fail alike
+            return total + JobResult(
                 failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",)
             )
-        except StorageError:  # the next session would meet it too
+        except StorageError:  # the next session would fail alike
             raise
         except RetainError as error:
-            total += Done(failed=1, errors=(f"tenant {tenant}, session {one.session}: {error}",))
+            total += JobResult(
+                failed=1, errors=(f"tenant {tenant}, session {one.session}: {error}",)
+            )
         if progress:
             progress(place, len(waiting))
     return total
 
 
 def due(services: Services, tenant: str, since: int) -> Iterator[_Due]:
-    """The sessions that were active since a moment and have more than the threshold that is not covered, oldest first."""
+    """Yield the sessions that were active since a moment and are due, oldest first."""
     at, id = -1, ""
     while True:
         rows = services.database.read(
-            tenant, lambda tx, at=at, id=id: tx.all(_PAGE, since=since, at=at, id=id, size=_IN_ONE_READ)  # type: ignore[misc]
+            tenant, lambda tx, at=at, id=id: tx.all(_PAGE, since=since, at=at, id=id, size=SESSIONS_PER_READ)  # type: ignore[misc]
         )  # fmt: skip
         for session, user, agent, _, covered, first, last in rows:
-            if last - max(covered, first - 1) > services.settings.summary_threshold and _many(
+            if last - max(
+                covered, first - 1
+            ) > services.settings.summary_threshold and _is_over_threshold(
                 services, tenant, session, max(covered + 1, first)
             ):
                 yield _Due(session, user, agent)
-        if len(rows) < _IN_ONE_READ:
+        if len(rows) < SESSIONS_PER_READ:
             return
         at, id = rows[-1][3], rows[-1][0]
 
 
-def _many(services: Services, tenant: str, session: str, begin: int) -> bool:
-    """Whether so many messages from a number on are still there."""
+def _is_over_threshold(services: Services, tenant: str, session: str, begin: int) -> bool:
+    """Return whether more messages than the threshold are left from a number on."""
     return (
         services.database.read(tenant, lambda tx: there(tx, session, begin))
         > services.settings.summary_threshold
     )
 
 
-def _fold(services: Services, tenant: str, one: _Due) -> Done:
-    """Fold one session, for its user and agent."""
+def _fold(services: Services, tenant: str, one: _Due) -> JobResult:
+    """Fold one session for its user and agent."""
     summaries = Summaries(services, Owner(tenant, one.user, one.agent))
     try:
         before = summaries.get(one.session).number
         after = summaries.fold(one.session).number
     except NotFound:  # removed since it was found to be due
-        return Done()
-    return Done(done=1) if after > before else Done(left=1)
+        return JobResult()
+    return JobResult(done=1) if after > before else JobResult(left=1)

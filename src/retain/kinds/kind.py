@@ -1,4 +1,4 @@
-"""What every kind of memory shares: whose it is, where it is kept, how its lists are paged, how it is checked and erased."""
+"""The base of every kind: owner, services, pages and cursors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from retain.storage.writer import Change, RowKey, Writer
 Record = TypeVar("Record")
 Parameters = ParamSpec("Parameters")
 Source = Literal["user", "agent", "tool", "import", "admin"]
-"""Who wrote something: decided by whoever opens the scope, never by what is written."""
+"""The writer of a record: decided by the code that opens the scope, never by the content."""
 
 __all__ = [
     "Check",
@@ -51,7 +51,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose memory: a tenant, and within it a user and an agent, or all of them where None; and who writes it."""
+    """The owner of a memory: a tenant, and in it a user and an agent, or all (None); and the writer."""
 
     tenant: str
     user: str | None = None
@@ -85,7 +85,7 @@ class Observer:
 
 @dataclass(frozen=True)
 class Services:
-    """What the kinds use: database, settings, models, blobs and index."""
+    """The services that kinds use: database, settings, models, blobs and index."""
 
     database: Database
     writer: Writer
@@ -118,7 +118,7 @@ class Services:
 
 @dataclass(frozen=True)
 class Page(Generic[Record]):
-    """Part of a list; `next` is what to pass as `after` for the part that follows, None at the end."""
+    """A page of a list; pass `next` as `after` to get the following page. None at the end."""
 
     items: list[Record]
     next: str | None = None
@@ -140,7 +140,7 @@ class Kind:
     tables: ClassVar[tuple[Table, ...]]
     checks: ClassVar[tuple[Check, ...]] = ()
     findable: ClassVar[Findable | None] = None
-    """What of this kind can be searched for; its checks belong to the kind's."""
+    """The rows of this kind in the search index; their checks belong to the kind's."""
     whole_in_layer: ClassVar[str | None] = None
     """The layer of a context that shows everything of this kind, unless it is cut."""
 
@@ -151,7 +151,7 @@ class Kind:
         self._settings = services.settings
 
     def tools(self) -> list[Tool]:
-        """What a model can do with this kind."""
+        """Return the tools of this kind for a model."""
         return []
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
@@ -224,7 +224,7 @@ class Kind:
         return next((table for table in cls.tables if table.name == cls.name), cls.tables[0])
 
     def _user(self) -> str:
-        """The scope's user, which this verb cannot do without."""
+        """Return the scope's user; raise Invalid if it has none."""
         if self._owner.user is None:
             raise Invalid(
                 field="user",
@@ -233,7 +233,7 @@ class Kind:
         return self._owner.user
 
     def _agent(self) -> str:
-        """The scope's agent, which this verb cannot do without."""
+        """Return the scope's agent; raise Invalid if it has none."""
         if self._owner.agent is None:
             raise Invalid(
                 field="agent",
@@ -246,7 +246,7 @@ class Kind:
 
 
 def own_session(tx: Transaction, owner: Owner, session: str) -> int:
-    """The first_seq of a session that the scope may see; any other does not exist."""
+    """Return first_seq of a session of the scope; raise NotFound for any other."""
     row = tx.one(
         """select first_seq from sessions
            where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)""",
@@ -261,15 +261,15 @@ def own_session(tx: Transaction, owner: Owner, session: str) -> int:
 def make_page(
     records: list[Record], limit: int, cursor: Callable[[Record], list[Any]]
 ) -> Page[Record]:
-    """A page out of `limit + 1` records: the one too many only tells that there is more."""
+    """Return a page of `limit + 1` records: the extra one tells that there are more."""
     if len(records) <= limit:
         return Page(records)
-    kept = records[:limit]
-    return Page(kept, encode_cursor(cursor(kept[-1])))
+    records = records[:limit]
+    return Page(records, encode_cursor(cursor(records[-1])))
 
 
 def encode_cursor(values: list[Any]) -> str:
-    """A cursor: opaque to callers, and theirs to hand back."""
+    """Return values as an opaque cursor."""
     return (
         base64.urlsafe_b64encode(json.dumps(values, separators=(",", ":")).encode())
         .decode()
@@ -278,7 +278,10 @@ def encode_cursor(values: list[Any]) -> str:
 
 
 def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:
-    """The values of a cursor that `pack` made, or an error for one that it did not; `[str, ...]` are any number of texts."""
+    """Return the values of a cursor; raise Invalid if it is none of ours.
+
+    `types` are the expected types; `[str, ...]` means any number of texts.
+    """
     try:
         values = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError, RecursionError, binascii.Error):

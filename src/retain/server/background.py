@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from retain.base import limits
 from retain.base.errors import NotFound
-from retain.jobs.runner import Worked, Worker
+from retain.jobs.runner import JobResults, JobRunner
 from retain.memory import Memory
 from retain.server import life
 
@@ -41,11 +41,11 @@ class Background:
     def __init__(
         self,
         memory: Memory,
-        told: Callable[[Worked | None, float], None] = lambda worked, seconds: None,
+        told: Callable[[JobResults | None, float], None] = lambda worked, seconds: None,
     ) -> None:
         self._memory = memory
         self._told = told
-        self._worker = Worker(memory.services)
+        self._worker = JobRunner(memory.services)
         self._touched: set[str] = set()
         self._woken = threading.Event()
         self._stopping = threading.Event()
@@ -105,13 +105,13 @@ class Background:
     def _round(self, tenants: list[str] | None) -> float:
         """One round; how long it took. Nothing that goes wrong in it ends the thread."""
         started = time.monotonic()
-        worked: Worked | None = None
+        worked: JobResults | None = None
         try:
             worked = self._worker.run(tenants, self._check)
         except Stopped:
             return 0.0
         except NotFound:  # a tenant whose first write was undone
-            worked = Worked({})
+            worked = JobResults({})
         except Exception as error:  # the next round may do better, and what is due stays due
             if self._stopping.is_set():
                 return 0.0

@@ -33,7 +33,7 @@ from starlette.concurrency import run_in_threadpool
 
 from retain.base import clock, masking
 from retain.base.errors import StorageError, Unauthorized
-from retain.jobs.runner import Worked
+from retain.jobs.runner import JobResults
 from retain.memory import Memory
 from retain.server import logs
 from retain.server.authenticator import Authenticator
@@ -163,7 +163,7 @@ class Metrics:
         if cost:
             self._count("retain_model_cost_dollars_total", name, amount=cost)
 
-    def worked(self, worked: Worked | None, seconds: float) -> None:
+    def worked(self, worked: JobResults | None, seconds: float) -> None:
         """Count a round of background jobs; None means that it failed."""
         self._count("retain_work_rounds_total", "failed" if worked is None else "ok")
         self._count("retain_work_seconds_total", amount=seconds)

@@ -20,7 +20,7 @@ from langgraph.store.base import Op, Result, SearchOp
 from retain import Memory, Scope
 from retain.base.settings import Settings
 from retain.integrations.langgraph import AsyncRetainStore, LangChainEmbedder, RetainStore
-from retain.jobs.runner import Worker
+from retain.jobs.runner import JobRunner
 from retain.kinds.kind import Owner
 
 now = [1_760_000_000_000_000]
@@ -62,7 +62,7 @@ class Store(RetainStore):
         """The same; vectors follow the writes, so before a search by meaning the work is done that a server does."""
         asked = list(ops)
         if any(isinstance(op, SearchOp) and op.query for op in asked):
-            Worker(self.scope.services).run([self.scope.owner.tenant], None)
+            JobRunner(self.scope.services).run([self.scope.owner.tenant], None)
         return super().batch(asked)
 
 
