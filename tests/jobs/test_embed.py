@@ -259,8 +259,8 @@ def test_only_one_of_two_workers_embeds(memory: Memory, fake: FakeEmbedder) -> N
 def test_a_worker_that_lost_its_lease_stops(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embed, "_LEASE_SECONDS", 1e-9)
-    monkeypatch.setattr(embed, "BATCH", 2)
+    monkeypatch.setattr(embed, "LEASE_SECONDS", 1e-9)
+    monkeypatch.setattr(embed, "BATCH_SIZE", 2)
     taken: list[object] = []
 
     def take(text: str) -> bool:
@@ -282,7 +282,7 @@ def test_progress_is_told(memory: Memory, fake: FakeEmbedder) -> None:
 def test_many_rows_are_looked_at_in_parts(
     memory: Memory, fake: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embed, "_IN_ONE_READ", 4)
+    monkeypatch.setattr(embed, "NUMBERS_PER_READ", 4)
     say(using(memory, fake), 10)
     assert memory.run_jobs().jobs["vectors"].done == 10
     assert [len(batch) for batch in fake.asked] == [4, 4, 2]

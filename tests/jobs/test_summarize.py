@@ -63,7 +63,7 @@ def test_what_was_not_active_is_not_looked_at(open_memory: Open) -> None:
 def test_many_sessions_are_found_page_by_page(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(summarize, "_IN_ONE_READ", 3)
+    monkeypatch.setattr(summarize, "SESSIONS_PER_READ", 3)
     memory = open_memory(summary_enabled=True, summary_threshold=2)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(10):
