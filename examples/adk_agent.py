@@ -1,4 +1,4 @@
-"""A Google ADK agent that knows in its next run what it was told.
+"""A Google ADK agent that remembers between runs.
 
 `pip install '/path/to/this/clone[adk]'`, then run this twice.
 """

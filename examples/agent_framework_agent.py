@@ -1,6 +1,6 @@
-"""An agent of Microsoft Agent Framework that knows in its next run what it was told.
+"""A Microsoft Agent Framework agent that remembers between runs.
 
-`pip install '/path/to/this/clone[agent-framework]'`, and run this twice.
+`pip install '/path/to/this/clone[agent-framework]'`, then run this twice.
 """
 
 import asyncio

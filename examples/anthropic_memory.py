@@ -1,7 +1,9 @@
-"""Claude with a memory that stays: `pip install '/path/to/this/clone[anthropic]'`, then run this twice.
+"""Claude's memory tool with files that persist between runs.
 
-A script plays Claude, so that no key is needed: it looks into its memory first, as Claude does. The first run finds nothing
-and writes a file; the second, another process, reads it.
+`pip install '/path/to/this/clone[anthropic]'`, then run this twice.
+
+A script plays Claude, so no API key is needed. The first run finds an empty memory and writes a
+file; the second run, a new process, reads it.
 """
 
 from __future__ import annotations

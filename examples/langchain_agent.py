@@ -1,7 +1,8 @@
 """A LangChain agent that remembers across conversations.
 
 `pip install '/path/to/this/clone[langchain]'`, then run this twice.
-The first run is told a name; the second, another process and another thread, is reminded of it.
+
+The first run receives a name; the second run, a new process and a new thread, recalls it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A LangChain chain whose chat history outlives its process.
+"""A LangChain chain whose chat history persists between runs.
 
 `pip install '/path/to/this/clone[langchain]'`, then run this twice.
 """

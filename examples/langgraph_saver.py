@@ -1,6 +1,8 @@
-"""A LangGraph graph whose threads outlive its process: `pip install '/path/to/this/clone[langgraph]'`, then run this twice.
+"""A LangGraph graph whose threads persist between runs.
 
-The first run is told a name; the second, another process, goes on with the same thread and has heard it.
+`pip install '/path/to/this/clone[langgraph]'`, then run this twice.
+
+The first run receives a name; the second run, a new process, continues the thread and knows it.
 """
 
 from __future__ import annotations

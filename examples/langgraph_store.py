@@ -1,6 +1,8 @@
-"""A LangGraph graph that remembers: `pip install '/path/to/this/clone[langgraph]'`, then run this twice.
+"""A LangGraph graph with a long-term store.
 
-The first run is told a name and keeps it in the store; the second, another process, finds it there.
+`pip install '/path/to/this/clone[langgraph]'`, then run this twice.
+
+The first run stores a name; the second run, a new process, finds it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""An agent of OpenAI's SDK whose session stays: `pip install '/path/to/this/clone[openai-agents]'`, then run this twice.
+"""An agent of the OpenAI Agents SDK whose session persists between runs.
 
-A few lines play the model, so that no key is needed: it answers from what the session brings of earlier runs. The first run
-finds nothing and is told a name; the second, another process, knows it.
+`pip install '/path/to/this/clone[openai-agents]'`, then run this twice.
+
+A few lines play the model, so no API key is needed. The first run receives a name; the second run,
+a new process, knows it.
 """
 
 from __future__ import annotations

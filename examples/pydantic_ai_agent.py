@@ -1,4 +1,4 @@
-"""An agent of Pydantic AI that knows in its next run what it was told.
+"""A Pydantic AI agent that remembers between runs.
 
 `pip install '/path/to/this/clone[pydantic-ai]'`, then run this twice.
 """
