@@ -1,4 +1,7 @@
-"""A group conversation: several agents answer one message, each with its own memory, each hearing those before it."""
+"""A group conversation: several agents answer one message in turn.
+
+Each agent has its own memory and sees the answers of the agents before it.
+"""
 
 from __future__ import annotations
 
@@ -28,10 +31,10 @@ def run(
     emit: Emit = lambda event: None,
     by: Caller | None = None,
 ) -> list[Answer]:
-    """Let agents answer one message in this order; what one of them cannot is said in its Answer, and the others go on.
+    """Let agents answer one message in this order.
 
-    With a `key`, the same request again asks only those who have not answered. Where none can answer, the first one's error
-    is raised.
+    If an agent fails, its Answer has the error and the others continue. If all fail, the first
+    error is raised. A retry with the same `key` runs only the agents that have not answered.
     """
     answers: list[Answer] = []
     errors: list[RetainError] = []
@@ -66,12 +69,12 @@ def run(
 
 
 def names(agents: Sequence[str]) -> list[str]:
-    """The agents of a group, if they can be one."""
+    """Check and return the names of the agents of a group."""
     if isinstance(agents, str) or not isinstance(agents, Sequence) or not agents:
         raise Invalid(field="agents", problem="must be a list of names that is not empty")
     if len(agents) > MOST_AGENTS:
         raise TooLarge(field="agents", size=len(agents), unit="agents", limit=MOST_AGENTS)
-    found = [canonical.key(name, "agents") for name in agents]
-    if len(set(found)) < len(found):
+    checked = [canonical.key(name, "agents") for name in agents]
+    if len(set(checked)) < len(checked):
         raise Invalid(field="agents", problem="names an agent twice")
-    return found
+    return checked

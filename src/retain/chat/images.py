@@ -1,4 +1,4 @@
-"""Images of a message: told by their first bytes, kept as references, and given to the model as images this once."""
+"""Images of a message: detect their type, store them as references, show them to the model once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retain.messages import placeholder
 
 MOST_IMAGES = 8
 MOST_BYTES = 8 << 20
-"""The largest image, and about what providers take."""
+"""The largest image; about the limit of the providers."""
 Image = bytes | str
 """An image's bytes, or a `data:` URL of them."""
 _TYPES = (
@@ -29,7 +29,7 @@ _TYPES = (
 
 @dataclass(frozen=True)
 class Kept:
-    """An image, and the placeholder of the reference that it is kept as."""
+    """An image that is stored as a reference with this key."""
 
     key: str
     media: str
@@ -37,16 +37,16 @@ class Kept:
 
     @property
     def placeholder(self) -> str:
-        """What stands for it in the conversation."""
+        """The text that replaces the image in the conversation."""
         return placeholder.render(self.key, self.description)
 
     @property
     def description(self) -> str:
-        """What it is, as far as that can be told without looking at it."""
+        """A description by type and size."""
         return f"An image ({self.media.removeprefix('image/').upper()}, {max(1, len(self.data) >> 10)} KiB)"
 
     def part(self) -> dict[str, Any]:
-        """As it stands in the stored message."""
+        """Return the part of the stored message."""
         return {
             "type": "reference",
             "key": self.key,
@@ -55,18 +55,21 @@ class Kept:
         }
 
     def shown(self) -> dict[str, Any]:
-        """As a model is given it."""
+        """Return the part of the model's message."""
         url = f"data:{self.media};base64,{base64.b64encode(self.data).decode()}"
         return {"type": "image_url", "image_url": {"url": url}}
 
 
 def read(session: str, images: Sequence[Image]) -> list[Kept]:
-    """Images that were given, checked. In one session, the same image has the same key, so that a retry says the same."""
+    """Check images and return them with their keys.
+
+    Within a session, the same image has the same key, so a retry stores the same message.
+    """
     if isinstance(images, str | bytes) or not isinstance(images, Sequence):
         raise Invalid(field="images", problem="must be a list of images")
     if len(images) > MOST_IMAGES:
         raise TooLarge(field="images", size=len(images), unit="images", limit=MOST_IMAGES)
-    found: dict[str, Kept] = {}
+    checked: dict[str, Kept] = {}
     for place, image in enumerate(images):
         field = f"images[{place}]"
         data = _bytes(image, field)
@@ -74,12 +77,12 @@ def read(session: str, images: Sequence[Image]) -> list[Kept]:
         if not media:
             raise Invalid(field=field, problem="is no PNG, JPEG, GIF or WebP image")
         key = f"image-{hashlib.sha256(session.encode() + b' ' + data).hexdigest()[:24]}"
-        found[key] = Kept(key, media, data)
-    return list(found.values())
+        checked[key] = Kept(key, media, data)
+    return list(checked.values())
 
 
 def keep(scope: Scope, session: str, images: Sequence[Kept]) -> None:
-    """Store images as references of the session; those that are there stay."""
+    """Store images as references of the session, unless they are stored already."""
     for image in images:
         with suppress(AlreadyExists):
             scope.refs.add(
@@ -88,15 +91,16 @@ def keep(scope: Scope, session: str, images: Sequence[Kept]) -> None:
 
 
 def show(messages: Sequence[Mapping[str, Any]], images: Sequence[Kept]) -> list[Mapping[str, Any]]:
-    """The messages, with the images in the one that mentions them."""
+    """Return the messages with the images in the last user message that mentions them."""
     if not images:
         return list(messages)
-    mark, shown = images[0].placeholder, [image.shown() for image in images]
+    mark = images[0].placeholder
+    shown = [image.shown() for image in images]
     for place in range(len(messages) - 1, -1, -1):
-        said = messages[place]["content"]
-        if messages[place]["role"] == "user" and isinstance(said, str) and mark in said:
-            seen = {**messages[place], "content": [{"type": "text", "text": said}, *shown]}
-            return [*messages[:place], seen, *messages[place + 1 :]]
+        content = messages[place]["content"]
+        if messages[place]["role"] == "user" and isinstance(content, str) and mark in content:
+            message = {**messages[place], "content": [{"type": "text", "text": content}, *shown]}
+            return [*messages[:place], message, *messages[place + 1 :]]
     return [*messages, {"role": "user", "content": shown}]
 
 
@@ -122,7 +126,7 @@ def _bytes(image: Image, field: str) -> bytes:
 
 
 def media_of(data: bytes) -> str:
-    """What an image is by its first bytes; what it was called is not asked."""
+    """Return the media type of an image by its first bytes; empty if unknown."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((media for media, start in _TYPES if data.startswith(start)), "")

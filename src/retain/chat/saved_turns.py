@@ -1,4 +1,4 @@
-"""Turns of other processes or of the past: are they running, and what is their answer?"""
+"""Turns of other processes and past turns: their state and their answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def message_number(scope: Scope, session: str, key: str) -> int:
 
 
 def find_answer(scope: Scope, session: str, key: str, agent: str | None = None) -> Answer | None:
-    """Return an agent's answer in a turn, None where there is none yet. Raise NotFound for an unused key."""
+    """Return an agent's answer in a turn, or None if it has not answered yet.
+
+    Raise NotFound for an unused key.
+    """
     stored = scope.sessions.get(session)
     agent = agent or scope.owner.agent or stored.agent
     scope = Scope(scope.services, replace(scope.owner, user=stored.user, agent=agent))

@@ -59,7 +59,8 @@ def event_data(
     if event.what == "text":
         return {**owner, "text": event.data["delta"]}
     if event.what == "error":
-        detail, status = event.data["message"], event.data["status"]
+        detail = event.data["message"]
+        status = event.data["status"]
         detail = f"{detail} {retry_hint(key, event.data['kept'])}" if status >= 500 else detail
         return {
             **owner,

@@ -19,10 +19,11 @@ USER = "default"
 def enter(
     scope: Scope, id: str | None = None, *, agent: str = AGENT, by: Caller | None = None
 ) -> tuple[Scope, Session]:
-    """Return the session to continue and the scope of its agent: the named, the active or a new session.
+    """Return the session to continue (the named, the active or a new one) and its agent's scope.
 
     Without an agent in the scope, the session's agent answers, and in a new session `agent`.
-    An unknown UUID is the client's own id of a new session (C4). The session becomes the active one (C5).
+    An unknown UUID is the client's own id of a new session (C4). The session becomes the active
+    one (C5).
     """
     if id is None:
         mine = of_agent(scope, scope.owner.agent or agent)
@@ -57,7 +58,7 @@ def _acting(scope: Scope, by: Caller | None, what: str) -> Scope:
 
 
 def _add_session(scope: Scope, id: str, by: Caller | None) -> tuple[Scope, Session]:
-    """Create a session with the client's id. Only a UUID is accepted: other ids may be typing errors."""
+    """Create a session with the client's id, which must be a UUID: others may be typing errors."""
     try:
         uuid.UUID(id)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The tools of one turn: what a model may ask for, what it is answered, and how much of that there is room for."""
+"""The tools of one turn: the calls of a model, their results, and the token limit for both."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _log = logging.getLogger("retain.chat")
 
 MOST_AT_ONCE = 16
 MOST_IN_A_TURN = 256
-"""So many calls are kept with a turn: it is saved at once, and must not be refused for its length."""
+"""Tool calls stored with a turn. It is saved in one piece and must not be rejected as too long."""
 _BOUNDED = {"retrieve_memory", "search_memory"}
-"""What answers with as much as fits anyway; a reference to what was just opened would help nobody."""
+"""Tools that limit their result themselves. It is not replaced by a reference."""
 _SHORT = 200
 _LATE = f"Not run: at most {MOST_AT_ONCE} tools at once. Ask again for what you still need."
 _LONG = "Not run: the arguments are too long ({size} bytes; at most {most} in one reply). Send less, or in parts."
@@ -32,14 +32,14 @@ _ROOM = "There is no more room for what tools answer in this turn. Answer with w
 
 @dataclass(frozen=True)
 class Result:
-    """What a tool answered, as the model is told; `ok` if it did what it was asked to."""
+    """The result of a tool call as the model reads it; `ok` if the call succeeded."""
 
     call: Call
     ok: bool
     text: str
 
     def message(self) -> dict[str, Any]:
-        """As a message of the conversation."""
+        """Return the message of the conversation."""
         return {
             "role": "tool",
             "tool_call_id": self.call.id,
@@ -48,7 +48,7 @@ class Result:
         }
 
     def told(self) -> dict[str, Any]:
-        """As an event has it."""
+        """Return the data of the event."""
         return {
             "id": self.call.id,
             "name": self.call.name,
@@ -58,51 +58,56 @@ class Result:
 
 
 class Tools:
-    """The tools that an agent has: those that it is set up with, all of memory's by default, and that the asker may use.
+    """The tools of an agent: those it is set up with (default: all) that the caller may use.
 
-    What they answer in one turn has `room` tokens, so that a prompt cannot grow without end. Once a model has opened or
-    found what a tool brought, whatever it saves may be that tool's words, and is trusted no more than they are.
+    Calls and results of one turn share `room` tokens, so that a prompt cannot grow without limit.
+    Once a model has read content that came from a tool, what it saves may repeat that content. From
+    then on it writes with the source "tool", which is trusted less.
     """
 
     def __init__(
         self, scope: Scope, session: str, names: Sequence[str], room: int, by: Caller | None = None
     ) -> None:
-        self._session, self._names, self._by = session, names, by
+        self._session = session
+        self._names = names
+        self._by = by
         self._below = Scope(scope.services, replace(scope.owner, source="tool"))
-        """The same memory, for what nobody answers for."""
+        """The same memory with the source "tool", for content that no person or agent wrote."""
         self._equip(scope)
-        self._left, self._calls = room, 0
+        self._left = room
+        self._calls = 0
         self._most_bytes = limits.MAX_MESSAGE_BYTES // 4
         self.offered = [tool.openai() for tool in self._tools.values()]
 
     def _equip(self, scope: Scope) -> None:
-        """Use the tools of a scope from now on."""
+        """Switch to the tools of a scope."""
         may = None if self._by is None else self._by.principal.permissions
-        found = ((tool if may is None else tool.limited(may)) for tool in scope.tools())
+        tools = ((tool if may is None else tool.limited(may)) for tool in scope.tools())
         self._scope = scope
         self._tools = {
             tool.name: tool
-            for tool in found
+            for tool in tools
             if tool and (not self._names or tool.name in self._names)
         }
 
     @property
     def over(self) -> bool:
-        """Whether this turn has used its tools enough."""
+        """True if the turn may call no more tools."""
         return self._left <= 0 or self._calls >= MOST_IN_A_TURN
 
     def fitting(self, calls: Sequence[Call]) -> list[Call]:
-        """The calls of one reply as they can be kept: where arguments are too long, their size is in place of them."""
-        left, kept = self._most_bytes, []
+        """Return the calls of one reply; the size replaces arguments that are too long."""
+        left = self._most_bytes
+        fitted = []
         for call in calls:
             size = len(canonical.quote(str(call.arguments)).encode("utf-8", "replace"))
             left -= size
-            kept.append(call if left >= 0 else replace(call, arguments=TooLong(size)))
+            fitted.append(call if left >= 0 else replace(call, arguments=TooLong(size)))
             left += 0 if left >= 0 else size
-        return kept
+        return fitted
 
     def run(self, calls: Sequence[Call]) -> Iterator[Result]:
-        """Do what a model asks for, one after the other; whatever goes wrong is an answer that it can read."""
+        """Run the calls one after the other; an error becomes a result that the model can read."""
         for place, call in enumerate(calls):
             self._calls += 1
             if isinstance(call.arguments, TooLong):
@@ -133,25 +138,25 @@ class Tools:
                 text = self._below.refs.capture(text, source=tool.name, session=self._session)
         except RetainError as error:
             return _refused(call, str(error))
-        except Exception as error:  # a tool that breaks must not take the turn with it
+        except Exception as error:  # a broken tool must not fail the turn
             _log.exception("the tool %s failed", tool.name)
             return _refused(call, f"{tool.name} failed ({type(error).__name__}); do without it.")
         return Result(call, "error" not in answer, text)
 
     def told(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Look at what a model is told of earlier turns: what these opened or found it reads again."""
+        """Check the tool results of earlier turns, which the model reads again."""
         for message in messages:
-            found = _read(message.get("content")) if message.get("role") == "tool" else None
-            if isinstance(found, Mapping):
-                with suppress(RetainError):  # no reference of ours, or it is gone
-                    self._distrust(found)
+            result = _read(message.get("content")) if message.get("role") == "tool" else None
+            if isinstance(result, Mapping):
+                with suppress(RetainError):  # not one of our references, or removed since
+                    self._distrust(result)
 
     def _distrust(self, answer: Mapping[str, Any]) -> None:
-        """Write as a tool from now on, if what was opened or found is no person's and no agent's own words."""
-        found = answer.get("results")
+        """Switch to the source "tool" if a result has content that no person or agent wrote."""
+        results = answer.get("results")
         sources = (
-            [result.get("source") for result in found if isinstance(result, Mapping)]
-            if isinstance(found, list)
+            [result.get("source") for result in results if isinstance(result, Mapping)]
+            if isinstance(results, list)
             else []
         )
         if "content" in answer and isinstance(key := answer.get("memory_key"), str):
@@ -160,39 +165,40 @@ class Tools:
             self._equip(self._below)
 
     def _answer(self, tool: Tool, arguments: Any) -> Answer:
-        """What a tool answers to the asker, who may do only so much, and whose deeds are on record one by one."""
-        given = _read(arguments)
-        if self._by is not None and isinstance(given, Mapping):
-            effect, deed = tool.does(given), tool.deed(given)
+        """Call a tool with the permissions of the caller, and audit each change."""
+        parsed = _read(arguments)
+        if self._by is not None and isinstance(parsed, Mapping):
+            effect = tool.does(parsed)
+            deed = tool.deed(parsed)
             self._by.principal.require_for(
-                effect, deed.partition("_")[0], given, self._scope.owner.user
+                effect, deed.partition("_")[0], parsed, self._scope.owner.user
             )
             if effect != "read":
                 (tool,) = self._by.acting(self._scope, deed).tools([tool.name])
-        return self._scope.services.observer.call_tool(tool, self._scope.owner, given)
+        return self._scope.services.observer.call_tool(tool, self._scope.owner, parsed)
 
 
 class TooLong(str):
-    """What stands in a call for arguments that are too long to be kept: valid JSON that says so."""
+    """Valid JSON that replaces arguments that are too long to be stored."""
 
     size: int
 
     def __new__(cls, size: int) -> TooLong:
-        """In place of so many bytes."""
-        made = super().__new__(cls, _written({"left_out_bytes": size}))
-        made.size = size
-        return made
+        """Create the replacement for arguments of `size` bytes."""
+        replacement = super().__new__(cls, _written({"left_out_bytes": size}))
+        replacement.size = size
+        return replacement
 
 
 def _read(arguments: Any) -> Any:
-    """Arguments as an object, or as they are where they are none, for the tool to say so."""
+    """Parse arguments as a JSON object. Return anything else unchanged: the tool rejects it."""
     if not isinstance(arguments, str):
         return arguments
     try:
-        found = json.loads(arguments or "{}")
+        parsed = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
         return arguments
-    return found if isinstance(found, Mapping) else arguments
+    return parsed if isinstance(parsed, Mapping) else arguments
 
 
 def _refused(call: Call, problem: str) -> Result:

@@ -1,7 +1,8 @@
-"""One turn of an agent: the user's message is kept, then context, model and tools, then all that was said is saved at once.
+"""One turn of an agent: store the user's message, run the model and its tools, save the turn.
 
-Whatever happens in between, the message is there, and the same request with the same key goes on from it: a turn that was
-saved answers again, one that was not is run. No transaction is open while a model writes.
+The message is stored first, so a failure never loses it. The same request with the same key
+continues from there: a saved turn returns its answer again, an unsaved turn is run. No transaction
+is open while a model writes.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ from retain.models.chat import MAX_CALLS
 from retain.models.recording import ModelCall as Noted
 
 WITHOUT_MODEL = "without_model"
-"""Marks, in what is stored, an answer that no model wrote."""
-_MOST_OF_A_NAME = 100
+"""Marks a stored answer that no model wrote."""
+_MAX_NAME_LENGTH = 100
 _LATENCY = "turn_latency_ms"
-"""Where the record of a turn's last call of the model says how long all of them took."""
+"""The parameter of a turn's last model call that holds the latency of all its calls."""
 
 
 def run(
@@ -64,11 +65,15 @@ def run(
     emit: Emit = lambda event: None,
     by: Caller | None = None,
 ) -> Answer:
-    """Run one turn of a session and say what came of it; `emit` is told what happens as it happens.
+    """Run one turn of a session and return its answer.
 
-    With a `key`, the same request again changes nothing that is done, and does what is not. `others` are the other agents of
-    a group conversation. Turns of one session run one after the other: Busy after `CHAT_SECONDS` of waiting. A model that
-    fails raises a ModelError; the message stays. `by` is who asks, where tools may do no more than they may.
+    key:    idempotency key; a retry with the same key does only what is not done yet
+    others: the other agents of a group conversation
+    emit:   receives the events of the turn as they happen
+    by:     the caller, whose permissions limit the tools
+
+    Turns of one session run one after the other. Raises Busy after `CHAT_SECONDS` of waiting, and
+    ModelError if the model fails; the message stays stored.
     """
     agent = None
     try:
@@ -84,7 +89,11 @@ def run(
 
 @dataclass(frozen=True)
 class Begun:
-    """A turn that nobody else runs, and whose message is kept; `again` if it had been before."""
+    """A turn that holds its session and whose message is stored.
+
+    again:     the message was stored by an earlier request with the same key
+    overtaken: the session has later user messages
+    """
 
     scope: Scope
     session: Session
@@ -99,14 +108,14 @@ class Begun:
 
     @property
     def text(self) -> str:
-        """What the message says in words."""
+        """The text of the message."""
         return (
             self.message if isinstance(self.message, str) else spoken_text(_mapping(self.message))
         )
 
 
 def check(settings: Settings, message: Content, images: Sequence[Image]) -> None:
-    """Refuse what cannot be kept of a message, before anything is done for it."""
+    """Raise Invalid or TooLarge for a message that cannot be stored."""
     _check(settings, _said(message, pictures.read("", images)))
 
 
@@ -129,49 +138,61 @@ def begin(
     images: Sequence[Image],
     by: Caller | None = None,
 ) -> Iterator[Begun]:
-    """Wait until the session is free, keep the message and its images, and hold the session."""
+    """Wait until the session is free, hold it, and store the message and its images."""
     key = ids.uuid7() if key is None else canonical.key(key, "key")
-    found = scope.sessions.get(session)
+    stored = scope.sessions.get(session)
     scope = Scope(
         scope.services,
-        replace(scope.owner, user=found.user, agent=scope.owner.agent or found.agent),
+        replace(scope.owner, user=stored.user, agent=scope.owner.agent or stored.agent),
     )
-    scope = scope if by is None else by.acting(scope, "chat", f"session {found.id}")
-    kept = pictures.read(found.id, images)
-    said = _said(message, kept)
-    _check(memory.settings, said)
-    with turn_lock.hold_session(memory.database, scope.owner.tenant, found.id, limits.CHAT_SECONDS):
-        before = scope.sessions.get(found.id).last_seq
-        pictures.keep(scope, found.id, kept)
+    scope = scope if by is None else by.acting(scope, "chat", f"session {stored.id}")
+    stored_images = pictures.read(stored.id, images)
+    content = _said(message, stored_images)
+    _check(memory.settings, content)
+    with turn_lock.hold_session(
+        memory.database, scope.owner.tenant, stored.id, limits.CHAT_SECONDS
+    ):
+        before = scope.sessions.get(stored.id).last_seq
+        pictures.keep(scope, stored.id, stored_images)
         try:
-            asked = scope.services.observer.call(
+            user_message = scope.services.observer.call(
                 "messages.append",
                 scope.owner,
                 scope.messages.append,
-                found.id,
+                stored.id,
                 "user",
-                said,
+                content,
                 key=key_of(key, "asked"),
             )
         except KeyReused:
-            raise KeyReused(key=key) from None  # which is not the one that the caller knows
-        again = asked.seq <= before
-        later = scope.messages.list(found.id, after=encode_cursor([asked.seq])) if again else ()
+            raise KeyReused(key=key) from None  # name the caller's key, not the derived one
+        again = user_message.seq <= before
+        later = (
+            scope.messages.list(stored.id, after=encode_cursor([user_message.seq])) if again else ()
+        )
         overtaken = any(message.role == "user" for message in later)
         yield Begun(
-            scope, found, key, said, asked.seq, kept, again, overtaken, asked.created_at, by
+            scope,
+            stored,
+            key,
+            content,
+            user_message.seq,
+            stored_images,
+            again,
+            overtaken,
+            user_message.created_at,
+            by,
         )
 
 
 def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit: Emit) -> Answer:
-    """What one agent answers to the message, saved; or what it had answered."""
-    scope, session = (
-        Scope(_lenient(begun.scope.services), replace(begun.scope.owner, agent=agent)),
-        begun.session.id,
-    )
+    """Return an agent's answer to the message: run and save the turn, or read the saved one."""
+    scope = Scope(_lenient(begun.scope.services), replace(begun.scope.owner, agent=agent))
+    session = begun.session.id
     key = key_of(begun.key, f"said {agent}")
     emit(Event("start", agent, {"key": begun.key, "session": session, "asked_seq": begun.seq}))
-    turn, spoken = saved(scope, session, key) if begun.again else None, None
+    turn = saved(scope, session, key) if begun.again else None
+    spoken = None
     if turn is None:
         spoken = _spoken(memory, scope, begun, others, emit)
         try:
@@ -185,24 +206,23 @@ def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit
                 key=key,
                 context=spoken.context,
             )
-        except (
-            KeyReused
-        ):  # somebody was quicker, after this process had been too slow to keep its lease
-            turn, spoken = saved(scope, session, key), None
+        except KeyReused:
+            # This process lost its lease, and another one saved the turn.
+            turn = saved(scope, session, key)
+            spoken = None
             if turn is None:
                 raise
-        except (
-            Invalid
-        ) as error:  # what the caller said was kept before: this is about what the model said
+        except Invalid as error:
+            # The user's message is stored already, so this is about the model's answer.
             raise BadAnswer(model=spoken.model, problem=f"it cannot be kept ({error})") from error
-    made = told(scope, begun, agent, turn, spoken)
-    emit(Event("message", agent, made.as_json()))
-    return made
+    result = told(scope, begun, agent, turn, spoken)
+    emit(Event("message", agent, result.as_json()))
+    return result
 
 
 @dataclass
 class Spoken:
-    """What an agent says in a turn, before it is saved."""
+    """The messages of an agent in a turn, before they are saved."""
 
     messages: list[Mapping[str, Any]] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
@@ -210,16 +230,16 @@ class Spoken:
 
     @property
     def model(self) -> str:
-        """Who spoke."""
+        """The name of the model; empty if none replied."""
         return _name(self.replies[-1].model) if self.replies else ""
 
     @property
     def usage(self) -> Usage | None:
-        """The last call of the model, which is on record with the turn; those before it are already."""
+        """The last model call, recorded with the turn; earlier calls are recorded already."""
         if not self.replies:
             return None
         last = self.replies[-1]
-        told = {"round": len(self.replies), _LATENCY: _spent(self.replies)["latency_ms"]}
+        parameters = {"round": len(self.replies), _LATENCY: _spent(self.replies)["latency_ms"]}
         return Usage(
             self.model,
             "chat",
@@ -227,7 +247,7 @@ class Spoken:
             last.tokens_in,
             last.tokens_out,
             last.cost,
-            parameters=told,
+            parameters=parameters,
         )
 
 
@@ -239,11 +259,10 @@ def _spoken(
     if model is None:
         text = answer_without_model(scope, begun.session.id, begun.text, begun.at)
         emit(Event("text", scope.owner.agent, {"delta": text, "round": 1}))
-        given = _context(
-            scope, begun, memory.settings.context_tokens, others
-        )  # what a model would have been given (X3)
+        # The context that a model would have received (X3).
+        context = _context(scope, begun, memory.settings.context_tokens, others)
         return Spoken(
-            [{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}], context=given
+            [{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}], context=context
         )
     if not isinstance(model, ChatModel):
         raise ModelError(
@@ -253,7 +272,10 @@ def _spoken(
 
 
 def _context(scope: Scope, begun: Begun, room: int, others: Sequence[str]) -> Context:
-    """What a model is given for this turn; the message is in the session, unless others were answered since."""
+    """Assemble the context of the turn.
+
+    The session's newest messages include the user's message, unless later ones overtook it.
+    """
     return scope.services.observer.call(
         "context",
         scope.owner,
@@ -266,7 +288,7 @@ def _context(scope: Scope, begun: Begun, room: int, others: Sequence[str]) -> Co
 
 
 class _Talk:
-    """The rounds of a turn: the model is asked until it asks for no more tools."""
+    """The rounds of a turn: call the model and its tools until it calls no more tools."""
 
     def __init__(
         self,
@@ -278,15 +300,21 @@ class _Talk:
         emit: Emit,
     ) -> None:
         self._settings = memory.settings
-        self._scope, self._begun, self._model, self._emit = scope, begun, model, emit
-        room, names = memory.settings.context_tokens, agent.tools if agent else ()
+        self._scope = scope
+        self._begun = begun
+        self._model = model
+        self._emit = emit
+        room = memory.settings.context_tokens
+        names = agent.tools if agent else ()
         self._tools = Tools(scope, begun.session.id, names, room, begun.by)
         self._end = time.monotonic() + limits.CHAT_SECONDS
         self._spoken = Spoken()
 
     def run(self, others: Sequence[str]) -> Spoken:
-        """Ask, do what is asked for, and ask again."""
-        begun, spoken, agent = self._begun, self._spoken, self._scope.owner.agent
+        """Run all rounds and return the messages of the turn."""
+        begun = self._begun
+        spoken = self._spoken
+        agent = self._scope.owner.agent
         room = max(
             self._settings.context_tokens - TOKENS_PER_IMAGE * len(begun.images),
             self._settings.context_tokens // 2,
@@ -301,20 +329,21 @@ class _Talk:
             if last or not reply.calls:
                 break
             self._note(reply, "")
-            said = [_assistant(reply)]
+            new_messages = [_assistant(reply)]
             for call in reply.calls:
-                told = {"id": call.id, "name": call.name, "arguments": call.arguments}
-                self._emit(Event("tool_call", agent, told))
+                data = {"id": call.id, "name": call.name, "arguments": call.arguments}
+                self._emit(Event("tool_call", agent, data))
             for result in self._tools.run(reply.calls):
                 self._emit(Event("tool_result", agent, result.told()))
-                said.append(result.message())
-            messages += said
-            spoken.messages += said
+                new_messages.append(result.message())
+            messages += new_messages
+            spoken.messages += new_messages
         spoken.messages.append(self._final(reply))
         return spoken
 
     def _ask(self, messages: Sequence[Mapping[str, Any]], round: int, last: bool) -> Reply:
-        started, agent = time.monotonic(), self._scope.owner.agent
+        started = time.monotonic()
+        agent = self._scope.owner.agent
         left = self._end - started
         if left <= 0:
             problem = f"the turn took longer than {limits.CHAT_SECONDS:g} s"
@@ -337,13 +366,12 @@ class _Talk:
             )
             if isinstance(error, RetainError):
                 raise
-            problem = (
-                f"{type(error).__name__}: {error}"  # a model of the caller's own may raise anything
-            )
+            # A custom model may raise anything.
+            problem = f"{type(error).__name__}: {error}"
             raise ModelError(model=_name(self._model.name), problem=problem) from error
 
     def _kept(self, reply: Reply) -> Reply:
-        """A reply as it can be kept: what a model says is cleaned as all text is, and what it asks for has bounds."""
+        """Return a reply that can be stored: its text cleaned, its tool calls limited."""
         secrets = masking.derived(self._settings.secrets)
         text = canonical.text(
             str(reply.text), "answer", 1 << 40, secrets if secrets == "mask" else "off"
@@ -351,7 +379,7 @@ class _Talk:
         return replace(reply, text=text, calls=self._tools.fitting(reply.calls[:MAX_CALLS]))
 
     def _note(self, reply: Reply, error: str) -> None:
-        """Put a call on record that is not the turn's last (T1)."""
+        """Record a model call that is not the turn's last (T1)."""
         spent = Completion(
             reply.text, reply.model, reply.tokens_in, reply.tokens_out, reply.cost, reply.latency_ms
         )
@@ -368,17 +396,17 @@ class _Talk:
         if problem:
             self._note(reply, f"BadAnswer: {problem}")
             raise BadAnswer(model=_name(reply.model), problem=problem)
-        said = {
+        message = {
             "role": "assistant",
             "content": {"text": reply.text, "cut": True} if reply.cut else reply.text,
         }
         spent = _spent(self._spoken.replies)
-        return {**said, **{name: value for name, value in spent.items() if name != "latency_ms"}}
+        return {**message, **{name: value for name, value in spent.items() if name != "latency_ms"}}
 
 
 def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | None) -> Answer:
-    """What a turn comes to: as it was just spoken, or as it is stored."""
-    made = Answer(
+    """Return the answer of a turn, from its new messages or, if `spoken` is None, from storage."""
+    result = Answer(
         begun.session.id,
         agent,
         begun.key,
@@ -386,24 +414,23 @@ def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | No
         first_seq=turn.first_seq,
         last_seq=turn.last_seq,
     )
-    made = replace(made, asked_seq=begun.seq, again=spoken is None)
+    result = replace(result, asked_seq=begun.seq, again=spoken is None)
     if spoken is None:
         call = scope.services.database.read(
             scope.owner.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction)
         )
-        said = scope.messages.list(
+        messages = scope.messages.list(
             turn.session,
             after=encode_cursor([turn.first_seq - 1]),
             limit=turn.last_seq - turn.first_seq + 1,
         )
-        last = scope.messages.get(
-            turn.session, turn.last_seq
-        )  # not found where it was removed since
+        # Raises NotFound if the message was removed since.
+        last = scope.messages.get(turn.session, turn.last_seq)
         called = [
-            one.name
-            for each in said
-            if each.seq <= last.seq
-            for one in pairing.tool_calls(each.content)
+            tool_call.name
+            for message in messages
+            if message.seq <= last.seq
+            for tool_call in pairing.tool_calls(message.content)
         ]
         spent: dict[str, Any] = {
             "tokens_in": last.tokens_in or 0,
@@ -417,7 +444,7 @@ def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | No
             }
         marks = last.content
         return replace(
-            made,
+            result,
             **spent,
             text=last.text,
             tools=called,
@@ -425,14 +452,12 @@ def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | No
             cut="cut" in marks,
         )
     if not spoken.replies:
-        return replace(made, text=spoken.messages[-1]["content"]["text"], without_model=True)
-    last_reply, called = (
-        spoken.replies[-1],
-        [call.name for reply in spoken.replies[:-1] for call in reply.calls],
-    )
+        return replace(result, text=spoken.messages[-1]["content"]["text"], without_model=True)
+    last_reply = spoken.replies[-1]
+    called = [call.name for reply in spoken.replies[:-1] for call in reply.calls]
     spent = _spent(spoken.replies)
     return replace(
-        made, **spent, text=last_reply.text, model=spoken.model, tools=called, cut=last_reply.cut
+        result, **spent, text=last_reply.text, model=spoken.model, tools=called, cut=last_reply.cut
     )
 
 
@@ -459,7 +484,7 @@ def _assistant(reply: Reply) -> dict[str, Any]:
 
 
 def _agent(scope: Scope) -> Agent | None:
-    """How the agent is set up; memory does not need it to be."""
+    """Return the agent's settings, or None if it is not set up."""
     try:
         return scope.agents.get(scope.owner.agent or "")
     except NotFound:
@@ -467,7 +492,7 @@ def _agent(scope: Scope) -> Agent | None:
 
 
 def _lenient(services: Services) -> Services:
-    """The same services for what a model says: a secret in it is masked, for nobody is there to be refused."""
+    """Return the services for a model's messages: they mask a secret instead of rejecting it."""
     secrets = masking.derived(services.settings.secrets)
     return (
         services
@@ -477,20 +502,20 @@ def _lenient(services: Services) -> Services:
 
 
 def saved(scope: Scope, session: str, key: str) -> Turn | None:
-    """The turn that a step with this key saved, if it did."""
+    """Return the turn that was saved with a key, or None."""
     return scope.services.database.read(
         scope.owner.tenant, lambda tx: scope.turns.of_key(tx, session, key)
     )
 
 
 def _said(message: Content, images: Sequence[Kept]) -> Content:
-    """The message as it is stored, with a placeholder for each image."""
-    given = (
+    """Return the message to store, with a placeholder for each image."""
+    content = (
         {"text": message}
         if isinstance(message, str) and not isinstance(message, canonical.JsonText)
         else message
     )
-    value = _mapping(given)
+    value = _mapping(content)
     if not spoken_text(value).strip() and not images:
         raise Invalid(field="message", problem="must say something")
     if not images:
@@ -511,9 +536,9 @@ def _mapping(message: Content) -> Mapping[str, Any]:
 
 
 def key_of(key: str, of: str) -> str:
-    """The idempotency key of one step of a turn."""
+    """Return the idempotency key of one step of a turn."""
     return f"chat {hashlib.sha256(f'{key} {of}'.encode()).hexdigest()[:40]}"
 
 
 def _name(model: str) -> str:
-    return str(model)[:_MOST_OF_A_NAME].strip() or "unnamed"
+    return str(model)[:_MAX_NAME_LENGTH].strip() or "unnamed"

@@ -1,8 +1,9 @@
 """A lock per session: its turns run one after the other.
 
-Within a process, turns wait in the order of their arrival; between processes, a lease decides. The lease is short and is
-renewed while a turn runs, so a process that dies blocks the session only briefly. The lease keeps the order. The turn's
-key, not the lease, prevents that a turn is saved twice.
+Within a process, turns wait in the order of their arrival; between processes, a lease decides. The
+lease is short and is renewed while a turn runs, so a process that dies blocks the session only
+briefly. The lease keeps the order. The turn's key, not the lease, prevents that a turn is saved
+twice.
 """
 
 from __future__ import annotations
