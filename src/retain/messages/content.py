@@ -19,10 +19,10 @@ Content = str | Mapping[str, Any] | JsonText
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 800
 VENDOR_FIELDS = ("original", "langchain", "openai", "pydantic_ai", "agent_framework")
-"""Fields of imports and frameworks for lossless export. They are in no prompt and cost no tokens."""
+"""Fields of imports and frameworks for lossless export: in no prompt, and without tokens."""
 _IMAGES = ("image", "image_url", "input_image")
 _CAPTIONS = ("caption", "description", "alt", "alt_text", "title", "name")
-_DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # nobody searches for what is no word
+_DATA = re.compile(r"[A-Za-z0-9+/=_-]{200,}")  # encoded data, which nobody searches for
 _MAX_CALL_CHARACTERS = 300
 
 
@@ -44,17 +44,21 @@ def parse_content(
 def spoken_text(content: Mapping[str, Any]) -> str:
     """Return the text, text parts that it does not repeat, and the names of attachments."""
     text = content.get("text")
-    said = [text] if isinstance(text, str) and text else []
+    texts = [text] if isinstance(text, str) and text else []
     for part in _listed(content, "parts"):
-        found = (
+        part_text = (
             part.get("text") if not pairing.is_result(part) and not pairing.is_call(part) else None
         )
-        if isinstance(found, str) and found and not any(found in earlier for earlier in said):
-            said.append(found)
+        if (
+            isinstance(part_text, str)
+            and part_text
+            and not any(part_text in earlier for earlier in texts)
+        ):
+            texts.append(part_text)
     for part in _listed(content, "attachments"):
         if part.get("type") not in _IMAGES:
-            said.append(f"(an attachment: {part.get('name') or part.get('type') or 'unnamed'})")
-    return "\n".join(said)
+            texts.append(f"(an attachment: {part.get('name') or part.get('type') or 'unnamed'})")
+    return "\n".join(texts)
 
 
 def searchable_text(role: str, content: Mapping[str, Any]) -> str:
@@ -64,19 +68,19 @@ def searchable_text(role: str, content: Mapping[str, Any]) -> str:
     """
     if content.keys() == {"text"} and isinstance(content["text"], str):
         return content["text"] if content["text"].strip() else ""
-    said = [spoken_text(content)]
+    texts = [spoken_text(content)]
     shown = [part for name in ("parts", "attachments") for part in _listed(content, name)]
-    said += [part[name] for part in shown for name in _CAPTIONS if isinstance(part.get(name), str)]
-    said += [
+    texts += [part[name] for part in shown for name in _CAPTIONS if isinstance(part.get(name), str)]
+    texts += [
         f"{call.name} {_text(call.arguments)}"[:_MAX_CALL_CHARACTERS]
         for call in pairing.tool_calls(content)
     ]
-    said += [_text(result.output) for result in pairing.tool_results(role, content)]
-    kept: list[str] = []
-    for text in said:
-        if text.strip() and not any(text in earlier for earlier in kept):
-            kept.append(text)
-    return _DATA.sub("…", "\n".join(kept))
+    texts += [_text(result.output) for result in pairing.tool_results(role, content)]
+    distinct: list[str] = []
+    for text in texts:
+        if text.strip() and not any(text in earlier for earlier in distinct):
+            distinct.append(text)
+    return _DATA.sub("…", "\n".join(distinct))
 
 
 def _text(value: Any) -> str:
@@ -92,7 +96,7 @@ def images(content: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _cost(value: Mapping[str, Any], raw: str) -> int:
-    """Return the tokens of content: text, the JSON of anything else, and a fixed number per image."""
+    """Count the tokens of content: text, the JSON of anything else, a fixed number per image."""
     if any(name in value for name in VENDOR_FIELDS):
         value = {name: item for name, item in value.items() if name not in VENDOR_FIELDS}
         raw = json.dumps(value, ensure_ascii=False)
@@ -100,7 +104,7 @@ def _cost(value: Mapping[str, Any], raw: str) -> int:
         return tokens.estimate(value["text"]) + TOKENS_PER_MESSAGE
     shown = images(value)
     if shown:
-        kept = {
+        without_images = {
             name: [
                 part
                 for part in item
@@ -110,7 +114,7 @@ def _cost(value: Mapping[str, Any], raw: str) -> int:
             else item
             for name, item in value.items()
         }
-        raw = json.dumps(kept, ensure_ascii=False)
+        raw = json.dumps(without_images, ensure_ascii=False)
     return tokens.estimate(raw) + TOKENS_PER_MESSAGE + TOKENS_PER_IMAGE * len(shown)
 
 

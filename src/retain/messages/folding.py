@@ -8,7 +8,7 @@ from typing import Any
 
 from retain.messages import pairing
 
-_FRAME = 8  # tokens that a message takes in a transcript besides what it says
+_FRAME = 8  # tokens of a message in a transcript besides its text
 
 
 @dataclass(frozen=True)
@@ -36,25 +36,26 @@ def fold_points(turns: Sequence[Turn], keep: int, patience: int) -> list[FoldPoi
     """
     free = pairing.safe_cuts(turns)
     for place in _open(turns):
-        if len(turns) - place <= patience:  # its result may yet come; later on, it never will
+        if len(turns) - place <= patience:  # its result may still arrive
             free[place + 1 :] = [False] * (len(free) - place - 1)
     places = [place for place in range(1, len(turns)) if free[place]]
     goal = len(turns) - keep
     near = [place for place in places if place <= goal] or places[:1]
-    if near and near[-1] != goal:  # it has to move anyway: rather to where a user begins to speak
+    if near and near[-1] != goal:  # the end has to move anyway: prefer to end before a user message
         asking = [
             place for place in near if near[-1] - place <= keep // 2 and turns[place].role == "user"
         ]
         near = near[: near.index(asking[-1]) + 1] if asking else near
-    found, start = [], 0
+    points = []
+    start = 0
     for place in near:
-        found.append(
+        points.append(
             FoldPoint(
                 turns[place - 1].seq, sum(turn.tokens + _FRAME for turn in turns[start:place])
             )
         )
         start = place
-    return found
+    return points
 
 
 def _open(turns: Sequence[Turn]) -> list[int]:

@@ -28,8 +28,15 @@ COLUMNS = (
 )
 """Columns, in this order, of the rows for `records`."""
 PROVIDER_FIELDS = (
-    "tool_calls", "tool_call_id", "name", "function_call", "refusal", "annotations", "audio", "reasoning_content",
-)  # fmt: skip
+    "tool_calls",
+    "tool_call_id",
+    "name",
+    "function_call",
+    "refusal",
+    "annotations",
+    "audio",
+    "reasoning_content",
+)
 """Fields of providers beside role and content; they become part of the content."""
 _ROLES = {"developer": "system", "function": "tool"}
 """Roles with another name at some providers."""
@@ -57,29 +64,27 @@ class Message:
             """Convert `created_at` on first access: half of the time to create a record."""
             if name != "created_at" or "_at" not in self.__dict__:
                 raise AttributeError(name)
-            found = self.__dict__["created_at"] = clock.to_datetime(self.__dict__["_at"])
-            return found
+            moment = self.__dict__["created_at"] = clock.to_datetime(self.__dict__["_at"])
+            return moment
 
     @property
     def content(self) -> dict[str, Any]:
         """The content as a JSON object."""
-        kept = self.__dict__
-        if "content" not in kept:
-            kept["content"] = json.loads(self.raw)
-        return kept["content"]  # type: ignore[no-any-return]
+        cache = self.__dict__
+        if "content" not in cache:
+            cache["content"] = json.loads(self.raw)
+        return cache["content"]  # type: ignore[no-any-return]
 
     @property
     def text(self) -> str:
         """The text of the content, or of its parts; '' if it has neither."""
         raw = self.raw
         if raw.startswith(_TEXT) and raw.find('"', len(_TEXT)) == len(raw) - 2 and "\\" not in raw:
-            return raw[
-                len(_TEXT) : -2
-            ]  # nothing but text, with nothing escaped in it: most messages are
-        found = self.content.get("text")
+            return raw[len(_TEXT) : -2]  # most messages are only text, without escapes
+        text = self.content.get("text")
         return (
-            found
-            if isinstance(found, str) and found
+            text
+            if isinstance(text, str) and text
             else spoken_text({"parts": self.content.get("parts")})
         )
 
@@ -102,14 +107,24 @@ def records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
 
     Writes into their dictionaries: the constructor of a frozen dataclass takes four times as long.
     """
-    make, fill = object.__new__, object.__setattr__
+    make = object.__new__
+    fill = object.__setattr__
     records = []
     for seq, role, raw, author, size, tokens_in, tokens_out, cost, at in rows:
         record = make(Message)
-        fill(record, "__dict__", {
-            "session": session, "seq": seq, "role": role, "raw": raw, "author": author, "tokens": size,
-            "tokens_in": tokens_in, "tokens_out": tokens_out, "cost": cost, "_at": at,
-        })  # fmt: skip
+        fields = {
+            "session": session,
+            "seq": seq,
+            "role": role,
+            "raw": raw,
+            "author": author,
+            "tokens": size,
+            "tokens_in": tokens_in,
+            "tokens_out": tokens_out,
+            "cost": cost,
+            "_at": at,
+        }
+        fill(record, "__dict__", fields)
         records.append(record)
     return records
 
@@ -117,31 +132,32 @@ def records(session: str, rows: Iterable[Sequence[Any]]) -> list[Message]:
 def message_fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[str, Any]:
     """Return the fields of a new message, which is a record or in a provider's format."""
     where = f"messages[{place}]"
-    given = dict(vars(message) if isinstance(message, NewMessage) else _unpacked(message, where))
+    fields = dict(vars(message) if isinstance(message, NewMessage) else _unpacked(message, where))
     unknown = sorted(
-        given.keys() - NewMessage.__dataclass_fields__.keys() - set(PROVIDER_FIELDS), key=str
+        fields.keys() - NewMessage.__dataclass_fields__.keys() - set(PROVIDER_FIELDS), key=str
     )
     if unknown:
         known = ", ".join([*NewMessage.__dataclass_fields__, *PROVIDER_FIELDS])
         raise Invalid(
             field=where, problem=f"has an unknown field {unknown[0]!r}; a message has {known}"
         )
-    folded = {name: _unpacked_list(given.pop(name)) for name in PROVIDER_FIELDS if name in given}
+    folded = {name: _unpacked_list(fields.pop(name)) for name in PROVIDER_FIELDS if name in fields}
     folded = {name: value for name, value in folded.items() if value not in (None, [], "")}
-    if "role" not in given or not ("content" in given or folded):
+    if "role" not in fields or not ("content" in fields or folded):
         raise Invalid(field=where, problem="needs a role and a content")
-    role, said = given["role"], given.get("content")
-    given["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
-    given["content"] = merge_content(
-        "" if said is None else said, f"{where}.content", given["role"], folded
+    role = fields["role"]
+    content = fields.get("content")
+    fields["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
+    fields["content"] = merge_content(
+        "" if content is None else content, f"{where}.content", fields["role"], folded
     )
-    return given
+    return fields
 
 
 def merge_content(
     content: Any, field: str, role: str, folded: Mapping[str, Any] | None = None
 ) -> Content:
-    """Return content as it is stored: a list becomes `parts`, provider fields are merged into it."""
+    """Return content as stored: a list becomes `parts`, provider fields are merged into it."""
     if isinstance(content, list | tuple):
         if not content and not folded:
             raise Invalid(
@@ -174,18 +190,18 @@ def merge_content(
         return content  # type: ignore[no-any-return]
     if not isinstance(known, str | Mapping):
         raise Invalid(field=field, problem="must be text, a list of parts or a JSON object")
-    said = {"text": known} if isinstance(known, str) else dict(known)
-    if twice := sorted(said.keys() & folded.keys()):
+    merged = {"text": known} if isinstance(known, str) else dict(known)
+    if twice := sorted(merged.keys() & folded.keys()):
         raise Invalid(field=field, problem=f"has {twice[0]!r}, which stands beside it too")
-    return {**said, **folded}
+    return {**merged, **folded}
 
 
 def _unpacked(message: Any, where: str) -> Mapping[str, Any]:
     """Return a message as an object; it may be a record of a provider's library."""
-    found = _unpacked_one(message)
-    if not isinstance(found, Mapping):
+    fields = _unpacked_one(message)
+    if not isinstance(fields, Mapping):
         raise Invalid(field=where, problem="must be an object with a role and a content")
-    return found
+    return fields
 
 
 def _unpacked_list(value: Any) -> Any:

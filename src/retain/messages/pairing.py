@@ -1,7 +1,7 @@
 """Pairing of tool calls and results, in the common formats.
 
-Providers reject a result without its call, and a call without its result. Code that drops, summarizes
-or renders messages uses this module to keep pairs together.
+Providers reject a result without its call, and a call without its result. Code that drops,
+summarizes or renders messages uses this module to keep pairs together.
 """
 
 from __future__ import annotations
@@ -62,21 +62,23 @@ def tool_calls(content: Mapping[str, Any]) -> list[Call]:
     """Return the tool calls of a message."""
     if content.keys() == {"text"}:
         return []
-    found = [*_parts(content, _CALLS)]
+    calls = [*_parts(content, _CALLS)]
     listed = content.get("tool_calls")
-    found += [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
+    calls += [call for call in listed if isinstance(call, dict)] if isinstance(listed, list) else []
     for name in _CALLS:
-        one = content.get(name)
-        found += [one] if isinstance(one, dict) else []
-    return [_call(call) for call in found]
+        single = content.get(name)
+        calls += [single] if isinstance(single, dict) else []
+    return [_call(call) for call in calls]
 
 
 def tool_results(role: str, content: Mapping[str, Any]) -> list[Result]:
     """Return the tool results of a message: of role `tool`, or with parts that are results."""
-    found = [Result(_first(part, _IDS) or "", _output(part)) for part in _parts(content, _RESULTS)]
-    if not found and role == "tool":
+    results = [
+        Result(_first(part, _IDS) or "", _output(part)) for part in _parts(content, _RESULTS)
+    ]
+    if not results and role == "tool":
         return [Result(_first(content, _IDS) or "", _output(content))]
-    return found
+    return results
 
 
 def is_plain_text(message: Spoken) -> bool:
@@ -126,7 +128,7 @@ def match_results(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int
     A result with a call id answers that call. One without answers the first open call of the last
     message with calls.
     """
-    found: dict[tuple[int, int], tuple[int, int]] = {}
+    matches: dict[tuple[int, int], tuple[int, int]] = {}
     named: dict[str, tuple[int, int]] = {}
     latest: list[tuple[int, int]] = []
     for place, message in enumerate(messages):
@@ -137,17 +139,17 @@ def match_results(messages: Sequence[Spoken]) -> dict[tuple[int, int], tuple[int
             call = (
                 named.pop(result.id, None)
                 if result.id
-                else next((c for c in latest if c not in found), None)
+                else next((c for c in latest if c not in matches), None)
             )
-            if call is not None and call not in found:
-                found[call] = (place, number)
-        made = tool_calls(message.content) if message.role == "assistant" else []
-        if made:
-            latest = [(place, number) for number in range(len(made))]
-            named.update({call.id: (place, number) for number, call in enumerate(made) if call.id})
+            if call is not None and call not in matches:
+                matches[call] = (place, number)
+        calls = tool_calls(message.content) if message.role == "assistant" else []
+        if calls:
+            latest = [(place, number) for number in range(len(calls))]
+            named.update({call.id: (place, number) for number, call in enumerate(calls) if call.id})
         elif message.role != "tool":
             latest = []
-    return found
+    return matches
 
 
 def safe_cuts(messages: Sequence[Spoken]) -> list[bool]:
@@ -156,21 +158,21 @@ def safe_cuts(messages: Sequence[Spoken]) -> list[bool]:
     A cut must not separate a call from its result.
     """
     free = [True] * (len(messages) + 1)
-    asked: dict[str, int] = {}
+    places: dict[str, int] = {}
     latest = None
     for place, message in enumerate(messages):
         if message.role != "tool" and is_plain_text(message):
             latest = None
             continue
         for result in tool_results(message.role, message.content):
-            origin = asked.get(result.id, latest if not result.id else None)
+            origin = places.get(result.id, latest if not result.id else None)
             if origin is not None:
                 for between in range(origin + 1, place + 1):
                     free[between] = False
-        made = tool_calls(message.content) if message.role == "assistant" else []
-        if made:
+        calls = tool_calls(message.content) if message.role == "assistant" else []
+        if calls:
             latest = place
-            asked.update({call.id: place for call in made if call.id})
+            places.update({call.id: place for call in calls if call.id})
         elif message.role != "tool":
             latest = None
     return free

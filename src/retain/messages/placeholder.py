@@ -19,7 +19,7 @@ _WHOLE = re.compile(
 )
 _UNSEEN = r"[\s_\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff-]*"
 """Characters between two letters that neither a reader nor a model notices."""
-_WIDE = 0xFEE0  # from a letter to the same one as wide as an ideograph
+_WIDE = 0xFEE0  # offset from a letter to its full-width form
 _LETTERS = "".join(
     f"[{letter}{chr(ord(letter) + _WIDE)}{chr(ord(letter.upper()) + _WIDE)}]{_UNSEEN}"
     for letter in "memoryref"
@@ -30,16 +30,16 @@ _KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
 _WORD = re.compile(r"[a-z0-9]+")
 _FOLDERS = re.compile(r"(?<!\S)\S*/(?=[^\s/])")
 _LOOK = 200
-_MOST_WORDS = 4
-_MOST_READABLE = 40
+_MAX_KEY_WORDS = 4
+_MAX_KEY_CHARACTERS = 40
 _BREAKS = re.compile(r"[\s\[\]]+")
 
 
 def new_key(words: str) -> str:
     """Return a new readable key that cannot be guessed, from words or the last part of a path."""
-    start = "-".join(_WORD.findall(_FOLDERS.sub("", words[:_LOOK]).lower())[:_MOST_WORDS])[
-        :_MOST_READABLE
-    ].strip("-")
+    name = _FOLDERS.sub("", words[:_LOOK]).lower()
+    joined = "-".join(_WORD.findall(name)[:_MAX_KEY_WORDS])
+    start = joined[:_MAX_KEY_CHARACTERS].strip("-")
     return f"{start or 'ref'}-{secrets.token_hex(4)}"
 
 
@@ -59,7 +59,7 @@ def one_line(description: str) -> str:
     if description.isprintable() and not (
         "[" in description or "]" in description or "  " in description
     ):
-        line = description.strip()  # nearly always; it is asked for every reference of every prompt
+        line = description.strip()  # the common case, for every reference of every prompt
     else:
         line = _BREAKS.sub(" ", description).strip()
     if len(line) <= MAX_DESCRIPTION:
@@ -69,25 +69,26 @@ def one_line(description: str) -> str:
 
 def find_keys(text: str) -> list[str]:
     """Return the distinct keys of the placeholders in a text, in order."""
-    return list(dict.fromkeys(found["key"] for found in _WHOLE.finditer(text)))
+    return list(dict.fromkeys(match["key"] for match in _WHOLE.finditer(text)))
 
 
 def neutralize(text: str, known: Container[str] = ()) -> str:
     """Return text in which only the placeholders in `known` look like placeholders."""
     if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
         return text
-    kept = {found.start() for found in _WHOLE.finditer(text) if found.group() in known}
-    return _LIKE.sub(lambda found: "[" if found.start() in kept else _FAKE, text)
+    known_starts = {match.start() for match in _WHOLE.finditer(text) if match.group() in known}
+    return _LIKE.sub(lambda match: "[" if match.start() in known_starts else _FAKE, text)
 
 
 def verify(text: str, known: Mapping[str, str]) -> str:
     """Return text with the placeholders of known keys restored and all others neutralized."""
     if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
         return text
-    parts, done = [], 0
-    for found in _WHOLE.finditer(text):
-        true = known.get(found["key"])
+    parts = []
+    done = 0
+    for match in _WHOLE.finditer(text):
+        true = known.get(match["key"])
         if true is not None:
-            parts += [neutralize(text[done : found.start()]), true]
-            done = found.end()
+            parts += [neutralize(text[done : match.start()]), true]
+            done = match.end()
     return "".join([*parts, neutralize(text[done:])])

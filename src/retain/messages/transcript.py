@@ -17,7 +17,7 @@ from retain.messages.message import Message
 MAX_PIECES = 8
 _PART = 400  # characters of a part whose kind is not known
 _NAME = 80  # characters of an author, or of a kind of media
-_LEAST_OUTPUT = 40  # tokens of a tool's output, however many there are
+_MIN_OUTPUT_TOKENS = 40  # of each tool output, however many there are
 _MEDIA = re.compile(r"image|audio|video|file|document|media|blob")
 
 
@@ -35,46 +35,47 @@ def render(messages: Sequence[Message], most_output: int | None = None) -> str:
 def split(messages: Sequence[Message], room: int) -> list[str]:
     """Return the transcript as texts of at most `room` tokens, as few as possible.
 
-    Long tool outputs are shortened first. Of a text that would need more than `MAX_PIECES`, the middle
-    is left out, so that any conversation can be summarized.
+    Long tool outputs are shortened first. If the text would need more than
+    `MAX_PIECES`, its middle is left out, so that any conversation can be summarized.
     """
     whole = render(messages)
     if counting.estimate(whole) <= room:
         return [whole]
     outputs = sum(len(pairing.tool_results(message.role, message.content)) for message in messages)
     if outputs:
-        whole = render(messages, max(_LEAST_OUTPUT, room // (2 * outputs)))
+        whole = render(messages, max(_MIN_OUTPUT_TOKENS, room // (2 * outputs)))
     if counting.estimate(whole) > room * MAX_PIECES:
         whole = shorten(whole, room * (MAX_PIECES - 1))
-    found: list[str] = []
+    pieces: list[str] = []
     while whole:
         piece = counting.cut(whole, room, some=True)
         line = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(whole) else 0
-        if line and counting.estimate(whole[line:]) <= room * (MAX_PIECES - 1 - len(found)):
+        if line and counting.estimate(whole[line:]) <= room * (MAX_PIECES - 1 - len(pieces)):
             piece = piece[:line]
-        found.append(piece)
+        pieces.append(piece)
         whole = whole[len(piece) :]
-    return found
+    return pieces
 
 
 def shorten(text: str, tokens: int) -> str:
     """Return the beginning and the end of a text that has more than `tokens`."""
     if counting.estimate(text) <= tokens:
         return text
-    head, tail = counting.cut(text, tokens * 2 // 3), counting.cut(text, tokens // 3, end=True)
+    head = counting.cut(text, tokens * 2 // 3)
+    tail = counting.cut(text, tokens // 3, end=True)
     return f"{head} […{len(text) - len(head) - len(tail)} characters left out…] {tail}"
 
 
 def visible_text(content: Mapping[str, Any]) -> str:
     """Return the text of a message and of its parts."""
     parts = content.get("parts")
-    found = [content.get("text")]
-    found += (
+    texts = [content.get("text")]
+    texts += (
         [part.get("text") for part in parts if isinstance(part, dict)]
         if isinstance(parts, list)
         else []
     )
-    return "\n".join(text for text in found if isinstance(text, str) and text)
+    return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
 def output_text(found: pairing.Result) -> str:
@@ -84,19 +85,19 @@ def output_text(found: pairing.Result) -> str:
 
 def _message(message: Message, names: Mapping[str, str], most_output: int | None) -> str:
     owner = f"{message.role} ({_one_line(message.author)})" if message.author else message.role
-    said = "\n".join(_lines(message, names, most_output)) or "(nothing)"
-    return f"[{message.seq}] {owner}:\n" + "\n".join(f"    {line}" for line in said.splitlines())
+    body = "\n".join(_lines(message, names, most_output)) or "(nothing)"
+    return f"[{message.seq}] {owner}:\n" + "\n".join(f"    {line}" for line in body.splitlines())
 
 
 def _lines(message: Message, names: Mapping[str, str], most_output: int | None) -> Iterator[str]:
     """Yield the text, tool calls, results and parts of a message."""
     results = pairing.tool_results(message.role, message.content)
-    said = message.content.get("text")
-    if message.role != "tool" and isinstance(said, str) and said:
-        yield said
+    spoken = message.content.get("text")
+    if message.role != "tool" and isinstance(spoken, str) and spoken:
+        yield spoken
     for call in pairing.tool_calls(message.content):
-        given = call.arguments if isinstance(call.arguments, str) else _json(call.arguments)
-        yield f"calls the tool {call.name} with {given}"
+        arguments = call.arguments if isinstance(call.arguments, str) else _json(call.arguments)
+        yield f"calls the tool {call.name} with {arguments}"
     for result in results:
         text = output_text(result)
         named = f" of {names[result.id]}" if result.id in names else ""

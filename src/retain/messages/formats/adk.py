@@ -1,7 +1,7 @@
 """Events of Google's Agent Development Kit as messages, and back without loss.
 
-Text, tool calls and results are stored in `text` or `parts`, as in every message. The original event
-is stored under `original`, without a text that is already there.
+Text, tool calls and results are stored in `text` or `parts`, as in every message. The original
+event is stored under `original`, without a text that is already there.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ _ORIGINAL = "original"
 def to_message(event: Mapping[str, Any]) -> NewMessage:
     """Convert an event, as the kit serializes it by alias, to a new message."""
     content = event.get("content") or {}
-    given = content.get("parts") or []
-    kept: dict[str, Any] = {}
+    original_parts = content.get("parts") or []
+    stored: dict[str, Any] = {}
     same = exact_copy(event)
-    if len(given) == 1 and given[0].keys() == {"text"}:
-        kept["text"] = given[0]["text"]
+    if len(original_parts) == 1 and original_parts[0].keys() == {"text"}:
+        stored["text"] = original_parts[0]["text"]
         event = {
             **event,
             "content": {name: value for name, value in content.items() if name != "parts"},
         }
-    elif parts := [part for one in given for part in _shown(one)]:
-        kept["parts"] = parts
+    elif parts := [part for original in original_parts for part in _shown(original)]:
+        stored["parts"] = parts
     used = event.get("usageMetadata") or {}
     author = event.get("author") or None
     return NewMessage(
         _role(event),
-        {**kept, _ORIGINAL: {**event, **same}},
+        {**stored, _ORIGINAL: {**event, **same}},
         author=None if author == _USER else author,
         tokens_in=used.get("promptTokenCount"),
         tokens_out=used.get("candidatesTokenCount"),
@@ -49,21 +49,26 @@ def from_message(message: Message, content: Mapping[str, Any] | None = None) -> 
 
     `content` is its parsed content, if the caller has it. The stored role always wins.
     """
-    kept = message.content if content is None else content
-    original = kept.get(_ORIGINAL)
+    stored = message.content if content is None else content
+    original = stored.get(_ORIGINAL)
     if not isinstance(original, dict) or not _is_event(original) or _role(original) != message.role:
         return convert_foreign(message)
     if (same := read_exact_copy(original)) and _is_event(same) and _role(same) == message.role:
         return same
-    said = original.get("content")
-    if isinstance(said, dict) and "parts" not in said and isinstance(kept.get("text"), str):
-        return {**original, "content": {**said, "parts": [{"text": kept["text"]}]}}
+    original_content = original.get("content")
+    if (
+        isinstance(original_content, dict)
+        and "parts" not in original_content
+        and isinstance(stored.get("text"), str)
+    ):
+        return {**original, "content": {**original_content, "parts": [{"text": stored["text"]}]}}
     return original
 
 
 def _shown(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield text, tool calls and results of a part, without the model's thoughts."""
-    call, answer = part.get("functionCall"), part.get("functionResponse")
+    call = part.get("functionCall")
+    answer = part.get("functionResponse")
     if isinstance(part.get("text"), str) and not part.get("thought"):
         yield {"type": "text", "text": part["text"]}
     if call:
@@ -102,8 +107,8 @@ def _is_event(original: Mapping[str, Any]) -> bool:
 
 def is_foreign(id: str, session: str) -> bool:
     """Return whether an event id stands for a message that did not come from the kit."""
-    said, _, seq = id.rpartition(" ")
-    return said == session and seq.isdecimal()
+    prefix, _, seq = id.rpartition(" ")
+    return prefix == session and seq.isdecimal()
 
 
 def convert_foreign(message: Message) -> dict[str, Any]:
@@ -124,12 +129,12 @@ def convert_foreign(message: Message) -> dict[str, Any]:
     parts += [
         {
             "functionResponse": {
-                "id": found.id,
-                "name": found.id or "tool",
-                "response": {"result": found.output},
+                "id": result.id,
+                "name": result.id or "tool",
+                "response": {"result": result.output},
             }
         }
-        for found in pairing.tool_results(message.role, message.content)
+        for result in pairing.tool_results(message.role, message.content)
     ]
     speaks = message.role == "assistant"
     return {

@@ -24,21 +24,24 @@ _SHOWN = {
 }
 """The contents that are stored as ours: their fields, and our names of these."""
 _TYPES = {"function_result": "tool_result", "data": "image", "uri": "image"}
-_MOST = 100
+_MAX_NAME_CHARACTERS = 100
 
 
 def to_message(message: Mapping[str, Any]) -> NewMessage:
     """Convert a message of the framework to a new message."""
-    role, shown = _role(message), list[dict[str, Any]]()
+    role = _role(message)
+    shown = list[dict[str, Any]]()
     rest = {name: value for name, value in message.items() if name != "type" and value != {}}
     if rest.get("role") == role:
         del rest["role"]
-    rest["contents"] = [_rest(one, shown) for one in message.get("contents", ())]
+    rest["contents"] = [_rest(item, shown) for item in message.get("contents", ())]
     only = shown[0] if len(shown) == 1 and shown[0].keys() == {"type", "text"} else None
     content = {"text": only["text"]} if only else {"parts": shown}
     name = message.get("author_name")
     fits = (
-        isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= len(name) <= _MOST
+        isinstance(name, str)
+        and name.isprintable()
+        and 0 < len(name.strip()) <= len(name) <= _MAX_NAME_CHARACTERS
     )
     return NewMessage(
         role, {**content, MARK: {**rest, **exact_copy(message)}}, name if fits else None
@@ -53,22 +56,19 @@ def from_message(message: Message) -> dict[str, Any]:
         return convert_foreign(message)
     shown = iter([{"text": content["text"]}] if "text" in content else content.get("parts", []))
     try:
-        contents = [] if "exact" in rest else [_content(one, shown) for one in rest["contents"]]
-        made = (
+        contents = [] if "exact" in rest else [_content(item, shown) for item in rest["contents"]]
+        original = (
             json.loads(rest["exact"])
             if "exact" in rest
             else {"role": message.role, **rest, "contents": contents}
         )
         return (
-            {"type": "message", **made} if _role(made) == message.role else convert_foreign(message)
+            {"type": "message", **original}
+            if _role(original) == message.role
+            else convert_foreign(message)
         )
-    except (
-        AttributeError,
-        KeyError,
-        StopIteration,
-        TypeError,
-        ValueError,
-    ):  # somebody else wrote it
+    except (AttributeError, KeyError, StopIteration, TypeError, ValueError):
+        # The content was not written by `to_message`.
         return convert_foreign(message)
 
 
@@ -97,19 +97,18 @@ def _is_shown(content: Mapping[str, Any]) -> bool:
     kind = content["type"]
     if kind in ("data", "uri"):
         return str(content.get("media_type", "")).startswith("image/")
-    return kind in _SHOWN and not content.get(
-        "informational_only"
-    )  # such a call was made and answered elsewhere
+    # An informational call was made and answered elsewhere.
+    return kind in _SHOWN and not content.get("informational_only")
 
 
 def _content(rest: dict[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the original content."""
     if not _is_shown(rest):
         return rest
-    found = next(shown)
+    part = next(shown)
     return {
         **rest,
-        **{theirs: found[ours] for theirs, ours in _SHOWN[rest["type"]].items() if ours in found},
+        **{theirs: part[ours] for theirs, ours in _SHOWN[rest["type"]].items() if ours in part},
     }
 
 

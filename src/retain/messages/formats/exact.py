@@ -21,7 +21,7 @@ def exact_copy(value: Any) -> dict[str, str]:
 def read_exact_copy(kept: Any) -> dict[str, Any] | None:
     """Return the object of an exact copy; None if there is none."""
     try:
-        found = json.loads(kept["exact"])
+        value = json.loads(kept["exact"])
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

@@ -1,7 +1,7 @@
 """Messages of LangChain as ours, and back without loss.
 
-LangChain serializes a message as `{"type": "ai", "data": {…}}`. Text, parts and tool calls are stored
-as in every message, the rest under `langchain`, without default values.
+LangChain serializes a message as `{"type": "ai", "data": {…}}`. Text, parts and tool calls are
+stored as in every message, the rest under `langchain`, without default values.
 """
 
 from __future__ import annotations
@@ -40,19 +40,21 @@ _SHOWN = ("tool_calls", "tool_call_id", "name")
 
 def to_message(message: Mapping[str, Any], field: str = "messages") -> NewMessage:
     """Convert a message of LangChain to a new message."""
-    kind, data = message.get("type"), message.get("data")
+    kind = message.get("type")
+    data = message.get("data")
     if kind not in _KNOWN or not isinstance(kind, str) or not isinstance(data, Mapping):
         raise Invalid(
             field=field, problem=f"has a message of type {str(kind)[:50]!r}, which no history keeps"
         )
     role = _role(kind, data)
     rest = {name: value for name, value in data.items() if not _is_default(kind, name, value)}
-    said, same = rest.pop("content", ""), exact_copy(data)
-    if not rest and not same and kind in _PLAIN and isinstance(said, str):
-        return NewMessage(role, said)
-    content = _content(role, said)
-    if isinstance(said, list) and content.get("parts") != said:
-        rest["content"] = said
+    original_content = rest.pop("content", "")
+    exact = exact_copy(data)
+    if not rest and not exact and kind in _PLAIN and isinstance(original_content, str):
+        return NewMessage(role, original_content)
+    content = _content(role, original_content)
+    if isinstance(original_content, list) and content.get("parts") != original_content:
+        rest["content"] = original_content
     content |= {name: rest.pop(name) for name in _SHOWN if rest.get(name)}
     used = data.get("usage_metadata")
     used = used if isinstance(used, Mapping) else {}
@@ -60,7 +62,7 @@ def to_message(message: Mapping[str, Any], field: str = "messages") -> NewMessag
     tokens_in, tokens_out = (
         count if type(count) is int and 0 <= count < 2**53 else None for count in counts
     )
-    content["langchain"] = {"type": kind, **(same or ({"data": rest} if rest else {}))}
+    content["langchain"] = {"type": kind, **(exact or ({"data": rest} if rest else {}))}
     return NewMessage(role, content, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
@@ -82,10 +84,14 @@ def from_message(message: Message) -> dict[str, Any]:
     ):
         if same:
             return {"type": kind, "data": same}
-        said = {"content": content["parts"] if "parts" in content else content.get("text", "")}
+        stored_content = {
+            "content": content["parts"] if "parts" in content else content.get("text", "")
+        }
         return {
             "type": kind,
-            "data": said | {name: content[name] for name in _SHOWN if name in content} | rest,
+            "data": stored_content
+            | {name: content[name] for name in _SHOWN if name in content}
+            | rest,
         }
     return convert_foreign(message)
 

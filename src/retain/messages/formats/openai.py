@@ -1,8 +1,8 @@
-"""OpenAI's items as our messages, and back to the last field: for its Agents SDK, its Conversations, and its session files.
+"""OpenAI's items as our messages, and back without loss.
 
-An item is one message. What a prompt, a search or a page shows of it is where every message of ours has it: `text` and
-`parts`; a tool call, its result or a piece of reasoning is a part as it is. What is left over is under `openai`.
-Nothing here needs OpenAI's libraries.
+Used for the Agents SDK, Conversations and session files. An item is one message. Text and parts are
+stored as in every message; a tool call, its result or a piece of reasoning is a part, unchanged.
+The other fields are stored under `openai`. This module does not import OpenAI's libraries.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def to_message(item: Any, field: str = "items") -> NewMessage:
     """Convert an item to a new message."""
     if not isinstance(item, Mapping):
         raise Invalid(field=field, problem=f"are objects, and {type(item).__name__} is none")
-    role, said, same = _role(item), item.get("content"), exact_copy(item)
+    role = _role(item)
+    item_content = item.get("content")
+    same = exact_copy(item)
     if not _is_message(item):
         return NewMessage(role, {"parts": [dict(item)], "openai": same or _WHOLE})
     rest = {
@@ -51,7 +53,9 @@ def to_message(item: Any, field: str = "items") -> NewMessage:
         for name, value in item.items()
         if name != "content" and (name, value) != ("role", role)
     }
-    content: dict[str, Any] = {"text": said} if isinstance(said, str) else {"parts": said}
+    content: dict[str, Any] = (
+        {"text": item_content} if isinstance(item_content, str) else {"parts": item_content}
+    )
     return NewMessage(
         role,
         {**content, "openai": same or rest}
@@ -65,40 +69,41 @@ def from_message(message: Message) -> list[dict[str, Any]]:
 
     The stored role always wins.
     """
-    raw, role = message.raw, message.role
+    raw = message.raw
+    role = message.role
     if (
         raw.startswith(_TEXT)
         and "\\" not in raw
         and raw.find('"', len(_TEXT)) == len(raw) - 2
         and role != "tool"
     ):
-        return [
-            {"role": role, "content": raw[len(_TEXT) : -2]}
-        ]  # most are nothing but text, and need no reading
+        # Most messages are only text, without escapes: no need to parse the JSON.
+        return [{"role": role, "content": raw[len(_TEXT) : -2]}]
     content = json.loads(raw)
-    kept, size = content.get("openai"), len(content)
-    said = content.get("text") if "text" in content else content.get("parts")
-    if (same := read_exact_copy(kept)) and _role(same) == role:
+    extras = content.get("openai")
+    size = len(content)
+    body = content.get("text") if "text" in content else content.get("parts")
+    if (same := read_exact_copy(extras)) and _role(same) == role:
         return [same]
     if (
-        isinstance(kept, dict)
+        isinstance(extras, dict)
         and size == 2
-        and isinstance(said, str if "text" in content else list)
+        and isinstance(body, str if "text" in content else list)
     ):
-        found = {"role": role, **kept, "content": said}
-        if _role(found) == role and found.get("type", "message") == "message":
-            return [found]
+        item = {"role": role, **extras, "content": body}
+        if _role(item) == role and item.get("type", "message") == "message":
+            return [item]
     elif (
-        kept == _WHOLE
+        extras == _WHOLE
         and size == 2
-        and isinstance(said, list)
-        and len(said) == 1
-        and isinstance(said[0], dict)
+        and isinstance(body, list)
+        and len(body) == 1
+        and isinstance(body[0], dict)
     ):
-        if _role(said[0]) == role and not _is_message(said[0]):
-            return [said[0]]
+        if _role(body[0]) == role and not _is_message(body[0]):
+            return [body[0]]
     elif size == 1 and not _ambiguous(role, content):
-        return [{"role": role, "content": said}]
+        return [{"role": role, "content": body}]
     return _translated(message)
 
 
@@ -109,9 +114,9 @@ def _ambiguous(role: str, content: Mapping[str, Any]) -> bool:
 
 def _is_message(item: Mapping[str, Any]) -> bool:
     """Return whether an item is a message, and not a tool call or another action."""
-    said = item.get("content")
-    is_content = isinstance(said, str) or (
-        isinstance(said, list) and all(isinstance(part, dict) for part in said)
+    content = item.get("content")
+    is_content = isinstance(content, str) or (
+        isinstance(content, list) and all(isinstance(part, dict) for part in content)
     )
     return (
         item.get("type", "message") == "message"
@@ -121,7 +126,8 @@ def _is_message(item: Mapping[str, Any]) -> bool:
 
 
 def _role(item: Mapping[str, Any]) -> str:
-    role, kind = item.get("role"), item.get("type")
+    role = item.get("role")
+    kind = item.get("type")
     if isinstance(role, str):
         return _ROLES.get(role, "user")
     return "tool" if isinstance(kind, str) and kind.endswith(_ANSWERS) else "assistant"
@@ -131,12 +137,15 @@ def _translated(message: Message) -> list[dict[str, Any]]:
     """Convert a message from elsewhere to items: text, tool calls and results."""
     content = message.content
     answers = pairing.tool_results(message.role, content)
-    answer = (
-        message.text if message.role == "tool" and len(answers) == 1 else ""
-    )  # where it is in parts of any other kind
+    # The text is the output if the result is in parts of another kind.
+    answer = message.text if message.role == "tool" and len(answers) == 1 else ""
     items: list[dict[str, Any]] = [
-        {"type": "function_call_output", "call_id": one.id, "output": _text(one.output or answer)}
-        for one in answers
+        {
+            "type": "function_call_output",
+            "call_id": entry.id,
+            "output": _text(entry.output or answer),
+        }
+        for entry in answers
     ]
     calls = pairing.tool_calls(content)
     parts = content.get("parts")
@@ -145,9 +154,10 @@ def _translated(message: Message) -> list[dict[str, Any]]:
     if message.role != "tool" and (theirs or message.text or not (answers or calls)):
         items.append({"role": message.role, "content": listed if theirs else message.text})
     named = [
-        {"call_id": one.id, "name": one.name, "arguments": _text(one.arguments)} for one in calls
+        {"call_id": entry.id, "name": entry.name, "arguments": _text(entry.arguments)}
+        for entry in calls
     ]
-    return [*items, *({"type": "function_call", **one} for one in named)]
+    return [*items, *({"type": "function_call", **entry} for entry in named)]
 
 
 def _text(value: Any) -> str:

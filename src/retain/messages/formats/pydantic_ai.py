@@ -63,26 +63,21 @@ def from_message(
     shown = iter([{"text": content["text"]}] if "text" in content else content.get("parts", []))
     try:
         if "exact" in rest:
-            made: dict[str, Any] = json.loads(rest["exact"])
+            original: dict[str, Any] = json.loads(rest["exact"])
         else:
-            made = {name: value for name, value in rest.items() if name != ENTRY}
-            made["parts"] = [_part(part, shown) for part in rest["parts"]]
-        return made if _role(made) == message.role else None
-    except (
-        AttributeError,
-        KeyError,
-        StopIteration,
-        TypeError,
-        ValueError,
-    ):  # somebody else wrote it
+            original = {name: value for name, value in rest.items() if name != ENTRY}
+            original["parts"] = [_part(part, shown) for part in rest["parts"]]
+        return original if _role(original) == message.role else None
+    except (AttributeError, KeyError, StopIteration, TypeError, ValueError):
+        # The content was not written by `to_message`.
         return None
 
 
 def entry(content: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the data about a message's entry from its content."""
     rest = content.get(MARK)
-    found = rest.get(ENTRY) if isinstance(rest, dict) else None
-    return found if isinstance(found, dict) else None
+    data = rest.get(ENTRY) if isinstance(rest, dict) else None
+    return data if isinstance(data, dict) else None
 
 
 def _role(message: Mapping[str, Any]) -> str:
@@ -99,14 +94,14 @@ def _rest(part: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any
     kind = part["part_kind"]
     needed = ("content", *_SHOWN.get(kind, ()))
     rest = {name: value for name, value in part.items() if value is not None or name in needed}
-    said = rest.get("transcript" if kind == "speech" else "content")
-    if kind == "user-prompt" and isinstance(said, list):
-        return {**rest, "content": [_inside(item, shown) for item in said]}
-    if kind not in _SHOWN or (kind in _SAID and not isinstance(said, str)):
+    text = rest.get("transcript" if kind == "speech" else "content")
+    if kind == "user-prompt" and isinstance(text, list):
+        return {**rest, "content": [_inside(item, shown) for item in text]}
+    if kind not in _SHOWN or (kind in _SAID and not isinstance(text, str)):
         return rest
     taken = {name: rest.pop(name) for name in _SHOWN[kind] if name in rest}
     if kind in _SAID:
-        shown.append({"type": "text", "text": said})
+        shown.append({"type": "text", "text": text})
     elif kind == "file":
         shown.append({"type": _file(taken["content"]), "source": taken["content"]})
     else:
@@ -143,16 +138,16 @@ def _part(rest: Mapping[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[s
         return {**rest, "content": [_item(item, shown) for item in rest["content"]]}
     if kind not in _SHOWN or any(name in rest for name in _SHOWN[kind]):
         return dict(rest)
-    found = {name: value for name, value in next(shown).items() if name != "type"}
+    fields = {name: value for name, value in next(shown).items() if name != "type"}
     if kind in _SAID or kind == "file":
-        found = {_SHOWN[kind][0]: found["source" if kind == "file" else "text"]}
-    return {**rest, **found}
+        fields = {_SHOWN[kind][0]: fields["source" if kind == "file" else "text"]}
+    return {**rest, **fields}
 
 
 def _item(rest: Any, shown: Iterator[Mapping[str, Any]]) -> Any:
     if rest is None:
-        found = {name: value for name, value in next(shown).items() if name != "type"}
-        return found["text"] if found.keys() == {"text"} else found
+        fields = {name: value for name, value in next(shown).items() if name != "type"}
+        return fields["text"] if fields.keys() == {"text"} else fields
     return (
         {**rest, "content": next(shown)["text"]}
         if str(rest.get("kind")).endswith("-content")
