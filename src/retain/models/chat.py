@@ -68,22 +68,22 @@ def to_pydantic_ai(messages: Sequence[Mapping[str, Any]]) -> list[ModelMessage]:
     """Convert messages in OpenAI's format to those of pydantic-ai."""
     from pydantic_ai.messages import ModelRequest, ModelResponse
 
-    made: list[ModelMessage] = []
+    converted: list[ModelMessage] = []
     names: dict[str, str] = {}
     for message in messages:
         if message["role"] == "assistant":
             parts = list(_response_parts(message, names))
-            if made and isinstance(made[-1], ModelResponse):
-                made[-1] = ModelResponse(parts=[*made[-1].parts, *parts])
+            if converted and isinstance(converted[-1], ModelResponse):
+                converted[-1] = ModelResponse(parts=[*converted[-1].parts, *parts])
             elif parts:
-                made.append(ModelResponse(parts=parts))
+                converted.append(ModelResponse(parts=parts))
             continue
         part = _request_part(message, names)
-        if made and isinstance(made[-1], ModelRequest):
-            made[-1] = ModelRequest(parts=[*made[-1].parts, part])
+        if converted and isinstance(converted[-1], ModelRequest):
+            converted[-1] = ModelRequest(parts=[*converted[-1].parts, part])
         else:
-            made.append(ModelRequest(parts=[part]))
-    return made
+            converted.append(ModelRequest(parts=[part]))
+    return converted
 
 
 def _response_parts(message: Mapping[str, Any], names: dict[str, str]) -> Iterator[Any]:
@@ -100,26 +100,27 @@ def _response_parts(message: Mapping[str, Any], names: dict[str, str]) -> Iterat
 def _request_part(message: Mapping[str, Any], names: Mapping[str, str]) -> Any:
     from pydantic_ai.messages import BinaryContent, SystemPromptPart, ToolReturnPart, UserPromptPart
 
-    role, said = message["role"], message["content"]
+    role = message["role"]
+    body = message["content"]
     if role == "system":
-        return SystemPromptPart(_text(said))
+        return SystemPromptPart(_text(body))
     if role == "tool":
         id = message["tool_call_id"]
-        return ToolReturnPart(names.get(id, "unknown"), _text(said), id)
-    if isinstance(said, str):
-        return UserPromptPart(said)
+        return ToolReturnPart(names.get(id, "unknown"), _text(body), id)
+    if isinstance(body, str):
+        return UserPromptPart(body)
     content: list[str | BinaryContent] = []
-    for part in said:
+    for part in body:
         if part.get("type") != "image_url":
             content.append(str(part.get("text", "")))
             continue
         url = str(part["image_url"]["url"])
-        found = _image(url)
+        image = _image(url)
         # Never fetch an address: only this machine may be able to reach it (SSRF).
         content.append(
             f"(an image at {url[:200]})"
-            if found is None
-            else BinaryContent(found[0], media_type=found[1])
+            if image is None
+            else BinaryContent(image[0], media_type=image[1])
         )
     return UserPromptPart(content)
 
@@ -151,10 +152,10 @@ def _arguments(given: Any) -> dict[str, Any]:
     """
     try:
         written = canonical.JsonText(given or "{}") if isinstance(given, str) else given
-        found = json.loads(canonical.dump(written, "arguments", 1 << 40))
+        value = json.loads(canonical.dump(written, "arguments", 1 << 40))
     except (Invalid, RecursionError):
-        found = given if isinstance(given, str) else repr(type(given))
-    return found if isinstance(found, dict) else {"arguments": found}
+        value = given if isinstance(given, str) else repr(type(given))
+    return value if isinstance(value, dict) else {"arguments": value}
 
 
 def join_surrogates(text: str) -> str:
@@ -166,22 +167,22 @@ def join_surrogates(text: str) -> str:
 
 def parse_calls(found: Sequence[Any], most: int) -> list[Call]:
     """Return the tool calls of a pydantic-ai response, with unique ids and cleaned arguments."""
-    made: list[Call] = []
+    calls: list[Call] = []
     for number, part in enumerate(found[:MAX_CALLS]):
         id = _cleaned(part.tool_call_id or "")[:MAX_NAME_CHARACTERS].strip() or f"call-{number}"
-        if any(other.id == id for other in made):
+        if any(other.id == id for other in calls):
             id = f"{id[: MAX_NAME_CHARACTERS - 4]}-{number}"
         name = _cleaned(part.tool_name)[:MAX_NAME_CHARACTERS].strip() or "unnamed"
         try:
-            given = (
+            arguments = (
                 part.args
                 if isinstance(part.args, str)
                 else json.dumps(part.args or {}, ensure_ascii=False)
             )
         except (ValueError, TypeError, RecursionError):
-            given = "arguments that cannot be written"
-        made.append(Call(id, name, _cleaned(given)[:most]))
-    return made
+            arguments = "arguments that cannot be written"
+        calls.append(Call(id, name, _cleaned(arguments)[:most]))
+    return calls
 
 
 def _cleaned(text: Any) -> str:

@@ -39,7 +39,7 @@ class CircuitBreaker:
 
     @property
     def open(self) -> bool:
-        """Whether the service must not be called."""
+        """True if the service must not be called."""
         return self._failures >= FAILURE_LIMIT
 
     def succeeded(self) -> None:

@@ -109,15 +109,14 @@ class Models:
         if not (settings.summary_model or settings.summary_base_url or settings.summary_api_key):
             return self.main
         name = settings.summary_model or settings.model
-        # Another provider has another address and another key; the main model's would be sent to the wrong one.
+        # Another provider has another address and key: do not send it those of the main model.
         same = _provider_of(name) == _provider_of(settings.model)
         url = settings.summary_base_url or (settings.base_url if same else "")
         key = settings.summary_api_key
         if not key and same and url.rstrip("/") == settings.base_url.rstrip("/"):
             key = settings.api_key
-        elif (
-            not key and url
-        ):  # and the one in the provider's variable is not meant for an address that is not its own
+        elif not key and url:
+            # The key in the provider's environment variable is not meant for another address.
             key = NO_KEY
         return _named(settings, breakers, name, url, key)
 
@@ -183,8 +182,10 @@ class RemoteModel:
             canonical.text(text, field, 1 << 40)
             for text, field in ((system, "system"), (prompt, "prompt"))
         )
-        said = [{"role": "system", "content": system}] if system else []
-        question = provider.ModelRequest([*said, {"role": "user", "content": prompt}], max_tokens)
+        system_messages = [{"role": "system", "content": system}] if system else []
+        question = provider.ModelRequest(
+            [*system_messages, {"role": "user", "content": prompt}], max_tokens
+        )
         response, spent = self._answer(question, self._seconds, lambda: False)
         return Completion(
             self._text(response), self.name, *spent, cut=response.finish_reason == "length"
@@ -303,10 +304,10 @@ class _TextRelay:
         if self.over:
             return
         text = self._half + text
-        cut = len(text) - (
-            "\ud800" <= text[-1:] <= "\udbff"
-        )  # the other half of the character may come next
-        text, self._half = text[:cut], text[cut:]
+        # Hold back the first half of a surrogate pair: the other half may come next.
+        cut = len(text) - ("\ud800" <= text[-1:] <= "\udbff")
+        self._half = text[cut:]
+        text = text[:cut]
         if text:
             self.said = True
             self._on_text(canonical.text(chat.join_surrogates(text), "text", 1 << 40))
@@ -320,7 +321,7 @@ def _counted(tokens: int) -> int:
 def _run(work: Coroutine[Any, Any, Any], seconds: float) -> Any:
     """Run a coroutine in its own thread and event loop: the caller's thread may have a running one.
 
-    And because a name server that hangs cannot be interrupted: after the deadline its thread is left to itself.
+    A name lookup that hangs cannot be interrupted: after the deadline its thread is abandoned.
     """
     import asyncio
 

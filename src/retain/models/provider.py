@@ -65,8 +65,8 @@ class _Trace:
         """Forbid compression, which would hide the size of the response; note credentials."""
         request.headers["accept-encoding"] = "identity"
         for name in _CREDENTIALS:
-            if found := request.headers.get(name):
-                self.secrets |= {found, found.removeprefix("Bearer ")}
+            if credential := request.headers.get(name):
+                self.secrets |= {credential, credential.removeprefix("Bearer ")}
 
     async def response(self, response: Any) -> None:
         """Note the status and limit the size of the body."""
@@ -144,19 +144,18 @@ async def _answer(model: Any, name: str, question: ModelRequest) -> Any:
         for each in functions
     ]
     settings = ModelSettings(max_tokens=question.max_tokens, max_retries=0)
-    if (
-        tools and not question.use_tools
-    ):  # with a history of calls, providers want to be told of the tools all the same
+    if tools and not question.use_tools:
+        # Providers require the tools if the history contains calls.
         settings["tool_choice"] = "none"
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "model_settings": settings,
         "model_request_parameters": ModelRequestParameters(function_tools=tools),
         "instrument": False,
     }
     messages = to_pydantic_ai(question.messages)
     if question.on_text is None:
-        return await model_request(model, messages, **given)
-    async with model_request_stream(model, messages, **given) as stream:
+        return await model_request(model, messages, **options)
+    async with model_request_stream(model, messages, **options) as stream:
         async for event in stream:
             if text := _delta(event):
                 question.on_text(text)
@@ -210,24 +209,29 @@ def _model(name: str, base_url: str, api_key: str, client: Any) -> Any:
 
     provider, colon, _ = name.partition(":")
     try:
-        made = infer_provider_class(provider) if colon else None
+        provider_class = infer_provider_class(provider) if colon else None
     except ValueError:
-        made = None
+        provider_class = None
     except ImportError:
         raise SettingsError(
             where="model", problem=f"the library for {provider} is not installed"
         ) from None
-    if made is None and colon and not base_url:
+    if provider_class is None and colon and not base_url:
         raise SettingsError(
             where="model",
             problem=f"{provider!r} is no provider that is known, and base_url is empty",
         )
     try:
-        if made is None or (base_url and provider == "openai"):
+        if provider_class is None or (base_url and provider == "openai"):
             return _compatible(
-                name if made is None else name.partition(":")[2], base_url, api_key, client
+                name if provider_class is None else name.partition(":")[2],
+                base_url,
+                api_key,
+                client,
             )
-        return infer_model(name, lambda _: _provider(made, provider, base_url, api_key, client))
+        return infer_model(
+            name, lambda _: _provider(provider_class, provider, base_url, api_key, client)
+        )
     except (UserError, ImportError) as error:
         problem = str(error).partition(", or use ")[0].partition(" To try")[0].rstrip(".")
         if variable := None if api_key else _VARIABLE.search(problem):
@@ -237,13 +241,13 @@ def _model(name: str, base_url: str, api_key: str, client: Any) -> Any:
 
 
 def _provider(made: type[Any], provider: str, base_url: str, api_key: str, client: Any) -> Any:
-    takes = inspect.signature(made.__init__).parameters
-    given = {
+    parameters = inspect.signature(made.__init__).parameters
+    arguments = {
         "http_client": client,
         **({"base_url": base_url} if base_url else {}),
         **({"api_key": api_key} if api_key else {}),
     }
-    if missing := sorted(given.keys() - takes.keys()):
+    if missing := sorted(arguments.keys() - parameters.keys()):
         problem = f"{provider} cannot be used with {' and '.join(missing)}"
         if "http_client" in missing:
             problem = f"{provider} brings a connection of its own, which cannot be bounded"
@@ -251,7 +255,7 @@ def _provider(made: type[Any], provider: str, base_url: str, api_key: str, clien
             where="model",
             problem=f"{problem}; use an OpenAI-compatible address, and the model's bare name",
         )
-    return made(**given)
+    return made(**arguments)
 
 
 def _compatible(name: str, base_url: str, api_key: str, client: Any) -> Any:
@@ -317,8 +321,8 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
             else "its service cannot be reached"
         )
         return Failure(unavailable(problem), again=True)
-    if isinstance(error, e.ModelAPIError) and (said := _said(error, trace)):
-        return Failure(unavailable(f"its service broke off{said}"), again=True)
+    if isinstance(error, e.ModelAPIError) and (message := _said(error, trace)):
+        return Failure(unavailable(f"its service broke off{message}"), again=True)
     return Failure(BadAnswer(model=name, problem=f"it cannot be read (it came as {trace.form})"))
 
 

@@ -22,10 +22,10 @@ from retain.text import extract
 
 PROMPT_VERSION = 1
 _OVERHEAD = 350  # tokens: the instructions and the frame of a prompt
-_LEAST_ROOM = 200
-_MUCH = 1.5  # times what was allowed is by far too long
+_MIN_ROOM_TOKENS = 200
+_MAX_EXCESS = 1.5  # an answer longer than this many times the limit is rejected
 _WEIGHTS = {"user": 1.5, "assistant": 1.0, "system": 0.5, "tool": 0.4}
-_MOST_OUTPUT = 2_000  # characters of a tool's output that the built-in writer looks at
+_MAX_OUTPUT_CHARACTERS = 2_000  # of a tool's output that the built-in writer reads
 
 INSTRUCTIONS = """\
 You keep the running summary of a conversation between people, an assistant and its tools. You are given the summary so \
@@ -83,16 +83,16 @@ _NOTHING = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """Phrases that come before a summary, or instead of one."""
-_MUCH_TO_SAY = 300  # tokens; of more than that, nobody makes a summary of under eight words
-_LEAST_WORDS = 8
-_LONG_SUMMARY = 100  # tokens; what replaces one that long is at least this share of it
-_LEAST_SHARE = 0.15
+_LONG_SOURCE = 300  # tokens; a summary of more than that has at least `_MIN_WORDS`
+_MIN_WORDS = 8
+_LONG_SUMMARY = 100  # tokens; its replacement has at least `_MIN_SHARE` of its length
+_MIN_SHARE = 0.15
 _PAGE = re.compile(
     r"""\A\s*(?:<!doctype|<html|<\?xml|\{\s*"?(?:error|detail|message)"?\s*:)""", re.IGNORECASE
 )
 _WORD = re.compile(r"\w+")
 _WIDE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
-_MOST_READ = 1 << 20  # characters of an answer; thoughts can be long, but not that long
+_MAX_ANSWER_CHARACTERS = 1 << 20  # of an answer, with the model's reasoning
 
 
 @dataclass(frozen=True)
@@ -138,20 +138,24 @@ class ExtractiveWriter:
     ) -> Written:
         """Return the most informative sentences."""
         before_each()
-        said = []
+        lines = []
         for message in messages:
             speaker = message.author or message.role
             if message.role != "tool" and (text := transcript.visible_text(message.content)):
-                said.append(extract.Line(text, speaker, _WEIGHTS[message.role]))
+                lines.append(extract.Line(text, speaker, _WEIGHTS[message.role]))
             for result in pairing.tool_results(message.role, message.content):
-                said.append(
+                lines.append(
                     extract.Line(
-                        transcript.output_text(result)[:_MOST_OUTPUT], "tool", _WEIGHTS["tool"]
+                        transcript.output_text(result)[:_MAX_OUTPUT_CHARACTERS],
+                        "tool",
+                        _WEIGHTS["tool"],
                     )
                 )
-        text = extract.condense(said, self._tokens, previous)
-        given = previous + "\n" + transcript.render(messages)
-        return Written(placeholder.neutralize(text or previous, given), EXTRACTIVE, extract.VERSION)
+        text = extract.condense(lines, self._tokens, previous)
+        source = previous + "\n" + transcript.render(messages)
+        return Written(
+            placeholder.neutralize(text or previous, source), EXTRACTIVE, extract.VERSION
+        )
 
 
 class ModelWriter:
@@ -161,7 +165,7 @@ class ModelWriter:
         self._model = model
         self._tokens = limits.SUMMARY_TOKENS
         spent = counting.estimate(previous) + _OVERHEAD
-        self.room = max(_LEAST_ROOM, limits.SUMMARY_INPUT_TOKENS - spent)
+        self.room = max(_MIN_ROOM_TOKENS, limits.SUMMARY_INPUT_TOKENS - spent)
 
     def write(
         self, previous: str, messages: Sequence[Message], before_each: Callable[[], None]
@@ -200,20 +204,23 @@ def summary_prompt(previous: str, piece: str) -> str:
 
 
 def _mark(previous: str, piece: str) -> str:
-    return (
-        "record-" + hashlib.sha256(f"{previous}\n{piece}".encode()).hexdigest()[:12]
-    )  # no text contains its own hash
+    # No text contains its own hash.
+    return "record-" + hashlib.sha256(f"{previous}\n{piece}".encode()).hexdigest()[:12]
 
 
 def accept_summary(answer: Completion, previous: str, piece: str, most: int, model: str) -> str:
     """Return the summary in a model's answer; raise BadAnswer if it is not acceptable."""
     if not isinstance(getattr(answer, "text", None), str):
         raise BadAnswer(model=model, problem="it is no text")
-    text = answer.text if len(answer.text) <= _MOST_READ else ""
+    text = answer.text if len(answer.text) <= _MAX_ANSWER_CHARACTERS else ""
     text = canonical.text(_without_thoughts(text), "summary", 1 << 30).strip()
     text = _FENCED.sub(r"\1", text).strip()
     problem = _problem(
-        text, previous, piece, most, cut=bool(answer.cut) or len(answer.text) > _MOST_READ
+        text,
+        previous,
+        piece,
+        most,
+        cut=bool(answer.cut) or len(answer.text) > _MAX_ANSWER_CHARACTERS,
     )
     if problem:
         raise BadAnswer(model=model, problem=problem)
@@ -222,29 +229,32 @@ def accept_summary(answer: Completion, previous: str, piece: str, most: int, mod
 
 def _without_thoughts(text: str) -> str:
     """Return an answer without the model's reasoning; '' if the reasoning never ends."""
-    kept: list[str] = []
-    done, inside = 0, ""
+    pieces: list[str] = []
+    done = 0
+    inside = ""
     for tag in _THOUGHT.finditer(text):
         name = tag[2].lower()
         if not inside and not tag[1]:
-            kept.append(text[done : tag.start()])
-            done, inside = tag.start(), name
+            pieces.append(text[done : tag.start()])
+            done = tag.start()
+            inside = name
         elif inside == name and tag[1]:
-            done, inside = tag.end(), ""
-    if inside and not "".join(kept).strip():
+            done = tag.end()
+            inside = ""
+    if inside and not "".join(pieces).strip():
         return ""
-    return "".join([*kept, text[done:]])
+    return "".join([*pieces, text[done:]])
 
 
 def _problem(text: str, previous: str, piece: str, most: int, *, cut: bool) -> str:
     """Return the problem of an answer, or ''."""
-    given = f"{previous}\n{piece}"
+    source = f"{previous}\n{piece}"
     if not cut and not any(character.isalnum() for character in text):
         return "it is empty"
     size = counting.estimate(text)
-    if cut or size > most * _MUCH:
+    if cut or size > most * _MAX_EXCESS:
         return f"it is longer than the {most} tokens that were allowed"
-    if size > max(50, counting.estimate(given)):
+    if size > max(50, counting.estimate(source)):
         return "it is longer than what it was given"
     if _PAGE.match(text):
         return "it is a page or an error of the service, not a summary"
@@ -261,15 +271,15 @@ def _problem(text: str, previous: str, piece: str, most: int, *, cut: bool) -> s
         return "it repeats itself"
     if _mark(previous, piece) in text:
         return "it repeats what it was given"
-    return _too_little(text, size, previous, given, most)
+    return _too_little(text, size, previous, source, most)
 
 
 def _too_little(text: str, size: int, previous: str, given: str, most: int) -> str:
     """Return the problem of a summary that would lose too much, or ''."""
     words = len(_WORD.findall(text)) + len(_WIDE.findall(text)) // 2
-    if words < _LEAST_WORDS and counting.estimate(given) > _MUCH_TO_SAY:
+    if words < _MIN_WORDS and counting.estimate(given) > _LONG_SOURCE:
         return f"it has {words} words, for all that it was given"
     before = min(counting.estimate(previous), most)
-    if before >= _LONG_SUMMARY and size < before * _LEAST_SHARE:
+    if before >= _LONG_SUMMARY and size < before * _MIN_SHARE:
         return "it is far shorter than the summary that it would replace"
     return ""
