@@ -1,8 +1,8 @@
 """Chunking: split long texts along their structure into parts that can stand alone.
 
-The parts are in order and cover the whole text except blanks between them. Paragraphs, lists, tables
-and code blocks stay together if they fit; then sentences and lines; a word is cut only as the last
-resort. A part stays within one section, unless a section is too short to stand alone.
+The parts are in order and cover the whole text except blanks between them. Paragraphs, lists,
+tables and code blocks stay together if they fit; then sentences and lines; a word is cut only as
+the last resort. A part stays within one section, unless a section is too short to stand alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ARROW = " › "
 _MAX_TITLE_CHARACTERS = 300
 _MAX_HEADING_CHARACTERS = 100
 _CHARACTERS = 8  # of one token, at the most
-# A run is tried once, where it begins, and given up whole: texts can be made of nothing else.
+# Possessive: a text that is one long run must not take quadratic time.
 _PARAGRAPHS = re.compile(r"(?>\r\n?|\n)[ \t]*+(?:\r\n?|\n)\s*+")
 _ITEMS = re.compile(r"(?>\r\n?|\n)(?=[ \t]{0,3}(?:[-*+•]|\d{1,9}[.)])[ \t])")
 _LINES = re.compile(r"[\r\n]++")
@@ -93,12 +93,13 @@ def _sections(read: Iterable[Block]) -> Iterator[list[Block]]:
         number += block.kind == "heading"
         return number
 
-    return (list(found) for _, found in groupby(read, key=section))
+    return (list(group) for _, group in groupby(read, key=section))
 
 
 def _packed(text: str, section: Sequence[Block]) -> Iterator[_Part]:
     """Yield the parts of a section, each as near to the desired size as its blocks allow."""
-    path, bare = section[-1].path, all(block.kind == "heading" for block in section)
+    path = section[-1].path
+    bare = all(block.kind == "heading" for block in section)
     pieces = [piece for block in section for piece in _pieces(text, block)]
     start = end = size = 0
     for piece in pieces:
@@ -107,7 +108,8 @@ def _packed(text: str, section: Sequence[Block]) -> Iterator[_Part]:
             size = 0
         if not size:
             start = piece.start
-        end, size = piece.end, size + piece.tokens
+        end = piece.end
+        size += piece.tokens
     if size:
         yield _Part(start, end, size, path, bare)
 
@@ -131,10 +133,10 @@ def _divided(
         yield from _cut(text, start, end)
         return
     at = start
-    for found in levels[0].finditer(text, start, end):
-        if at < found.end() < end:
-            yield from _divided(text, at, found.end(), levels[1:])
-            at = found.end()
+    for match in levels[0].finditer(text, start, end):
+        if at < match.end() < end:
+            yield from _divided(text, at, match.end(), levels[1:])
+            at = match.end()
     yield from _divided(text, at, end, levels[1:])
 
 
@@ -145,7 +147,7 @@ def _cut(text: str, start: int, end: int) -> Iterator[_Piece]:
             text[start : min(end, start + TARGET_TOKENS * _CHARACTERS)], TARGET_TOKENS, some=True
         )
         at = start + len(most)
-        if at < end and (words := [found.end() for found in _WORDS.finditer(most, len(most) // 2)]):
+        if at < end and (words := [match.end() for match in _WORDS.finditer(most, len(most) // 2)]):
             at = start + words[-1]
         if text[start:at].strip():
             yield _Piece(start, at, estimate(text[start:at]))

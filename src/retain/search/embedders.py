@@ -48,7 +48,7 @@ class Embedder(Protocol):
 
     @property
     def identity(self) -> str:
-        """Name, version and dimension of the model. Vectors of two identities are never compared."""
+        """Name, version and dimension of the model. Only vectors of one identity are compared."""
         ...
 
     @property
@@ -95,7 +95,7 @@ def choose(settings: Settings) -> Embedder | None:
 
 
 def _shared_key(settings: Settings, url: str) -> str:
-    """Return the main model's key if the embedder uses the same service; else it must not see it."""
+    """Return the main model's key if the embedder uses the same service; no other may see it."""
     if url.rstrip("/") != (settings.base_url or OPENAI_BASE_URL).rstrip("/"):
         return ""
     other = (

@@ -23,9 +23,19 @@ ask asked remind remember mention mentioned said say says
 STOP = frozenset(_STOP.split())
 
 MONTHS = (
-    "january", "february", "march", "april", "may", "june",
-    "july", "august", "september", "october", "november", "december",
-)  # fmt: skip
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
 # A form of two words belongs to the verb or the whole word: `lives` to live, `sat` to sit.
 _FORMS = """
 go went gone goes going; buy bought; bring brought; think thought; catch caught; teach taught; seek sought;
@@ -54,11 +64,27 @@ _VOWEL = re.compile(r"[aeiouy]")
 _DOUBLE = re.compile(r"([^aeiouylsz])\1$")
 # Ending, its replacement, and the minimum letters before it.
 _ENDINGS = (
-    ("ization", "iz", 2), ("isation", "iz", 2), ("ational", "at", 3), ("fulness", "", 3), ("iveness", "iv", 2),
-    ("ousness", "ou", 2), ("ability", "abl", 3), ("ibility", "ibl", 3), ("ication", "i", 3), ("ation", "", 3),
-    ("ition", "it", 3), ("ment", "", 3), ("ness", "", 3), ("fully", "", 3), ("ally", "al", 3), ("ly", "", 3), ("ful", "", 3),
-    ("ing", "", 3), ("ise", "iz", 3), ("ize", "iz", 3),
-)  # fmt: skip
+    ("ization", "iz", 2),
+    ("isation", "iz", 2),
+    ("ational", "at", 3),
+    ("fulness", "", 3),
+    ("iveness", "iv", 2),
+    ("ousness", "ou", 2),
+    ("ability", "abl", 3),
+    ("ibility", "ibl", 3),
+    ("ication", "i", 3),
+    ("ation", "", 3),
+    ("ition", "it", 3),
+    ("ment", "", 3),
+    ("ness", "", 3),
+    ("fully", "", 3),
+    ("ally", "al", 3),
+    ("ly", "", 3),
+    ("ful", "", 3),
+    ("ing", "", 3),
+    ("ise", "iz", 3),
+    ("ize", "iz", 3),
+)
 
 
 def stem(word: str) -> str:

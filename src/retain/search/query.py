@@ -1,8 +1,8 @@
 """One search, from the words of a question to ranked hits.
 
-A search takes two reads. The first finds rows by words, and the authors of those rows. Then the question
-is parsed and embedded outside of any transaction. The second read finds rows by meaning, loads
-everything that is to be scored, and ranks it.
+A search takes two reads. The first finds rows by words, and the authors of those rows. Then the
+question is parsed and embedded outside of any transaction. The second read finds rows by meaning,
+loads everything that is to be scored, and ranks it.
 """
 
 from __future__ import annotations
@@ -198,7 +198,8 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
 def _is_allowed(row: Item, filter: SearchFilter, now: int) -> bool:
     """Return whether a row may be a hit.
 
-    Neighbours were not filtered when they were read, and a row may have expired since the first read.
+    Neighbours were not filtered when they were read, and a row may have expired since the first
+    read.
     """
     if filter.since is not None and row.at < filter.since:
         return False

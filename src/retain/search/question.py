@@ -20,9 +20,24 @@ _MONTH = (
     "nov(?:ember)?|dec(?:ember)?)"
 )
 _NUMBERS = {
-    "a": 1, "an": 1, "one": 1, "two": 2, "couple of": 2, "three": 3, "few": 3, "four": 4, "several": 4, "five": 5, "six": 6,
-    "seven": 7, "eight": 8, "nine": 9, "ten": 10, "eleven": 11, "twelve": 12,
-}  # fmt: skip
+    "a": 1,
+    "an": 1,
+    "one": 1,
+    "two": 2,
+    "couple of": 2,
+    "three": 3,
+    "few": 3,
+    "four": 4,
+    "several": 4,
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "eleven": 11,
+    "twelve": 12,
+}
 _NUMBER = r"(\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple of|(?:a )?few|several)"
 _YEAR = r"((?:19|20)\d\d)"
 _DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
@@ -86,7 +101,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Question:
-    """A question as it was read. `words` are what is looked for in the index, `for_embedding` the text to embed."""
+    """A parsed question: `words` to look up in the index, `for_embedding` as the text to embed."""
 
     text: str
     words: tuple[str, ...]
@@ -108,12 +123,12 @@ def parse_question(
 ) -> Question:
     """Parse a question asked at `now`; `authors` are the authors of messages in scope."""
     moment = clock.to_datetime(now) if isinstance(now, int) else now
-    found, names, bare = _authors(text, authors)
+    named_authors, names, bare = _authors(text, authors)
     return Question(
         text=text,
         words=tuple(words.query_words(text)),
         for_embedding=bare,
-        authors=found,
+        authors=named_authors,
         names=names,
         spans=tuple(_spans(text, moment)),
         phrases=_phrases(text),
@@ -127,28 +142,29 @@ def parse_question(
 
 
 def _authors(text: str, authors: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Return the authors asked about, the index words of their names, and the question without them.
+    """Return the authors in a question, the index words of their names, and the question without.
 
     A name stays a word if nothing else is left to look up, or if it also occurs as a word.
     """
-    found: list[str] = []
+    named: list[str] = []
     taken: list[str] = []
     bare = words.strip_question_phrases(text)
     for author in authors:
-        said, surely = _find_name(author, text)
-        if said:
-            found.append(author)
-        if said and surely:
-            taken += said
+        forms_used, is_certain = _find_name(author, text)
+        if forms_used:
+            named.append(author)
+        if forms_used and is_certain:
+            taken += forms_used
     forms = "|".join(map(re.escape, sorted(taken, key=len, reverse=True)))
     rest = re.sub(rf"(?<!\w)(?:{forms})(?!\w)", " ", bare) if taken else bare
     left = set(words.analyse(rest))
     if left <= words.STOP:
-        taken, rest = [], bare
+        taken = []
+        rest = bare
     names = dict.fromkeys(
         word for name in taken for word in words.analyse(name) if word not in left
     )
-    return tuple(found), tuple(names), re.sub(r"\s+", " ", rest).strip()
+    return tuple(named), tuple(names), re.sub(r"\s+", " ", rest).strip()
 
 
 def _find_name(author: str, text: str) -> tuple[list[str], bool]:
@@ -169,7 +185,7 @@ def _find_name(author: str, text: str) -> tuple[list[str], bool]:
             call[0] for call in calls if call[0][-2] in "'’" or _is_name_capital(text, call.start())
         ]
         return sure or [call[0] for call in calls if call[0].lower() not in words.STOP], bool(sure)
-    said: list[str] = []
+    mentioned: list[str] = []
     for part in parts:
         calls = (
             _mentions(re.escape(part), text)
@@ -177,8 +193,8 @@ def _find_name(author: str, text: str) -> tuple[list[str], bool]:
             else []
         )
         if all(_is_name_capital(text, call.start()) for call in calls):
-            said += [call[0] for call in calls]
-    return said, True
+            mentioned += [call[0] for call in calls]
+    return mentioned, True
 
 
 def _mentions(name: str, text: str) -> list[re.Match[str]]:
@@ -281,7 +297,7 @@ def _count(word: str) -> int:
 
 
 def _dated(month: str, day: int | None, year: str | None, now: datetime | None) -> Span | None:
-    """A date whose year may be unsaid: then the last such date before now."""
+    """Return the span of a date; without a year, the last such date before now."""
     number = next(
         place for place, name in enumerate(MONTHS, 1) if name.startswith(month.lower()[:3])
     )
@@ -298,7 +314,7 @@ def _dated(month: str, day: int | None, year: str | None, now: datetime | None) 
 
 
 def _span(year: int, month: int | None, day: int | None) -> Span | None:
-    """A day, a month or a year; None where there is no such date."""
+    """Return the span of a day, a month or a year; None if there is no such date."""
     try:
         start = datetime(year, month or 1, day or 1, tzinfo=UTC)
         if day:
@@ -314,7 +330,8 @@ def _span(year: int, month: int | None, day: int | None) -> Span | None:
 
 def _around(moment: datetime, before: float, after: float) -> Span | None:
     try:
-        start, end = moment - timedelta(days=before), moment + timedelta(days=after)
+        start = moment - timedelta(days=before)
+        end = moment + timedelta(days=after)
         return Span(
             int(start.timestamp() * clock.SECOND), int(end.timestamp() * clock.SECOND), exact=False
         )

@@ -1,7 +1,7 @@
 """Ranking: learned weights turn the features of candidates into an order and a probability.
 
-Pure functions. The weights are data (weights.json), learned by bench/learn.py: one set for searches by words
-alone and one for each family of embedders, because their scales differ.
+Pure functions. The weights are data (weights.json), learned by bench/learn.py: one set for
+searches by words alone and one for each family of embedders, because their scales differ.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ def calibration_features(
 ) -> dict[str, Array]:
     """Return the features that turn a score into a probability.
 
-    A score only says that one candidate is better than another, and some candidate is always the best. So the
-    probability also depends on how much of the question a candidate contains, how near it is in
-    meaning, and the same of the best candidate. If there are few candidates, average ones are
-    added in thought: to be the best of one is no merit.
+    A score only says that one candidate is better than another, and some candidate is always the
+    best. So the probability also depends on how much of the question a candidate contains, how near
+    it is in meaning, and the same of the best candidate. If there are few candidates, the
+    calculation assumes additional average ones: to be the best of one is no merit.
     """
     import numpy as np
 
@@ -145,8 +145,8 @@ def _fold_duplicates(
 ) -> list[tuple[int, tuple[int, ...]]]:
     """Return the places in order, each with the numbers of its duplicates behind it.
 
-    A duplicate is the same text by the same author in a conversation. Other kinds are never folded: two
-    keys may have the same value. A question for many answers keeps all.
+    A duplicate is the same text by the same author in a conversation. Other kinds are never
+    folded: two keys may have the same value. A question for many answers keeps all.
     """
     first: dict[tuple[str, int], int] = {}
     duplicates: dict[int, list[int]] = {}

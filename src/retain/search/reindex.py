@@ -26,7 +26,7 @@ from retain.storage.database import Database, Row, Transaction
 from retain.storage.tables import Check
 
 IN_ONE_WRITE = 200
-_MOST_WRONG = 200
+_MAX_REPORTED = 200
 _BEGINNING = 16 << 10
 _REMOVE = "delete from search_items where tenant = :tenant and number = :number"
 _ROUND = "select round from search_behind where tenant = :tenant"
@@ -39,7 +39,7 @@ Place = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Findable:
-    """How to find and index the records of a kind.
+    """Functions that find and index the records of a kind.
 
     start:   a key before the first one
     lacking: return records without rows, by key, after a key; each row starts with its key
@@ -67,7 +67,7 @@ class Findable:
             ),
             Check(
                 f"what the index has of {self.kind} is there",
-                find=lambda tx: [r[1] for r in self.stray(tx, _MOST_WRONG)],
+                find=lambda tx: [r[1] for r in self.stray(tx, _MAX_REPORTED)],
             ),
         )
 
@@ -77,7 +77,7 @@ class Findable:
 
     def _missing(self, tx: Transaction) -> Sequence[str]:
         wrong = (" ".join(map(str, self.key(row))) for row in self._each(tx) if self.items(row, ""))
-        return list(islice(wrong, _MOST_WRONG))
+        return list(islice(wrong, _MAX_REPORTED))
 
     def _each(self, tx: Transaction) -> Iterator[Row]:
         after = self.start
@@ -181,7 +181,8 @@ class Reindexer:
 
     def _once(self, things: Findable) -> int:
         """Go once through all records without rows; return the number of rows added."""
-        after, total = things.start, 0
+        after = things.start
+        total = 0
         while rows := self._database.read(
             self._tenant, partial(_lacking, things=things, after=after), long=True
         ):

@@ -34,7 +34,7 @@ class Reranker(Protocol):
         ...
 
     def scores(self, question: str, texts: Sequence[str]) -> Sequence[float]:
-        """Return a score per text, higher is better. If it raises, the search continues without it."""
+        """Return a score per text, higher is better. If it raises, its scores are not used."""
         ...
 
 
@@ -69,7 +69,8 @@ _late = functools.cache(LateInteraction)
 
 def rerank(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[list[Hit], str]:
     """Return the hits with the best ones reranked, and a status text. A failure changes nothing."""
-    best, rest = list(hits[:RERANK_LIMIT]), list(hits[RERANK_LIMIT:])
+    best = list(hits[:RERANK_LIMIT])
+    rest = list(hits[RERANK_LIMIT:])
     if len(best) < 2:
         return [*best, *rest], "there was nothing to put in order"
     try:
@@ -94,7 +95,8 @@ def _scores(reranker: Reranker, question: str, hits: Sequence[Hit]) -> list[floa
         raise BadAnswer(model=reranker.identity, problem=f"it must give {len(hits)} numbers")
     largest = max(map(abs, scores)) or 1.0  # squares of very large scores would overflow
     scores = [score / largest for score in scores]
-    mean, spread = statistics.fmean(scores), statistics.pstdev(scores) or 1.0
+    mean = statistics.fmean(scores)
+    spread = statistics.pstdev(scores) or 1.0
     return [(score - mean) / spread for score in scores]
 
 

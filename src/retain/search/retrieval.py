@@ -1,8 +1,8 @@
 """Retrievers: find rows by words and by vectors, the same way on every engine.
 
-Besides its words, every row is indexed under some marks: one that all rows have, one for its kind, one for its
-session, and one for each place above it. So the rows of a narrow filter are looked up like the rows
-of a word, and need no index of their own.
+Besides its words, every row is indexed under some marks: one that all rows have, one for its kind,
+one for its session, and one for each place above it. So the rows of a narrow filter are looked up
+like the rows of a word, and need no index of their own.
 """
 
 from __future__ import annotations
@@ -277,9 +277,9 @@ class IndexReader:
         if filter.user is not None:
             owners = [Whose(NOBODY), Whose("user", filter.user)]
         scored = []
-        for whose in owners:
-            source = self._vector_source(tx, model, whose, len(vector))
-            scored.append(self._vectors.scores((tx.tenant, model, whose), source, vector, narrow))
+        for owner in owners:
+            source = self._vector_source(tx, model, owner, len(vector))
+            scored.append(self._vectors.scores((tx.tenant, model, owner), source, vector, narrow))
         numbers, scores = (np.concatenate(part) for part in zip(*scored, strict=True))
         nearest: dict[int, float] = {}
         checked = 0
@@ -318,7 +318,7 @@ def _best(numbers: Numbers, scores: Scores, size: int) -> NDArray[np.intp]:
 
 
 def _rank(postings: Sequence[Posting], extent: int, narrow: Numbers | None) -> Numbers:
-    """Return the rows of postings by the summed rarity of their words; newest first among equals."""
+    """Return the rows of postings by the summed rarity of their words; equals newest first."""
     import numpy as np
 
     numbers = np.concatenate([posting.numbers for posting in postings])

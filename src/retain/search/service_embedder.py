@@ -39,9 +39,7 @@ MAX_TEXTS_PER_REQUEST = 128
 """Maximum texts in one request."""
 MAX_RESPONSE_BYTES = 16 << 20
 """Maximum size of a response."""
-_MAX_TEXT_CHARACTERS = (
-    6000  # of one text: services refuse what is longer than their models can read
-)
+_MAX_TEXT_CHARACTERS = 6000  # services reject a text that is too long for the model
 _MAX_REPORTED_TOKENS = 1 << 40
 _RETRY_STATUSES = frozenset({408, 409, 425, 429})
 _KEYS = re.compile(r"\b(?:sk|pk|rk|api[-_]?key|bearer)[-_ :=]+[^\s\"',;]{6,}", re.I)
@@ -108,7 +106,7 @@ class ServiceEmbedder:
         return self._dimensions
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a unit vector for each text, or raise ModelError within `model_seconds` per 128."""
+        """Return a unit vector per text within `model_seconds` per 128, or raise ModelError."""
         return self.metered(texts)[0]
 
     def metered(
@@ -121,7 +119,8 @@ class ServiceEmbedder:
             raise SettingsError(
                 where="embedding_model", problem="is empty: name the service's embedding model"
             )
-        parts, tokens = [], 0
+        parts = []
+        tokens = 0
         for start in range(0, len(texts), MAX_TEXTS_PER_REQUEST):
             vectors, spent = self._ask(
                 texts[start : start + MAX_TEXTS_PER_REQUEST], seconds or self._seconds
@@ -130,31 +129,30 @@ class ServiceEmbedder:
             tokens += spent
         if len({part.shape[1] for part in parts}) > 1:
             raise self._bad("its vectors are not equally long")
-        found = np.concatenate(parts) if parts else np.zeros((0, self._dimensions), np.float32)
-        if len(found) and not self._dimensions:
-            self._dimensions = found.shape[1]
-        lengths = np.linalg.norm(
-            found.astype(np.float64), axis=1, keepdims=True
-        )  # the square of 3e38 is no float32
-        with np.errstate(invalid="ignore"):  # whoever stores or compares them looks first
-            return (found / np.maximum(lengths, 1e-300)).astype(np.float32), tokens
+        all_vectors = (
+            np.concatenate(parts) if parts else np.zeros((0, self._dimensions), np.float32)
+        )
+        if len(all_vectors) and not self._dimensions:
+            self._dimensions = all_vectors.shape[1]
+        # In float64, because squares of large float32 values overflow.
+        lengths = np.linalg.norm(all_vectors.astype(np.float64), axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):  # callers check the vectors
+            return (all_vectors / np.maximum(lengths, 1e-300)).astype(np.float32), tokens
 
     def _ask(self, texts: Sequence[str], seconds: float) -> tuple[NDArray[np.float32], int]:
         """Send a request, with retries."""
         payload: dict[str, Any] = {"model": self.model, "input": [_sent(text) for text in texts]}
         if self._asked_for:
             payload["dimensions"] = self._asked_for
-        body, deadline, wait = (
-            json.dumps(payload).encode(),
-            time.monotonic() + seconds,
-            FIRST_RETRY_SECONDS,
-        )
+        body = json.dumps(payload).encode()
+        deadline = time.monotonic() + seconds
+        wait = FIRST_RETRY_SECONDS
         for left in reversed(range(self._retries + 1)):
             if closed := self._breaker.wait():
                 again = f"it failed {FAILURE_LIMIT} times in a row, and is left alone for {math.ceil(closed)} s"
                 raise ModelUnavailable(model=self.model, problem=again)
             try:
-                found = self._read(self._sent(body, deadline, seconds), len(texts))
+                result = self._read(self._sent(body, deadline, seconds), len(texts))
             except _Failure as failure:
                 (self._breaker.failed if failure.sick else self._breaker.succeeded)()
                 pause = max(failure.after, wait * random.uniform(0.5, 1))
@@ -166,7 +164,7 @@ class ServiceEmbedder:
                     raise failure.error from None
             else:
                 self._breaker.succeeded()
-                return found
+                return result
             time.sleep(pause)
             wait *= 2
         raise AssertionError("the last try returns or raises")
@@ -188,9 +186,8 @@ class ServiceEmbedder:
         thread.join(max(0.0, deadline - time.monotonic()))
         if not outcome:
             with contextlib.suppress(OSError, AttributeError):
-                connection.sock.shutdown(
-                    2
-                )  # so that the thread ends now, if it waits for an answer
+                # End the thread now if it waits for a response.
+                connection.sock.shutdown(2)
             raise _Failure(self._unavailable(f"there was no answer within {seconds:g} s"))
         if isinstance(outcome[0], _Answer):
             return outcome[0]
@@ -218,12 +215,14 @@ class ServiceEmbedder:
         try:
             read = json.loads(answer.body)
             data = sorted(
-                (_index(one, place), place, one) for place, one in enumerate(read["data"])
+                (_index(entry, place), place, entry) for place, entry in enumerate(read["data"])
             )
             if [index for index, _, _ in data] != list(range(count)):
                 raise _Failure(self._bad(f"it has {len(data)} vectors for {count} texts"))
-            with np.errstate(over="ignore"):  # whoever stores or compares them looks for infinity
-                vectors = np.array([_numbers(one["embedding"]) for _, _, one in data], np.float32)
+            with np.errstate(over="ignore"):  # callers check for infinity
+                vectors = np.array(
+                    [_numbers(entry["embedding"]) for _, _, entry in data], np.float32
+                )
             spent = (read.get("usage") or {}).get("prompt_tokens", 0)
         except (
             ValueError,
@@ -243,20 +242,21 @@ class ServiceEmbedder:
         return vectors, spent if type(spent) is int and 0 <= spent <= _MAX_REPORTED_TOKENS else 0
 
     def _refused(self, answer: _Answer) -> None:
-        status, said = answer.status, _said(answer.body, self._api_key)
+        status = answer.status
+        message = _said(answer.body, self._api_key)
         if 200 <= status < 300:
             return
         if status in _RETRY_STATUSES or status >= 500:
             after = _seconds(answer.headers.get("retry-after", ""))
             wait = f" and asks to wait {after:g} s" if after else ""
             raise _Failure(
-                self._unavailable(f"its service answers {status}{wait}{said}"),
+                self._unavailable(f"its service answers {status}{wait}{message}"),
                 again=True,
                 after=after,
             )
         hint = {401: "; check embedding_api_key", 403: "; check embedding_api_key"}.get(status, "")
         hint = "; check embedding_model and embedding_base_url" if status == 404 else hint
-        problem = f"its service refuses with {status}{said}{hint}"
+        problem = f"its service refuses with {status}{message}{hint}"
         if 300 <= status < 400:
             problem = "its service sends us to another address, which is not followed: set embedding_base_url to the right one"
         raise _Failure(ModelError(model=self.model, problem=problem), sick=False)
@@ -293,7 +293,8 @@ class RecordedEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed texts and record the call."""
-        started, model = time.monotonic(), self._embedder.model
+        started = time.monotonic()
+        model = self._embedder.model
         try:
             vectors, tokens = self._embedder.metered(texts, self._seconds)
         except Exception as error:
@@ -320,7 +321,8 @@ def _connection(base_url: str) -> tuple[http.client.HTTPConnection, str]:
     """Return an unopened connection and the path of the request."""
     try:
         where = urlsplit(base_url)
-        host, port = where.hostname, where.port
+        host = where.hostname
+        port = where.port
     except ValueError:
         host = port = None
     if not host or where.scheme not in ("http", "https"):
@@ -356,7 +358,7 @@ def _exchange(
         while left > 0 and (part := response.read1(min(left, 1 << 16))):
             parts.append(part)
             left -= len(part)
-        if left > 0 and response.length:  # what was announced did not come
+        if left > 0 and response.length:  # the body is shorter than announced
             raise http.client.IncompleteRead(b"")
         outcome.append(
             _Answer(
@@ -370,7 +372,7 @@ def _exchange(
 
 
 def _index(one: Any, place: int) -> int:
-    """Return which text a vector belongs to: its `index`, else its place."""
+    """Return the index of a vector's text: its `index`, else its place."""
     return place if one.get("index") is None else int(one["index"])
 
 
@@ -397,13 +399,13 @@ def _seconds(retry_after: str) -> float:
 def _said(body: bytes, key: str) -> str:
     """Return a service's error message as one short line, with keys masked."""
     try:
-        said = json.loads(body)
-        said = said.get("error", said)
-        said = said.get("message") if isinstance(said, dict) else said
+        message = json.loads(body)
+        message = message.get("error", message)
+        message = message.get("message") if isinstance(message, dict) else message
     except (ValueError, AttributeError, RecursionError):
         return ""
-    if not isinstance(said, str):
+    if not isinstance(message, str):
         return ""
-    said = said[:2000].encode("utf-8", "replace").decode()
-    line = " ".join(_KEYS.sub("***", said.replace(key, "***") if key else said).split())
+    message = message[:2000].encode("utf-8", "replace").decode()
+    line = " ".join(_KEYS.sub("***", message.replace(key, "***") if key else message).split())
     return f": {line[:200]}" if line else ""

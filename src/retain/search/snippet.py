@@ -18,7 +18,10 @@ _SEARCHED_CHARACTERS = 40_000
 """Characters of a text that are searched for words; nearly all rows are shorter."""
 _CHARACTERS_PER_TOKEN = 4
 _MIN_CHARACTERS = 8
-_LONG, _PIECE, _REST = 10, 6, "ˇ"  # how `words` writes a part of a compound
+_LONG = 10
+_PIECE = 6
+_REST = "ˇ"
+"""The parts of compounds, with the same values as in `words`."""
 
 Place = tuple[int, int]
 
@@ -43,7 +46,8 @@ def excerpt(text: str, wanted: Sequence[str], limit: int) -> str:
 
 def excerpt_tokens(text: str, wanted: Sequence[str], limit: int) -> str:
     """Return an excerpt of about `limit` tokens at most."""
-    size, part = limit * _CHARACTERS_PER_TOKEN, text
+    size = limit * _CHARACTERS_PER_TOKEN
+    part = text
     while tokens.estimate(part) > limit and size > _MIN_CHARACTERS:
         part = excerpt(text, wanted, size)
         size = size * 3 // 4
@@ -53,7 +57,7 @@ def excerpt_tokens(text: str, wanted: Sequence[str], limit: int) -> str:
 def _locate(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
     """Return start, end and word of each match; of scripts without spaces, each matching pair."""
     unspaced = [word for word in wanted if _UNSPACED.match(word)]
-    found: list[tuple[int, int, str]] = []
+    matches: list[tuple[int, int, str]] = []
     for token in _TOKEN.finditer(text):
         if _UNSPACED.search(token[0]):
             hits = [
@@ -62,16 +66,17 @@ def _locate(text: str, wanted: frozenset[str]) -> list[tuple[int, int, str]]:
                 for at in re.finditer(f"(?={re.escape(word)})", token[0])
             ]
             for at, word in sorted(hits):
-                start, end = token.start() + at, token.start() + at + len(word)
-                if found and found[-1][1] >= start > token.start():
-                    found[-1] = (found[-1][0], max(end, found[-1][1]), found[-1][2])
+                start = token.start() + at
+                end = token.start() + at + len(word)
+                if matches and matches[-1][1] >= start > token.start():
+                    matches[-1] = (matches[-1][0], max(end, matches[-1][1]), matches[-1][2])
                 else:
-                    found.append((start, end, word))
+                    matches.append((start, end, word))
         else:
             own = words.analyse(token[0])
             if word := next((word for word in own if word in wanted), "") or _compound(own, wanted):
-                found.append((token.start(), token.end(), word))
-    return found
+                matches.append((token.start(), token.end(), word))
+    return matches
 
 
 def _compound(own: Sequence[str], wanted: frozenset[str]) -> str:
@@ -87,7 +92,9 @@ def _compound(own: Sequence[str], wanted: frozenset[str]) -> str:
 
 def _densest(found: Sequence[tuple[int, int, str]], limit: int) -> Place:
     """Return the first range of at most `limit` characters with the most different words."""
-    best, most_words, left = (0, 0), 0, 0
+    best = (0, 0)
+    most_words = 0
+    left = 0
     counts: dict[str, int] = {}
     for _, end, word in found:
         counts[word] = counts.get(word, 0) + 1
@@ -97,7 +104,8 @@ def _densest(found: Sequence[tuple[int, int, str]], limit: int) -> Place:
                 del counts[found[left][2]]
             left += 1
         if len(counts) > most_words:
-            best, most_words = (found[left][0], min(end, found[left][0] + limit)), len(counts)
+            best = (found[left][0], min(end, found[left][0] + limit))
+            most_words = len(counts)
     return best
 
 
@@ -106,8 +114,8 @@ def _begin(text: str, start: int, first: int) -> int:
     if start == 0:
         return 0
     for pattern in (_SENTENCE, _BLANK):
-        if found := pattern.search(text, start, first):
-            return found.end()
+        if match := pattern.search(text, start, first):
+            return match.end()
     return min(tokens.boundary(text, start, up=True), first) if start < first else first
 
 
@@ -116,6 +124,6 @@ def _end(text: str, last: int, limit: int) -> int:
     if limit >= len(text):
         return len(text)
     for pattern in (_SENTENCE, _BLANK):
-        if ends := [found.end() for found in pattern.finditer(text, min(last, limit), limit)]:
+        if ends := [match.end() for match in pattern.finditer(text, min(last, limit), limit)]:
             return ends[-1]
     return tokens.boundary(text, limit) or limit

@@ -1,9 +1,9 @@
 """The index on SQLite: words in FTS5, vectors in memory.
 
-An insert into FTS5 with each commit would double the cost of an append. So the newest rows wait in the tail: every
-search reads them and matches them itself. A write that makes the tail long enough moves it into
-FTS5 at once. There is one tail for all tenants, because row numbers are shared; a search reads only
-its own tenant's rows of it.
+An insert into FTS5 with each commit would double the cost of an append. So the newest rows wait
+in the tail: every search reads them and matches them itself. A write that makes the tail long
+enough moves it into FTS5 at once. There is one tail for all tenants, because row numbers are
+shared; a search reads only its own tenant's rows of it.
 """
 
 from __future__ import annotations
@@ -346,7 +346,7 @@ def _owner(user: str | None) -> str:
 
 
 def _fts5_query(tenant: str, word: str, user: str | None) -> str:
-    """Return the FTS5 query for a word, without characters that FTS5 would interpret or split at."""
+    """Return the FTS5 query for a word, without characters that FTS5 interprets or splits at."""
     term = f"{_NOT_IN_FTS5_WORDS.sub('', word)}.{short_hash(tenant)}"
     if user is None:
         return f'"{term}" *'

@@ -1,9 +1,10 @@
 """The built-in embedder: knows words, needs only numpy, and takes microseconds.
 
 A text is split into words, a word into pieces, and the vectors of the pieces are added up. The
-length of a piece's vector is its weight. Weights and pieces are those of WordLlama's `l2_supercat_256` (MIT, see `static.LICENSE`), as
-`scripts/build_static.py` packs them. The pieces of a text are those of its own tokenizer (a byte-pair encoding where the
-pair with the lowest number joins first, and bytes stand for what has no piece), but every kind of white space is the same.
+length of a piece's vector is its weight. Weights and pieces are those of WordLlama's
+`l2_supercat_256` (MIT, see `static.LICENSE`), packed by `scripts/build_static.py`. The tokenizer is
+that of WordLlama, except that all white space is equal: a byte-pair encoding that joins the pair
+with the lowest number first, and encodes characters without a piece as bytes.
 """
 
 from __future__ import annotations
@@ -22,14 +23,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _FILE = Path(__file__).with_name("static.bin")
-_START = "▁"  # how a piece says that a word starts with it
+_START = "▁"  # first character of a piece that starts a word
 _FIRST_BYTE = 3  # the number of the piece that stands for the byte 0
-_MAX_WORD_CHARACTERS = (
-    32  # in characters; what is longer is no word, or has no spaces between its words
-)
+_MAX_WORD_CHARACTERS = 32  # longer ones are no words, or several without spaces
 _NONE = 1 << 30
-_MAX_CACHED_WORDS = 50_000  # that are remembered, which takes about 10 MB
-_PIECES_PER_STEP = 4096  # pieces, which take 4 MB while they are added up
+_MAX_CACHED_WORDS = 50_000  # about 10 MB
+_PIECES_PER_STEP = 4096  # takes 4 MB
 
 
 class StaticEmbedder:
@@ -50,14 +49,14 @@ class StaticEmbedder:
         import numpy as np
 
         _, _, scales, rows = _data()
-        found = np.zeros((len(texts), self.dimensions), np.float32)
+        vectors = np.zeros((len(texts), self.dimensions), np.float32)
         for place, text in enumerate(texts):
             pieces = np.frombuffer(self.pieces(text) or b"\0\0", np.uint16)
             for start in range(0, len(pieces), _PIECES_PER_STEP):
                 some = pieces[start : start + _PIECES_PER_STEP]
-                found[place] += scales.take(some) @ rows.take(some, axis=0).astype(np.float32)
-        found /= np.linalg.norm(found, axis=1, keepdims=True)
-        return found
+                vectors[place] += scales.take(some) @ rows.take(some, axis=0).astype(np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
 
     def pieces(self, text: str) -> bytes:
         """Return the numbers of a text's pieces, two bytes each."""
@@ -71,16 +70,16 @@ class _Known(dict[str, bytes]):
         self._make = make
 
     def __missing__(self, word: str) -> bytes:
-        made = self._make(word)
+        pieces = self._make(word)
         if len(self) >= _MAX_CACHED_WORDS:
-            self.clear()  # the common ones are soon there again
+            self.clear()  # common words are soon cached again
         if len(word) <= _MAX_WORD_CHARACTERS:
-            self[word] = made
-        return made
+            self[word] = pieces
+        return pieces
 
 
 def _cut(word: str) -> Iterator[str]:
-    """Split a word where no piece has the two characters side by side, or where it gets too long."""
+    """Split a word between characters that no piece has side by side, or where it is too long."""
     beside = _data()[1]
     start = 0
     for place in range(1, len(word)):
@@ -91,7 +90,7 @@ def _cut(word: str) -> Iterator[str]:
 
 
 def _merged(part: str) -> bytes:
-    """Return the pieces of a part: repeatedly join the neighbours whose piece has the lowest number."""
+    """Return the pieces of a part: join the pair with the lowest number until none is left."""
     number = _data()[0].get
     parts = list(part)
     pairs = [number(left + right, _NONE) for left, right in itertools.pairwise(parts)]
@@ -104,12 +103,12 @@ def _merged(part: str) -> bytes:
         if place < len(pairs):
             pairs[place] = number(parts[place] + parts[place + 1], _NONE)
     numbers = array("H")
-    for one in parts:
-        known = number(one)
+    for text in parts:
+        known = number(text)
         numbers.extend(
             [known]
             if known is not None
-            else [_FIRST_BYTE + byte for byte in one.encode("utf-8", "replace")]
+            else [_FIRST_BYTE + byte for byte in text.encode("utf-8", "replace")]
         )
     return numbers.tobytes()
 

@@ -124,7 +124,8 @@ class CachedVectors:
                 )
                 self.blocks.append(block)
                 self.used.append(0)
-            block, at = self.blocks[-1], self.used[-1]
+            block = self.blocks[-1]
+            at = self.used[-1]
             taken = min(len(block.numbers) - at, len(new.numbers) - start)
             some = new.select(slice(start, start + taken))
             block.numbers[at : at + taken] = some.numbers
@@ -205,7 +206,8 @@ class VectorCache:
             # In a forked child, locks may be held by threads that exist only in the parent.
             self._reset()
         pages: Iterator[Page] | list[Page] | None = self._pages(key, source)
-        numbers, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+        numbers = [np.zeros(0, np.int64)]
+        scores = [np.zeros(0, np.float32)]
         for each in source.since(0) if pages is None else pages:
             some = each if among is None else _only(each, among)
             numbers.append(some.numbers)

@@ -35,11 +35,12 @@ MAX_PREANALYSED_CHARACTERS = 16_000_000
 _SHORT = 24  # characters of a token worth keeping
 _LONG = 10  # letters of a word that may be a compound
 _PIECE = 6  # letters of its beginning and its end that are indexed
-_MARK = "ˇ"  # a letter to Unicode, but of no language: stands where the rest of a compound stood
+_MARK = "ˇ"  # replaces the rest of a compound: a letter in Unicode, but of no language
 
 # Marks that Python's \w leaves out, though words of these scripts are written with them.
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u109f\u1780-\u17d3"
-# A run of letters and digits, with what joins the parts of an identifier, a path, a version or an address.
+# A run of letters and digits, with the characters that join the parts of an identifier, a path, a
+# version or an address.
 _CHUNK = re.compile(rf"[\w{_MARKS}]+(?:[-.'’/\\:@#+&]+[\w{_MARKS}]+)*")
 _PARTS = re.compile(rf"(?:(?!_)[\w{_MARKS}])+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
@@ -77,11 +78,10 @@ def analyse(text: str) -> list[str]:
     """Return the index words of a text, in order."""
     words: list[str] = []
     known = _known.get
-    for (
-        token
-    ) in text.split():  # ten times as quick as an expression, and most tokens were seen before
-        found = known(token)
-        words += _of_token(token) if found is None else found
+    # `split` is ten times as fast as a regular expression, and most tokens are cached.
+    for token in text.split():
+        cached = known(token)
+        words += _of_token(token) if cached is None else cached
     return words
 
 
@@ -92,8 +92,8 @@ def item_words(author: str, title: str, text: str, at: int | None) -> list[str]:
 
 def text_words(text: str) -> list[str]:
     """Return the index words of a text, with the ends of compounds."""
-    if _ready and (made := _ready.get(text)) is not None:
-        return made.copy()
+    if _ready and (ready := _ready.get(text)) is not None:
+        return ready.copy()
     words = analyse(text)
     return words if COMPOUNDING.isdisjoint(words) else words + _ends(words)
 
@@ -101,7 +101,8 @@ def text_words(text: str) -> list[str]:
 @contextmanager
 def preanalysed(texts: Iterable[str]) -> Iterator[None]:
     """Analyse texts before the transaction that indexes them, so that it is short."""
-    mine, size = [], 0
+    mine = []
+    size = 0
     try:
         for text in texts:
             size += len(text)
@@ -137,17 +138,16 @@ def query_words(text: str) -> list[str]:
     Of a very long question only the longest words are used, which are usually the rarest.
     """
     words = list(dict.fromkeys(analyse(strip_question_phrases(text))))
-    asked = [word for word in words if word not in STOP]
-    pairs = [word for word in asked if len(word) > 1 or not _UNSPACED.match(word)]
-    asked = pairs or asked or words
-    if len(asked) == len(words) or not COMPOUNDING.isdisjoint(
-        words
-    ):  # no English stop word in it, or German ones
-        asked += [end for end in _ends(asked, _PIECE) if end not in asked]
-    if len(asked) > MAX_QUERY_WORDS:
-        kept = set(sorted(asked, key=len, reverse=True)[:MAX_QUERY_WORDS])
-        asked = [word for word in asked if word in kept]
-    return asked
+    wanted = [word for word in words if word not in STOP]
+    pairs = [word for word in wanted if len(word) > 1 or not _UNSPACED.match(word)]
+    wanted = pairs or wanted or words
+    # No English stop words, or some of a language with compounds.
+    if len(wanted) == len(words) or not COMPOUNDING.isdisjoint(words):
+        wanted += [end for end in _ends(wanted, _PIECE) if end not in wanted]
+    if len(wanted) > MAX_QUERY_WORDS:
+        longest = set(sorted(wanted, key=len, reverse=True)[:MAX_QUERY_WORDS])
+        wanted = [word for word in wanted if word in longest]
+    return wanted
 
 
 def _ends(words: list[str], shortest: int = _LONG) -> list[str]:

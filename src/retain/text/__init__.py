@@ -1,1 +1,1 @@
-"""What can be done with a text that is read, whatever it is about: cut into parts, searched, described, condensed."""
+"""Functions on any text: split into parts, search, describe, condense."""

@@ -99,7 +99,7 @@ class _Candidate:
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a text; a line break ends a sentence, too."""
-    found: list[str] = []
+    parts: list[str] = []
     for line in text.splitlines():
         start = 0
         for end in _SENTENCE_END.finditer(line):
@@ -107,10 +107,10 @@ def sentences(text: str) -> list[str]:
             # Only a few characters are looked at: a line can be a megabyte of initials.
             if _ABBREVIATION.search(last[-LOOK_BACK_CHARACTERS:]):
                 continue
-            found.append(line[start : end.end()].strip())
+            parts.append(line[start : end.end()].strip())
             start = end.end()
-        found.append(line[start:].strip())
-    return [sentence for sentence in found if sentence]
+        parts.append(line[start:].strip())
+    return [sentence for sentence in parts if sentence]
 
 
 def digest(texts: Sequence[str], tokens: int, previous: str = "") -> str:
@@ -155,7 +155,7 @@ def _candidate(position: int, text: str, weight: float) -> _Candidate:
 
 
 def _words(text: str) -> frozenset[str]:
-    """Return the words by which sentences are compared; in scripts without spaces, character pairs."""
+    """Return the words to compare sentences by; in scripts without spaces, character pairs."""
     words = set()
     for word in _WORD.findall(text):
         lower = word.lower()
@@ -207,7 +207,7 @@ def _score(text: str, words: frozenset[str]) -> float:
 
 
 def _add_context_scores(candidates: Sequence[_Candidate]) -> None:
-    """Raise the scores of sentences about frequent topics, and of those that say something first."""
+    """Raise the scores of sentences about frequent topics, and of the first to say something."""
     counts = Counter(word for candidate in candidates for word in candidate.words)
     max_count = max(3, len(candidates) // 5)
     seen: set[str] = set()

@@ -1,8 +1,9 @@
 """Paths and filters over JSON objects.
 
-A path is names separated by dots. `[0]`, `[-1]` and `[*]` select list elements, `*` everything in an
-object or a list, `{a,b.c}` several fields of one object, and `$` the whole. A filter names fields with
-the value that each must have, or with comparisons: `{"price": {"$gte": 10, "$lt": 20}}`.
+A path is names separated by dots. `[0]`, `[-1]` and `[*]` select list elements, `*` everything in
+an object or a list, `{a,b.c}` several fields of one object, and `$` the whole. A filter names
+fields with the value that each must have, or with comparisons, such as
+`{"price": {"$gte": 10, "$lt": 20}}`.
 """
 
 from __future__ import annotations

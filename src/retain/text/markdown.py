@@ -1,4 +1,4 @@
-"""Markdown documents: their headings and blocks, edits of single sections, and splitting into parts.
+"""Markdown documents: headings and blocks, edits of single sections, splitting into parts.
 
 Documents are read as CommonMark reads them: a `#` inside code, HTML, a block quote or a list is no
 heading. A section is a heading and everything up to the next heading of the same or a higher level.
@@ -36,7 +36,7 @@ MAX_STRUCTURED_CHARACTERS = 64 << 10  # text after this is only divided at the e
 MAX_CACHED_DOCUMENTS = 1_000
 
 BlockKind = Literal["heading", "prose", "lines"]
-"""Prose may be cut after a sentence; lists, tables and code ("lines") are better cut between lines."""
+"""Prose is cut after a sentence; lists, tables and code ("lines") preferably between lines."""
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _LINE = re.compile(r"[^\r\n]*+(?:\r\n|\r|\n)|[^\r\n]++")
@@ -92,16 +92,16 @@ def outline(text: str) -> list[Heading]:
     """Return the headings of a document, in order."""
     starts = _line_starts(text)
     tokens = parser().parse(text)
-    found: list[tuple[int, str, int, int]] = []
+    levels: list[tuple[int, str, int, int]] = []
     for index, token in enumerate(tokens):
         if token.type == "heading_open" and token.map is not None and token.level == 0:
             start = starts[min(token.map[0], len(starts) - 1)]
             body = starts[min(token.map[1], len(starts) - 1)]
             words = _collapse(tokens[index + 1].content)
-            found.append((int(token.tag[1:]), words, start, body))
+            levels.append((int(token.tag[1:]), words, start, body))
     headings = []
     ends = [len(text)] * 7  # where a section of each level ends, seen from the end of the document
-    for level, words, start, body in reversed(found):
+    for level, words, start, body in reversed(levels):
         headings.append(Heading(level, words, start, body, ends[level]))
         ends[level:] = [start] * (7 - level)
     headings.reverse()
@@ -178,23 +178,23 @@ def _block_starts(text: str, start: int) -> Iterator[Block]:
     while start < len(text):
         part = text[start : start + SLICE_CHARACTERS]
         tokens = parser().parse(part)
-        found = _blocks_of_slice(part, start, tokens)
+        slice_blocks = _blocks_of_slice(part, start, tokens)
         is_last = start + SLICE_CHARACTERS >= len(text)
-        if is_last or len(found) <= 1:
-            yield from found
+        if is_last or len(slice_blocks) <= 1:
+            yield from slice_blocks
         else:
-            yield from found[:-1]  # the last block may go on in the next slice
+            yield from slice_blocks[:-1]  # the last block may go on in the next slice
         if is_last:
             return
-        if len(found) > 1:
-            start = found[-1].start
+        if len(slice_blocks) > 1:
+            start = slice_blocks[-1].start
         else:
             start = _after_slice(text, start, _open_fence(tokens))
 
 
 def _blocks_of_slice(part: str, offset: int, tokens: Sequence[Token]) -> list[Block]:
     starts = _line_starts(part)
-    found: list[Block] = []
+    slice_blocks: list[Block] = []
     for index, token in enumerate(tokens):
         if token.level or token.map is None or token.nesting < 0:
             continue
@@ -208,8 +208,8 @@ def _blocks_of_slice(part: str, offset: int, tokens: Sequence[Token]) -> list[Bl
             path = (heading_text(tokens[index + 1].content),)
         elif token.type in _LINE_BLOCKS or _TABLE.match(part, start):
             kind = "lines"
-        found.append(Block(kind, offset + start, offset + start, path, level))
-    return found
+        slice_blocks.append(Block(kind, offset + start, offset + start, path, level))
+    return slice_blocks
 
 
 def _open_fence(tokens: Sequence[Token]) -> str:
@@ -236,7 +236,7 @@ _cached_ends: dict[bytes, tuple[int, ...]] = {}
 
 
 def split_parts(text: str) -> list[str]:
-    """Split a document into parts, of which a prompt may leave out the last; joined, they are the text.
+    """Split a document into parts, which joined are the text; a prompt may leave out the last.
 
     Parts are the outermost sections, or those below the title if there is only one title. Long
     sections are divided between blocks and list items, and many small sections are joined.

@@ -1,7 +1,8 @@
 """Regular expressions written by users and models, with limits on time and memory.
 
-Limited are the length of a pattern, its size once counted repetitions are expanded (25 characters can
-ask for a billion copies), and the time of one search. Recursion is refused: its memory has no bound.
+There are limits on the length of a pattern, its size after counted repetitions are expanded (25
+characters can ask for a billion copies), and the time of one search. Recursion is refused, because
+its memory has no bound.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def compile_pattern(pattern: str, field: str = "pattern") -> regex.Pattern[str]:
 def search(
     pattern: regex.Pattern[str], text: str, after: int = 0, field: str = "pattern"
 ) -> regex.Match[str] | None:
-    """Return the first match that ends after a position; raise Invalid if the search takes too long."""
+    """Return the first match that ends after a position; raise Invalid if it takes too long."""
     try:
         if not after:
             return pattern.search(text, timeout=SEARCH_SECONDS)

@@ -1,8 +1,8 @@
 """Views of a large content: pages, lines, head, tail, matching lines, JSON paths.
 
 Every view fits into a number of tokens and says how much more there is and how to get it. The
-functions read a seekable binary file in blocks, so memory does not grow with the content. Only a JSON
-path parses the whole content, and limits its size. Lines end at a line feed, as in `grep -n`.
+functions read a seekable binary file in blocks, so memory does not grow with the content. Only a
+JSON path parses the whole content, and limits its size. Lines end at a line feed, as in `grep -n`.
 """
 
 from __future__ import annotations
@@ -416,7 +416,7 @@ def _pages(file: IO[bytes], tokens: int) -> Iterator[str]:
 
 
 def _first_page(text: str, tokens: int, is_last: bool) -> str:
-    """Return the first page of a text; not the longest possible, which would take more estimates."""
+    """Return the first page of a text; the longest possible one would take more estimates."""
     cost = estimate(text)
     if cost <= tokens and is_last:
         return text
@@ -438,7 +438,7 @@ def _first_page(text: str, tokens: int, is_last: bool) -> str:
 
 
 def _line_pieces(file: IO[bytes]) -> Iterator[tuple[int, str, int]]:
-    """Yield lines with their number; a long line in pieces, with their overlap with the one before."""
+    """Yield lines with their number; a long line in pieces, each with its overlap."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     file.seek(0)
     number = 1
