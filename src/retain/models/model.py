@@ -293,7 +293,7 @@ class RemoteModel:
 
 
 class _TextRelay:
-    """Passes text on until the call is over: an abandoned call must not go on."""
+    """Passes text to `on_text` until the call is over; an abandoned call passes nothing."""
 
     def __init__(self, on_text: OnText) -> None:
         self.said = self.over = False

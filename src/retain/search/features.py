@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     Array = NDArray[np.float64]
 
-BM25_K1 = 0.9  # how soon a repeated word adds nothing
-BM25_B = 0.6  # how much long texts are penalised
+BM25_K1 = 0.9  # saturation of repeated words
+BM25_B = 0.6  # penalty for long texts
 NEIGHBOUR_WEIGHTS = {-1: 0.6, 1: 0.4, -2: 0.4, 2: 0.2}  # by distance; earlier turns count more
 ANSWERING_ROLES = frozenset(("assistant", "tool"))
 

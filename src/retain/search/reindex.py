@@ -204,7 +204,7 @@ class Reindexer:
     def _add(
         self, things: Findable, after: Place, ready: Mapping[Row, Sequence[Item]], tx: Transaction
     ) -> int:
-        """Add prepared items of records that are unchanged; whoever changed one indexed it."""
+        """Add prepared items of unchanged records; the write that changed one also indexed it."""
         things.hold(tx, [things.key(row) for row in ready])
         items = [item for row in _lacking(tx, things, after) for item in ready.get(row, ())]
         self._index.add(tx, items)

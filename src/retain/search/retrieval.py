@@ -45,7 +45,7 @@ class Posting(NamedTuple):
     """The rows that have a word."""
 
     numbers: Numbers  # newest first
-    having: int  # how many rows have the word; more than `numbers` if those were capped
+    having: int  # number of rows with the word; more than `numbers` if those were capped
 
 
 class _Count(NamedTuple):

@@ -6,7 +6,7 @@ import time
 
 
 class Spent(Exception):
-    """The budget is used up."""
+    """Raised when the budget is used up."""
 
 
 class Budget:

@@ -16,7 +16,7 @@ from retain.base.tokens import cut, estimate
 Media = Literal["text", "json", "binary"]
 
 MAX_CHARACTERS = 159
-SAMPLE_CHARACTERS = 32 << 10  # of the beginning, and of the end, that are looked at
+SAMPLE_CHARACTERS = 32 << 10  # read from the beginning, and from the end
 MAX_LINE_CHARACTERS = 300
 MAX_EXCERPT_CHARACTERS = 60
 MAX_LISTED_KEYS = 6

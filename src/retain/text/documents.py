@@ -99,7 +99,7 @@ class Read:
     media: Media
     text: str  # Markdown if the document has a structure
     title: str = ""
-    pages: tuple[int, ...] = ()  # where each page of a PDF starts
+    pages: tuple[int, ...] = ()  # start of each page of a PDF
     given: str = ""  # the original, if that was text
 
 

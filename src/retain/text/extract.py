@@ -21,7 +21,7 @@ LOOK_BACK_CHARACTERS = 8  # before an end of sentence, to see whether it is an a
 # These and the weights below were tuned on real conversations.
 OLD_SHARE = 0.6  # of the room for earlier summaries, if there is enough that is new
 MIN_SIMILARITY = 0.7  # of two sentences that say the same
-BREVITY = 0.3  # how much a short sentence is preferred
+BREVITY = 0.3  # weight of the preference for short sentences
 MIN_SCORE = 0.6  # sentences below it are left out, if there are others
 
 _SENTENCE_END = re.compile(
@@ -79,7 +79,7 @@ _STOP_WORDS = re.compile(
 
 @dataclass(frozen=True)
 class Line:
-    """Something that was said."""
+    """A text and its speaker."""
 
     text: str
     speaker: str = ""
@@ -104,7 +104,7 @@ def sentences(text: str) -> list[str]:
         start = 0
         for end in _SENTENCE_END.finditer(line):
             last = line[max(start, end.start() - LOOK_BACK_CHARACTERS) : end.end()].rstrip()
-            # Only a few characters are looked at: a line can be a megabyte of initials.
+            # Check only a few characters: a line can be a megabyte of initials.
             if _ABBREVIATION.search(last[-LOOK_BACK_CHARACTERS:]):
                 continue
             parts.append(line[start : end.end()].strip())

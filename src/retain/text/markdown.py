@@ -82,7 +82,7 @@ class Edited(NamedTuple):
     """A document after an edit."""
 
     text: str
-    same: int = 1  # how many sections have this header; the first one was edited
+    same: int = 1  # number of sections with this header; the first one was edited
 
 
 # -- headings -----------------------------------------------------------------
@@ -100,7 +100,7 @@ def outline(text: str) -> list[Heading]:
             words = _collapse(tokens[index + 1].content)
             levels.append((int(token.tag[1:]), words, start, body))
     headings = []
-    ends = [len(text)] * 7  # where a section of each level ends, seen from the end of the document
+    ends = [len(text)] * 7  # end of a section of each level, read backwards
     for level, words, start, body in reversed(levels):
         headings.append(Heading(level, words, start, body, ends[level]))
         ends[level:] = [start] * (7 - level)

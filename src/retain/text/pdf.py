@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple
 from retain.base.errors import Invalid
 
 MAX_SECONDS = 120.0
-MAX_MEMORY_BYTES = 1 << 30  # where the system can limit it
+MAX_MEMORY_BYTES = 1 << 30  # if the system can limit it
 MAX_PAGES = 20_000
 
 

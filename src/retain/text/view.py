@@ -29,7 +29,7 @@ SEARCH_SECONDS = 10.0
 BLOCK_BYTES = 1 << 20
 SAMPLE_BYTES = 8 << 10
 
-# A token has at most this many characters; no more of a text is looked at for a view.
+# Of a text, a view reads at most this many characters per token.
 MAX_CHARACTERS_PER_TOKEN = 8
 # An indented value is mostly spaces, so more of it is written before it is cut.
 INDENT_FACTOR = 8
@@ -54,7 +54,7 @@ class View:
     text: str
     tokens: int
     what: str  # which part this is, such as "lines 5–7 of 1,204"
-    more: str = ""  # how much more there is
+    more: str = ""  # description of the rest
     next: Mapping[str, Any] = field(default_factory=dict)  # arguments for the part that follows
     page: int | None = None
     pages: int | None = None  # an estimate for a very large content
