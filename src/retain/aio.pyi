@@ -114,11 +114,11 @@ class AsyncAgents:
         color: str = "",
         icon: str = "",
     ) -> Agent:
-        """Set up an agent."""
+        """Add an agent."""
     async def get(self, name: str) -> Agent:
-        """One agent by its name."""
+        """Return one agent by its name."""
     async def list(self, *, limit: int = 100, after: str | None = None) -> Page[Agent]:
-        """The tenant's agents, by name."""
+        """Return the tenant's agents, by name."""
     async def edit(
         self,
         name: str,
@@ -130,24 +130,24 @@ class AsyncAgents:
         icon: str | None = None,
         if_version: int | None = None,
     ) -> Agent:
-        """Change what is given and leave the rest; with `if_version`, only if nobody else changed it."""
+        """Change the given fields of an agent; with `if_version`, only that version of it."""
     async def remove(self, name: str) -> None:
-        """Forget how an agent is set up; its conversations stay."""
+        """Remove the configuration of an agent; its conversations stay."""
 
 @type_check_only
 class AsyncSessions:
     async def add(
         self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None
     ) -> Session:
-        """Start a session and make it the active one; `id` may be the client's own."""
+        """Start a session and make it the active one; a client may choose the `id`."""
     async def resume(self, stored_id: str | None = None) -> Session:
-        """The session to go on with: the client's own if it is the active one, else the active one, else a new one."""
+        """Return the active session of the scope's user and agent; start one if there is none."""
     async def active(self) -> Session:
-        """The active session of the scope's user and agent."""
+        """Return the active session of the scope's user and agent."""
     async def activate(self, id: str) -> Session:
-        """Go back to a session: make it the active one of its user and agent."""
+        """Make a session the active one of its user and agent."""
     async def get(self, id: str) -> Session:
-        """One session by its id."""
+        """Return one session by its id."""
     async def list(
         self,
         *,
@@ -156,7 +156,7 @@ class AsyncSessions:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Session]:
-        """Sessions, the one that was used last first; with `search`, those in whose label or id all its words are."""
+        """Return sessions, the last used one first."""
     async def edit(
         self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None
     ) -> Session:
@@ -180,7 +180,7 @@ class AsyncMessages:
         cost: float | None = None,
         created_at: datetime | None = None,
     ) -> Message:
-        """Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time."""
+        """Add one message at the end of a session."""
     async def extend(
         self,
         session: str,
@@ -189,7 +189,7 @@ class AsyncMessages:
         key: str | None = None,
         expected_last_seq: int | None = None,
     ) -> list[Message]:
-        """Add several messages at the end, all or none, next to each other."""
+        """Add several messages at the end of a session, all or none, with consecutive numbers."""
     async def window(
         self,
         session: str,
@@ -200,34 +200,34 @@ class AsyncMessages:
         before: int | None = None,
         turns_only: bool = False,
     ) -> list[Message]:
-        """The newest messages, oldest first: the last so many, of the last minutes, or that fit in tokens; else all."""
+        """Return the newest messages of a session, oldest first."""
     async def get(self, session: str, seq: int) -> Message:
-        """One message by its number."""
+        """Return one message by its number."""
     async def remove(self, session: str, seq: int) -> None:
-        """Remove one message; its number stays taken, and what a summary already says of it stays said."""
+        """Remove one message."""
     async def pop(self, session: str) -> Message:
-        """Remove the newest message, and return it; of two that pop at once, each gets another."""
+        """Remove the newest message and return it; concurrent calls return different messages."""
     async def clear(self, session: str) -> int:
-        """Remove every message of a session, with its summaries and turns; how many there were. New ones count on."""
+        """Remove every message of a session, with its summaries and turns, and return their number."""
     async def list(
         self, session: str, *, after: str | None = None, limit: int = 100
     ) -> Page[Message]:
-        """Messages from the start of the session, page by page."""
+        """Return messages from the start of the session, page by page."""
 
 @type_check_only
 class AsyncSummaries:
     async def get(self, session: str) -> Summary:
-        """The newest summary of a session; number 0 and no text before the first."""
+        """Return the newest summary of a session; number 0 and no text before the first."""
     async def expand(
         self, session: str, *, number: int | None = None, after: str | None = None, limit: int = 100
     ) -> Page[Message]:
-        """The messages behind the summary: all that it covers, or with `number` those that one fold added."""
+        """Return the messages that the summary covers; with `number`, those that one fold added."""
     async def fold(self, session: str, *, force: bool = False) -> Summary:
-        """Fold what is due into the summary and return the newest; `force` asks neither the switch nor the threshold."""
+        """Fold the messages that are due into the summary, and return the newest summary."""
     async def list(
         self, session: str, *, after: str | None = None, limit: int = 100
     ) -> Page[Summary]:
-        """Every summary that a session had, the newest first."""
+        """Return every summary of a session, newest first."""
 
 @type_check_only
 class AsyncNotes:
@@ -242,7 +242,7 @@ class AsyncNotes:
     async def replace_section(
         self, header: str, text: str, *, if_version: int | None = None
     ) -> Note:
-        """Replace the text under a heading, up to the next heading of the same or a higher level."""
+        """Replace the text under a heading, up to the next one of the same or a higher level."""
     async def delete_section(self, header: str, *, if_version: int | None = None) -> Note:
         """Delete a heading and its text, up to the next heading of the same or a higher level."""
     async def clear(self, *, if_version: int | None = None) -> Note:
@@ -250,7 +250,7 @@ class AsyncNotes:
     async def history(self, *, limit: int = 20, after: str | None = None) -> Page[NoteVersion]:
         """Return the versions of the document, newest first."""
     async def diff(self, version: int, *, against: int | None = None) -> str:
-        """Return what a version changed as a unified diff, against the version before it or another."""
+        """Return a unified diff of a version against the one before it, or against another."""
     async def restore(self, version: int, *, if_version: int | None = None) -> Note:
         """Set the document to the text of an earlier version; this makes a new version."""
     async def changes(
@@ -263,13 +263,13 @@ class AsyncEntries:
     async def add(
         self, content: str, *, kind: EntryKind = "journal", board: str | None = None
     ) -> Entry:
-        """Add an entry: to the journal, where it fades, to the core, where it stays, or to a whiteboard."""
+        """Add an entry to the journal (it fades), the core (it stays) or a whiteboard."""
     async def get(self, id: str) -> Entry:
         """Return an entry."""
     async def edit(self, id: str, content: str, *, if_version: int | None = None) -> Entry:
         """Replace the content of an entry; when it fades does not change."""
     async def accept(self, id: str, *, if_version: int | None = None) -> Entry:
-        """Accept an entry that waits for a review or was refused; accepting it again changes nothing."""
+        """Accept an entry that waits for a review or was refused. Repeating changes nothing."""
     async def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
         """Refuse an entry, also an accepted one; it stays listed and can be accepted later."""
     async def queue(
@@ -279,21 +279,21 @@ class AsyncEntries:
     async def remove(self, id: str) -> None:
         """Remove an entry, and the proposals that were made of it."""
     async def remove_many(self, ids: Sequence[str]) -> int:
-        """Remove several entries and return how many; ids that the scope does not have are skipped."""
+        """Remove several entries and return their number; skip ids that the scope does not have."""
     async def counts(self) -> dict[str, int]:
         """Return the number of core and journal entries, and of `pending` ones if there are any."""
     async def prompt(self) -> str:
         """Return the agent's private memory as its prompt shows it; empty if there is none."""
     async def whiteboard(self) -> str:
-        """Return the boards that the agent shares as its prompt shows them; empty if there is none."""
+        """Return the agent's boards as its prompt shows them; empty if there is none."""
     async def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
-        """Share a board among exactly these agents; an agent may do so with a new board or one that it shares."""
+        """Share a board among exactly these agents."""
     async def boards(self) -> dict[str, Sequence[str]]:
-        """Return the boards that the agent shares, each with its agents; without an agent, every board."""
+        """Return the agent's boards, each with its agents; without an agent, every board."""
     async def export(self) -> Sequence[Entry]:
         """Return every core and journal entry of the agent, oldest first, for `add_many`."""
     async def add_many(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
-        """Add entries of `export` with their ids and times, all or none; existing ones stay as they are."""
+        """Add entries of `export` with their ids and times, all or none; skip existing ones."""
     async def search(
         self,
         query: str,
@@ -302,7 +302,7 @@ class AsyncEntries:
         until: datetime | None = None,
         limit: int = 10,
     ) -> Sequence[Entry]:
-        """Return the entries that match a query by words and meaning, best first; faded ones and boards too."""
+        """Return the entries that match a query by words and meaning, best first."""
     async def list(
         self,
         *,
@@ -316,18 +316,18 @@ class AsyncEntries:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Entry]:
-        """Return core and journal entries, newest first; with kind `whiteboard`, the lines on boards."""
+        """Return core and journal entries, newest first; kind `whiteboard`: the lines on boards."""
 
 @type_check_only
 class AsyncConsolidations:
     async def propose(self, *, days: float = 5.0) -> Sequence[Consolidation]:
         """Propose what to keep of the agent's journal entries that are older than some days."""
     async def accept(self, id: str) -> Consolidation:
-        """Make a proposal a core entry, also a refused or undone one; accepting again changes nothing."""
+        """Make a proposal a core entry, even a refused or undone one. Repeating changes nothing."""
     async def refuse(self, id: str) -> Consolidation:
-        """Refuse a proposal; its entries fade, and are not proposed again unless they are edited."""
+        """Refuse a proposal; its entries fade and are not proposed again unless edited."""
     async def undo(self, id: str) -> Consolidation:
-        """Remove the core entry that a proposal became; the journal stays. Undoing again changes nothing."""
+        """Remove the core entry that a proposal became; the journal stays."""
     async def get(self, id: str) -> Consolidation:
         """Return a consolidation."""
     async def list(
@@ -358,7 +358,7 @@ class AsyncRefs:
         type: str = "command_output",
         metadata: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Store an output that is too large for a prompt and return the line that replaces it; return a small one as it is."""
+        """Store an output that is too large for a prompt, and return the line that replaces it."""
     async def get(
         self,
         key: str,
@@ -384,13 +384,13 @@ class AsyncRefs:
         is_active: bool | None = None,
         type: str | None = None,
     ) -> Ref:
-        """Change the summary, the type or whether a reference is active; an inactive one is in no prompt."""
+        """Change the summary or the type of a reference, or activate or deactivate it."""
     async def remove(self, key: str) -> None:
         """Delete a reference, and its content if no other reference has the same."""
     async def search(
         self, query: str, *, session: str | None = None, limit: int = 10
     ) -> Sequence[Ref]:
-        """Return the references that match a query by key, summary, command and beginning, best first."""
+        """Return references whose key, summary, command or start match a query, best first."""
     async def list(
         self,
         *,
@@ -413,13 +413,13 @@ class AsyncState:
         ttl: float | None = None,
         if_version: int | None = None,
     ) -> Item:
-        """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
+        """Set a key, permanently or for `ttl` seconds."""
     async def get(self, key: str, *, area: str = "user") -> Item:
-        """The value of a key that has not expired."""
+        """Return a key with its value, unless it has expired."""
     async def list(
         self, *, prefix: str = "", area: str = "user", limit: int = 100, after: str | None = None
     ) -> Page[Item]:
-        """The keys of an area that start with a prefix, in order."""
+        """Return the keys of an area that start with a prefix, in order."""
     async def remove(self, key: str, *, area: str = "user", if_version: int | None = None) -> None:
         """Remove a key; with `if_version`, only that version of it."""
 
@@ -441,13 +441,13 @@ class AsyncItems:
     async def read(
         self, asks: Sequence[tuple[Sequence[str], str]], *, refresh: bool = False
     ) -> OptionalItems:
-        """Return the items of several namespaces and keys in one read; None for each missing one."""
+        """Return several items by namespace and key in one read; None for each missing one."""
     async def remove(
         self, place: Sequence[str], key: str, *, if_version: int | None = None
     ) -> None:
         """Remove an item; with `if_version`, only that version of it."""
     async def write(self, changes: Sequence[Put | Drop]) -> OptionalItems:
-        """Put and remove several items, all or none; return each put item, and None for each removed one."""
+        """Put and remove items, all or none; return each put item, None for each removed one."""
     async def list(
         self,
         place: Sequence[str] = (),
@@ -467,7 +467,7 @@ class AsyncItems:
         where: Mapping[str, Any] | None = None,
         limit: int = 10,
     ) -> Matches:
-        """Return the items in and below a namespace that match a query by words and meaning, best first."""
+        """Return the items in and below a namespace that match a query, best first."""
     async def places(
         self,
         under: Sequence[str] = (),
@@ -484,7 +484,7 @@ class AsyncKnowledge:
     async def add(
         self, title: str, text: str, *, path: str = "", media: Media | None = None
     ) -> Document:
-        """Add a document, or replace the one with the same path, or without a path the same title."""
+        """Add a document; replace one with the same path or, without a path, the same title."""
     async def get(self, id: str) -> Document:
         """Return a document, without its text."""
     async def text(self, id: str) -> str:
@@ -520,23 +520,23 @@ class AsyncKnowledge:
 @type_check_only
 class AsyncGraphs:
     async def add(self, entities: Sequence[Entity]) -> list[Entity]:
-        """Add entities, and say which were new: one whose name is there stays as it is."""
+        """Add entities and return the new ones; an entity whose name exists is not changed."""
     async def observe(self, observations: Sequence[Observations]) -> list[Observations]:
-        """Add observations to entities that are there, and say which were new."""
+        """Add observations to existing entities, and return the new ones."""
     async def relate(self, relations: Sequence[Relation]) -> list[Relation]:
-        """Add relations, and say which were new."""
+        """Add relations, and return the new ones."""
     async def read(self) -> Graph:
-        """The whole graph."""
+        """Return the whole graph."""
     async def search(self, query: str) -> Graph:
-        """The entities in whose name, type or observations these letters are, and every relation of them."""
+        """Return entities whose name, type or observations contain a text, and all their relations."""
     async def open(self, names: Sequence[str]) -> Graph:
-        """The entities with these names, and every relation of them; a name that is not there is no error."""
+        """Return the entities with these names, and all their relations; skip unknown names."""
     async def remove_many(self, names: Sequence[str]) -> int:
-        """Remove entities, and every relation of these names; how many entities there were."""
+        """Remove entities and all relations of these names; return the number of entities."""
     async def forget(self, observations: Sequence[Observations]) -> int:
-        """Remove observations of entities, and say how many there were; what is not there is no error."""
+        """Remove observations of entities, and return their number; skip unknown ones."""
     async def unrelate(self, relations: Sequence[Relation]) -> int:
-        """Remove relations, and say how many there were; one that is not there is no error."""
+        """Remove relations, and return their number; skip unknown ones."""
 
 @type_check_only
 class AsyncInteractions:
@@ -564,7 +564,7 @@ class AsyncInteractions:
         model: str | None = None,
         route: str | None = None,
     ) -> list[Total]:
-        """Calls, tokens, cost and latency percentiles per hour or day (in UTC), model, route or agent."""
+        """Return calls, tokens, cost and latency percentiles per hour, day, model, route or agent."""
     async def list(
         self,
         *,
@@ -575,16 +575,16 @@ class AsyncInteractions:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Interaction]:
-        """Model calls, the newest first."""
+        """Return model calls, newest first."""
 
 @type_check_only
 class AsyncTurns:
     async def get(self, id: str) -> Turn:
-        """One turn by its id."""
+        """Return one turn by its id."""
     async def list(
         self, session: str, *, seq: int | None = None, limit: int = 100, after: str | None = None
     ) -> Page[Turn]:
-        """The turns of a session, the newest first; with `seq`, only those of one message."""
+        """Return the turns of a session, newest first; with `seq`, only those of one message."""
 
 @type_check_only
 class AsyncCheckpoints:
@@ -600,11 +600,11 @@ class AsyncCheckpoints:
         versions: Mapping[str, str] | None = None,
         values: Mapping[tuple[str, str], Typed] | None = None,
     ) -> None:
-        """Keep a step; `values` has, by channel and version, those that are new. A step that is there is replaced."""
+        """Store a step with its new values, by channel and version; replace one of the same id."""
     async def write(self, thread: str, id: str, writes: Sequence[Write], *, ns: str = "") -> None:
-        """Keep what tasks wrote after a step. What is there stays, but an `idx` below 0 is replaced."""
+        """Store what tasks wrote after a step."""
     async def get(self, thread: str, *, ns: str = "", id: str | None = None) -> Checkpoint:
-        """One step of a thread, the newest where none is named."""
+        """Return one step of a thread, the newest if no `id` is given."""
     async def list(
         self,
         thread: str | None = None,
@@ -616,19 +616,19 @@ class AsyncCheckpoints:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Checkpoint]:
-        """The steps of a thread, or of every thread, newest first; `where` is what their metadata must have, and equal."""
+        """Return the steps of a thread, or of every thread, newest first."""
     async def trace(
         self, thread: str, id: str, channels: Sequence[str], *, ns: str = ""
     ) -> dict[str, Traced]:
-        """How channels came to their values at a step, along its ancestors; the step's own writes belong to the next."""
+        """Return how channels got their values at a step, from the writes of its ancestors."""
     async def remove(self, thread: str) -> None:
         """Remove a thread: all its namespaces, steps, values and writes."""
     async def remove_runs(self, runs: Sequence[str]) -> int:
-        """Remove the steps that were made by these runs, in every thread; how many there were."""
+        """Remove the steps of these runs, in every thread, and return their number."""
     async def prune(self, thread: str) -> int:
-        """Keep only the newest step of each namespace, and those before it that its values are made from; how many went."""
+        """Remove the steps of a thread that its newest ones do not need, and return their number."""
     async def duplicate(self, thread: str, target: str) -> int:
-        """Copy a thread with everything in it to another, where what is there already stays; how many steps it has."""
+        """Copy a thread with everything in it to another, and return its number of steps."""
 
 class AsyncScope:
     owner: Owner
@@ -679,7 +679,7 @@ class AsyncScope:
         key: str | None = None,
         context: Context | None = None,
     ) -> Turn:
-        """Save a turn in one write: messages, references to large outputs, model call and report."""
+        """Save a turn in one write: messages, references to large outputs, model call, report."""
     async def transaction(self, work: Callable[[Scope], Done], *, lock: str | None = None) -> Done:
         """Run several verbs as one write: all of what `work` does with its scope, or nothing."""
     def tools(self, names: Sequence[str] | None = None) -> list[AsyncTool]: ...
@@ -733,7 +733,7 @@ class AsyncMemory:
     async def reindex(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
-        """Add missing rows to the search index and remove stray ones, while others read and write."""
+        """Add missing rows to the search index and remove stray ones; others may read and write."""
     async def purge(
         self,
         *,
@@ -742,7 +742,7 @@ class AsyncMemory:
         emergency: bool = False,
         progress: Progress | None = None,
     ) -> Purged:
-        """Remove expired state, unused contents, and messages older than `days` (default: `retention_days`)."""
+        """Remove expired state, unused contents and old messages."""
     async def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
@@ -750,7 +750,7 @@ class AsyncMemory:
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove all data of one user and return a receipt."""
     async def backup(self, target: Path | str) -> None:
-        """Write a consistent copy of the database in use, and its large contents to a folder beside it."""
+        """Write a consistent copy of the open database, and its large contents beside it."""
     async def close(self) -> None:
         """Close the database; acknowledged writes are already durable."""
     async def __aenter__(self) -> Self: ...

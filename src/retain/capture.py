@@ -1,10 +1,11 @@
-"""R5: one wrapper for a tool or function, so that its large results become references and its small ones stay as they are.
+"""Wrap a tool or function so that its large results become references (R5).
 
     search = captured(me)(search)            # or as a decorator: @captured(me, session=session.id)
 
-The wrapped function has the same name, documentation and signature, so that frameworks which read them see no difference.
-What it raises is raised. Where the result cannot be stored, the error of the database is raised with the result in it, as
-`error.output`: the function did run, and running it again may do its work twice.
+Small results are returned unchanged. The wrapped function has the same name, documentation and
+signature, so that frameworks which read them see no difference. Its exceptions are raised as they
+are. If the result cannot be stored, the database error is raised with the result as `error.output`:
+the function did run, and running it again may do its work twice.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from retain.base.errors import Invalid, RetainError, TooLarge
 from retain.memory import Scope
 
 Given = ParamSpec("Given")
-_MOST_SOURCE = 100
+_MAX_SOURCE_CHARACTERS = 100
 
 
 def captured(
     scope: Scope | AsyncScope, *, session: str | None = None, name: str | None = None
 ) -> Callable[[Callable[Given, Any]], Callable[Given, Any]]:
-    """Make a function return, for a result over 500 tokens, the line that stands for it; sync or async.
+    """Return a decorator that replaces a result of over 500 tokens by a reference's line.
 
-    `session` is the session that the references belong to, `name` what stands there for the call.
+    session: the session that the references belong to
+    name:    the name of the call in the line (default: the function with its arguments)
+
+    Works for synchronous and asynchronous functions.
     """
     if not isinstance(scope, Scope | AsyncScope):
         raise TypeError(
@@ -83,20 +87,20 @@ def _is_async(function: Callable[..., Any]) -> bool:
 async def _after(
     result: Awaitable[Any], source: str, start: float, keep: Callable[..., Any]
 ) -> Any:
-    """Wait for the result, then keep it; a synchronous scope does so in a thread, and the loop goes on."""
+    """Await the result, then store it; a synchronous scope stores it in a thread."""
     import asyncio  # here, because it takes half as long to import as all of retain
 
-    found = await result
-    if not _is_large(found):
-        return found
-    kept = await asyncio.to_thread(keep, found, source, start)
-    return await _noted(kept, found) if inspect.iscoroutine(kept) else kept
+    output = await result
+    if not _is_large(output):
+        return output
+    stored = await asyncio.to_thread(keep, output, source, start)
+    return await _noted(stored, output) if inspect.iscoroutine(stored) else stored
 
 
 def _kept(
     scope: Scope | AsyncScope, session: str | None, result: Any, source: str, start: float
 ) -> Any:
-    """The result, or the line that stands for it; of an asynchronous scope, what has to be awaited for that."""
+    """Return the result or the line that replaces it; with an `AsyncScope`, an awaitable of it."""
     if not _is_large(result):
         return result
     metadata = {"duration_ms": round((time.perf_counter() - start) * 1000)}
@@ -116,7 +120,7 @@ async def _noted(kept: Awaitable[Any], result: Any) -> Any:
 
 
 def _not_kept(error: RetainError, result: Any) -> Any:
-    """A result that is no JSON is none of ours; any other failure is told, with the result."""
+    """Return a result that is not JSON; for any other failure, raise it with the result."""
     if (
         isinstance(error, Invalid)
         and not isinstance(error, TooLarge)
@@ -129,21 +133,21 @@ def _not_kept(error: RetainError, result: Any) -> Any:
 
 
 def _is_large(result: Any) -> bool:
-    """Whether a result could be over any threshold: text, bytes, or what could be JSON, and not next to nothing."""
+    """Return whether a result may be over a threshold: non-empty text, bytes or JSON."""
     return isinstance(result, str | bytes | bytearray | Mapping | list | tuple) and len(result) > 0
 
 
 def _source(called: str, args: tuple[Any, ...], named: Mapping[str, Any]) -> str:
-    """The call as a person would write it, with its plain arguments."""
+    """Return the call as source code, with its plain arguments."""
     shown = [_argument(value) for value in args] + [
         f"{name}={_argument(value)}" for name, value in named.items()
     ]
     inside = ", ".join(shown)
-    room = max(0, _MOST_SOURCE - len(called))
+    room = max(0, _MAX_SOURCE_CHARACTERS - len(called))
     return f"{called}({inside[:room]}…)" if len(inside) > room else f"{called}({inside})"
 
 
 def _argument(value: Any) -> str:
     if isinstance(value, str):
-        return repr(value[:_MOST_SOURCE])
+        return repr(value[:_MAX_SOURCE_CHARACTERS])
     return repr(value) if value is None or isinstance(value, bool | int | float) else "…"

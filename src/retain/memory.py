@@ -1,4 +1,4 @@
-"""The front door: open a database, say whose memory is meant, and use each kind by its name."""
+"""The main entry point: open a database, choose an owner, and use each kind by its name."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ class Scope:
         key: str | None = None,
         context: Context | None = None,
     ) -> Turn:
-        """Save a turn in one write: messages, references to large outputs, model call and report."""
+        """Save a turn in one write: messages, references to large outputs, model call, report."""
         if context is not None and not isinstance(context, Context):
             raise Invalid(field="context", problem="must be what context() gave, whole, or None")
         return save_turn(
@@ -167,10 +167,10 @@ class Scope:
                 return work(Scope(services, self.owner)), blobs.discarded
 
         change = Change("scope", "transaction", self.owner.tenant, returns=lambda result: result[0])
-        done, gone = self.services.writer.write(change, run)
-        if gone:
-            self.services.blobs.discard(gone)
-        return done
+        result, discarded = self.services.writer.write(change, run)
+        if discarded:
+            self.services.blobs.discard(discarded)
+        return result
 
     def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
         """Return the memory tools for a model, or only those named."""
@@ -178,19 +178,21 @@ class Scope:
             raise Invalid(
                 field="names", problem=f"must be a list of names, such as [{names[:50]!r}]"
             )
-        mine = (
+        scope = (
             self
             if self.owner.source in ("tool", "import")
             else Scope(self.services, replace(self.owner, source="agent"))
         )
-        found = {tool.name: tool for kind in KINDS for tool in getattr(mine, kind.name).tools()}
-        unknown = [name for name in names or () if name not in found]
+        tools_by_name = {
+            tool.name: tool for kind in KINDS for tool in getattr(scope, kind.name).tools()
+        }
+        unknown = [name for name in names or () if name not in tools_by_name]
         if unknown:
             raise Invalid(
                 field="names",
-                problem=f"there is no tool {unknown[0]!r}; there are {', '.join(found)}",
+                problem=f"there is no tool {unknown[0]!r}; there are {', '.join(tools_by_name)}",
             )
-        return [tool for name, tool in found.items() if names is None or name in names]
+        return [tool for name, tool in tools_by_name.items() if names is None or name in names]
 
 
 def _searchable(kinds: Sequence[str]) -> list[str]:
@@ -228,8 +230,8 @@ class Memory:
     ) -> Memory:
         """Open a database by its URL, or the one in the settings, and migrate its schema.
 
-        Without `create`, a file that does not exist is an error. `models`, `embedder` and `reranker`
-        replace those in the settings.
+        Without `create`, a file that does not exist is an error. `models`, `embedder` and
+        `reranker` replace those in the settings.
         """
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
@@ -239,12 +241,11 @@ class Memory:
                 field="embedder",
                 problem="is an Embedder; by its name it is a setting: Settings(embedder=…)",
             )
-        embedder, reranker = (
-            embedders.check_family(embedder or embedders.choose(settings)),
-            reranker or rerankers.choose(settings),
-        )
+        embedder = embedders.check_family(embedder or embedders.choose(settings))
+        reranker = reranker or rerankers.choose(settings)
         opened, migrations = connect(settings, clock, create=create, wait_seconds=wait_seconds)
-        blobs, index = Blobs(opened, folder(settings)), open_index(opened, settings)
+        blobs = Blobs(opened, folder(settings))
+        index = open_index(opened, settings)
         services = Services(
             opened,
             Writer(opened),
@@ -341,7 +342,7 @@ class Memory:
     def reindex(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
-        """Add missing rows to the search index and remove stray ones, while others read and write."""
+        """Add missing rows to the search index and remove stray ones; others may read and write."""
         return reindex(self.services, tenants, progress)
 
     def purge(
@@ -352,7 +353,10 @@ class Memory:
         emergency: bool = False,
         progress: Progress | None = None,
     ) -> Purged:
-        """Remove expired state, unused contents, and messages older than `days` (default: `retention_days`)."""
+        """Remove expired state, unused contents and old messages.
+
+        days: the age of messages to remove (default: `retention_days`)
+        """
         days = days if days is not None else self.settings.retention_days or None
         return purge(
             self.services.writer,
@@ -382,7 +386,7 @@ class Memory:
         )
 
     def backup(self, target: Path | str) -> None:
-        """Write a consistent copy of the database in use, and its large contents to a folder beside it."""
+        """Write a consistent copy of the open database, and its large contents beside it."""
         if not str(target).strip():
             raise Invalid(field="target", problem="must be the name of a new file")
         self.services.blobs.backup(Path(target))

@@ -37,12 +37,12 @@ LAYERS = (
 def share(budget: int, wants: Sequence[int], layers: Sequence[Layer] = LAYERS) -> list[int]:
     """Return the tokens that each layer gets, at most what it wants."""
     budget = max(budget, 0)
-    left = budget
+    remaining = budget
     floors = []
     for layer, want in zip(layers, wants, strict=True):
-        floor = min(want, int(layer.floor * budget), left)
+        floor = min(want, int(layer.floor * budget), remaining)
         floors.append(floor)
-        left -= floor
+        remaining -= floor
 
     def shares_at(level: int) -> list[int]:
         return [
@@ -50,7 +50,7 @@ def share(budget: int, wants: Sequence[int], layers: Sequence[Layer] = LAYERS) -
             for layer, want, floor in zip(layers, wants, floors, strict=True)
         ]
 
-    # Find the highest level to which all layers can rise together, like water.
+    # Binary search for the highest common level whose shares fit into the budget.
     low = 0
     high = max([0, *wants]) * LEVEL_STEPS + 1
     while high - low > 1:

@@ -34,7 +34,7 @@ LAYER_NAMES = [layer.name for layer in LAYERS]
 SECTION_LAYERS = ("private", "notes", "summary", "state", "whiteboard")
 VOLATILE_LAYERS = ("state", "whiteboard", "recall")
 DROP_ORDER = ("whiteboard", "state", "fragment", "notes", "private", "summary")
-"""The layers that are dropped, one by one, if the budget is too small even for the chosen pieces."""
+"""The layers to drop, one by one, if the budget is too small even for the chosen pieces."""
 
 
 @dataclass(frozen=True)

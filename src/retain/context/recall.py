@@ -1,4 +1,4 @@
-"""Recall: what a search finds for the new message, as the last layer of a context.
+"""Recall: the hits of a search for the new message, as the last layer of a context.
 
 Like any search it has two halves: words and embedding before the read transaction of the context,
 ranking inside of it. Memories that the context shows anyway are not repeated.

@@ -1,4 +1,4 @@
-"""Save a turn: messages, references to large outputs, the model call and the report, as one write."""
+"""Save a turn in one write: messages, references to large outputs, model call, report."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def save_turn(
         for reference in prepared:
             refs.add_row(tx, reference)
         interaction = None if call is None else Interactions(services, owner).add_row(tx, call).id
-        first, last = added[0].seq, added[-1].seq
+        first = added[0].seq
+        last = added[-1].seq
         return turns.add_row(tx, session, first, last, interaction, stored_report)
 
     def read_first_result(tx: Transaction) -> Turn:

@@ -179,13 +179,13 @@ def lines(messages: Sequence[Message], known: Mapping[str, str], speakers: Speak
         )
         text = placeholder.verify(spoken_text(content), known)
         prompt_message = _prompt_message(message, text, speakers, is_own)
-        made: list[Call] = []
+        own_calls: list[Call] = []
         if message.role == "assistant" and is_own:
-            made = _with_unique_ids(message.seq, tool_calls(content))
-        if made or prompt_message.text or prompt_message.images:
-            prompt_message = prompt_message._replace(calls=made)
+            own_calls = _with_unique_ids(message.seq, tool_calls(content))
+        if own_calls or prompt_message.text or prompt_message.images:
+            prompt_message = prompt_message._replace(calls=own_calls)
             shown.append(Line(message.seq, prompt_message, size(prompt_message)))
-        for number, call in enumerate(made):
+        for number, call in enumerate(own_calls):
             answer = message
             output: Any = NO_RESULT
             if pair := pairs.get((index, number)):
@@ -243,7 +243,7 @@ def _prompt_message(message: Message, text: str, speakers: Speakers, is_own: boo
 
 
 def with_speaker(name: str, text: str) -> str:
-    """Return text after its speaker's name; further lines are indented, so none starts with a name."""
+    """Return text after its speaker's name; further lines are indented, so none has a name."""
     return f"{name}: " + "\n  ".join(text.splitlines())
 
 

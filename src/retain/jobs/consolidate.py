@@ -21,7 +21,7 @@ from retain.storage.database import Database, Transaction
 AGE_DAYS = 5.0
 """Minimum age of a journal entry: two days before it fades."""
 COMMIT_SECONDS = 30.0
-"""Added to the longest model call, this is how long a lease lasts; it is renewed before each call."""
+"""A lease lasts this long plus the longest model call; it is renewed before each call."""
 _AGENTS = """select distinct agent from entries
              where tenant = :tenant and kind = 'journal' and created_at > :after and created_at <= :upto
              and review = 'accepted'
@@ -102,7 +102,8 @@ def _propose(services: Services, tenant: str, agent: str) -> JobResult:
     lease = leases.claim(services.database, tenant, f"consolidate {agent}", seconds)
     if lease is None:
         return JobResult(left=1)
-    model, models = services.models.main, services.models
+    model = services.models.main
+    models = services.models
     if model is not None:
         models = Models(services.settings, main=_Leased(model, services.database, lease, seconds))
     try:

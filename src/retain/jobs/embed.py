@@ -1,8 +1,8 @@
 """Compute the missing vectors of index rows, in batches, outside any transaction.
 
-A text that cannot be embedded does not stop the others: it stays searchable by its words, is counted,
-and is retried. With another embedder everything is due again; the old vectors stay, unused, until the
-new ones are there.
+A text that cannot be embedded does not stop the others: it stays searchable by its words, is
+counted, and is retried. With another embedder everything is due again; the old vectors stay,
+unused, until the new ones are there.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ FIRST_RETRY_SECONDS = 30.0
 MAX_RETRY_SECONDS = 3600.0
 MAX_FAILING = 10_000
 # Two lists, compared in Python: a server without statistics would join them in quadratic time.
-_ROWS = "select number from search_items where tenant = :tenant and number > :above order by number limit :most"
-_MADE = """select number from search_vectors where tenant = :tenant and model = :model and length(vector) = :dimension
+_ROW_NUMBERS = "select number from search_items where tenant = :tenant and number > :above order by number limit :most"
+_VECTOR_NUMBERS = """select number from search_vectors where tenant = :tenant and model = :model and length(vector) = :dimension
            and number > :above and number <= :top"""
-_AT = "select at from search_items where tenant = :tenant and number = :number"
-_LAST = "select at from search_embedded where tenant = :tenant"
-_FINISHED = """insert into search_embedded (tenant, at) values (:tenant, :at)
+_ROW_TIME = "select at from search_items where tenant = :tenant and number = :number"
+_LAST_COMPLETE = "select at from search_embedded where tenant = :tenant"
+_SET_LAST_COMPLETE = """insert into search_embedded (tenant, at) values (:tenant, :at)
                on conflict (tenant) do update set at = excluded.at where search_embedded.at < excluded.at"""
-_COUNT = """select (select count(*) from search_items where tenant = :tenant)
+_ROW_COUNTS = """select (select count(*) from search_items where tenant = :tenant)
                  - (select count(*) from search_vectors
                     where tenant = :tenant and model = :model and length(vector) = :dimension)"""
 
@@ -47,8 +47,8 @@ _COUNT = """select (select count(*) from search_items where tenant = :tenant)
 class Lag:
     """The number of rows without a vector, and how long the first of them has waited at most.
 
-    It waits since its own time or since the last moment without missing vectors, whichever is later: a
-    row does not say when it was written, and may be old but just imported.
+    It waits since its own time or since the last moment without missing vectors, whichever is
+    later: a row does not say when it was written, and may be old but just imported.
     """
 
     pending: int
@@ -70,14 +70,16 @@ def lag(services: Services, tenant: str) -> Lag:
     model = _Model(services.embedder.identity, services.embedder.dimensions)
 
     def work(tx: Transaction) -> Lag:
-        (pending,) = tx.one(_COUNT, model=model.name, dimension=model.dimension) or (0,)
+        (pending,) = tx.one(_ROW_COUNTS, model=model.name, dimension=model.dimension) or (0,)
         if not pending:
             return Lag(0, 0.0, model.name)
         look = _lacking(tx, model, 0)
         while not look.numbers and not look.whole:
             look = _lacking(tx, model, look.top)
-        (oldest,) = (tx.one(_AT, number=look.numbers[0]) if look.numbers else None) or (tx.now,)
-        (last,) = tx.one(_LAST) or (oldest,)
+        (oldest,) = (tx.one(_ROW_TIME, number=look.numbers[0]) if look.numbers else None) or (
+            tx.now,
+        )
+        (last,) = tx.one(_LAST_COMPLETE) or (oldest,)
         return Lag(pending, max(0, tx.now - max(oldest, last)) / clock.SECOND, model.name)
 
     return services.database.read(tenant, work, long=True)
@@ -85,7 +87,7 @@ def lag(services: Services, tenant: str) -> Lag:
 
 @dataclass
 class _TenantProgress:
-    """The progress in one tenant with one embedder: the number up to which all is done, and failures.
+    """The progress in one tenant with one embedder: the last completed number, and failures.
 
     Rows are not committed in the order of their numbers, so the floor follows minutes later.
     """
@@ -98,7 +100,10 @@ class _TenantProgress:
     def start(self, now: int) -> None:
         """Move the floor as far as it is safe, or back to 0 after an hour."""
         if now - self.since > RESCAN_AFTER or len(self.failing) > MAX_FAILING:
-            self.floor, self.since, self.reached, self.failing = 0, now, [], {}
+            self.floor = 0
+            self.since = now
+            self.reached = []
+            self.failing = {}
         while self.reached and self.reached[0][0] <= now - COMMIT_MARGIN:
             self.floor = max(self.floor, self.reached.pop(0)[1])
 
@@ -154,7 +159,8 @@ class EmbedJob:
     ) -> JobResult:
         seen = self._seen.setdefault((tenant, model), _TenantProgress())
         seen.start(services.database.read(tenant, lambda tx: tx.now))
-        first, again = seen.floor, seen.again()
+        first = seen.floor
+        again = seen.again()
         look = _scan(services, tenant, model, first)
         while not (due := again + seen.ready(look.numbers)) and not look.whole:
             first = look.top
@@ -165,7 +171,8 @@ class EmbedJob:
         if lease:  # the previous holder may have just done all of this
             look = _scan(services, tenant, model, first)
             due = again + seen.ready(look.numbers)
-        total, renewed = JobResult(), time.monotonic()
+        total = JobResult()
+        renewed = time.monotonic()
         try:
             while lease:
                 for start in range(0, len(due), BATCH_SIZE):
@@ -187,7 +194,7 @@ class EmbedJob:
             seen.reached.append((look.now, look.top))
             if total.done and not seen.failing:
                 services.database.write(
-                    tenant, lambda tx: tx.run(_FINISHED, at=look.now), idempotent=True
+                    tenant, lambda tx: tx.run(_SET_LAST_COMPLETE, at=look.now), idempotent=True
                 )
         finally:
             with suppress(StorageError):  # the lease expires by itself
@@ -197,7 +204,7 @@ class EmbedJob:
 
 
 class _Scan(NamedTuple):
-    """The numbers of rows without a vector, oldest first, up to `top`; `whole` if that is the last row."""
+    """The rows without a vector, oldest first, up to `top`; `whole` if that is the last row."""
 
     now: int
     numbers: list[int]
@@ -206,11 +213,13 @@ class _Scan(NamedTuple):
 
 
 def _lacking(tx: Transaction, model: _Model, above: int) -> _Scan:
-    rows = [int(row[0]) for row in tx.all(_ROWS, above=above, most=NUMBERS_PER_READ)]
+    rows = [int(row[0]) for row in tx.all(_ROW_NUMBERS, above=above, most=NUMBERS_PER_READ)]
     top = rows[-1] if rows else above
     embedded = {
         row[0]
-        for row in tx.all(_MADE, model=model.name, dimension=model.dimension, above=above, top=top)
+        for row in tx.all(
+            _VECTOR_NUMBERS, model=model.name, dimension=model.dimension, above=above, top=top
+        )
     }
     return _Scan(
         tx.now,
@@ -240,21 +249,21 @@ def _embed(
     if not rows:
         return JobResult()
     vectors = _embed_each(embedder, [embedding_text(row.title, row.text) for row in rows.values()])
-    good = [
-        (number, *one)
-        for number, one in zip(rows, vectors, strict=True)
-        if not isinstance(one, ModelError)
+    stored = [
+        (number, *vector)
+        for number, vector in zip(rows, vectors, strict=True)
+        if not isinstance(vector, ModelError)
     ]
     services.database.write(
-        tenant, lambda tx: services.index.put_vectors(tx, model.name, good), idempotent=True
+        tenant, lambda tx: services.index.put_vectors(tx, model.name, stored), idempotent=True
     )
-    for number, *_ in good:
+    for number, *_ in stored:
         seen.failing.pop(number, None)
-    total = JobResult(done=len(good))
-    for row, one in zip(rows.values(), vectors, strict=True):
-        if isinstance(one, ModelError):
+    total = JobResult(done=len(stored))
+    for row, vector in zip(rows.values(), vectors, strict=True):
+        if isinstance(vector, ModelError):
             seen.failed(row.number)
-            total += JobResult(failed=1, errors=(f"tenant {tenant}, {_named(row)}: {one}",))
+            total += JobResult(failed=1, errors=(f"tenant {tenant}, {_named(row)}: {vector}",))
     return total
 
 
@@ -263,7 +272,7 @@ def _named(row: Item) -> str:
 
 
 def _embed_each(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, bytes] | ModelError]:
-    """Return a vector or an error for each text; raise if the embedder fails even with a plain text."""
+    """Return a vector or an error for each text; raise if even a plain text fails."""
     try:
         return list(quantise(embed_texts(embedder, texts)))
     except ModelError:

@@ -60,7 +60,7 @@ def purge(
     emergency: bool = False,
     progress: Progress | None = None,
 ) -> Purged:
-    """Remove messages and threads older than `days`, and expired rows, of some tenants or of all."""
+    """Remove messages and threads older than `days`, and expired rows, of some or all tenants."""
     if days is not None and (
         isinstance(days, bool) or not isinstance(days, int | float) or not 0 < days < 1_000_000
     ):
@@ -126,7 +126,7 @@ def _in_batches(
 
 
 def _due(tx: Transaction, age: int | None) -> tuple[int | None, int]:
-    """Return the moment before which messages are old, and about how many rows are to be removed."""
+    """Return the time before which messages are old, and about how many rows to remove."""
     expired = int((tx.one(COUNT_EXPIRED) or (0,))[0])
     if age is None:
         return None, expired

@@ -14,7 +14,7 @@ from retain.kinds.kind import Owner, Services
 from retain.kinds.summaries import Summaries, there
 
 SESSIONS_PER_READ = 500
-_PAGE = """select id, user_id, agent, touched_at, summarized_count, first_seq,
+_ACTIVE_SESSIONS = """select id, user_id, agent, touched_at, summarized_count, first_seq,
                   coalesce((select seq from messages where messages.tenant = :tenant and session_id = sessions.id
                             order by seq desc limit 1), 0)
            from sessions where tenant = :tenant and touched_at >= :since and (touched_at, id) > (:at, :id)
@@ -36,9 +36,9 @@ def run(
         return JobResult()
     total = JobResult()
     waiting = list(due(services, tenant, since))
-    for place, one in enumerate(waiting, 1):
+    for place, session in enumerate(waiting, 1):
         try:
-            total += _fold(services, tenant, one)
+            total += _fold(services, tenant, session)
         except NoModel as error:  # the next session would fail alike
             return total + JobResult(
                 failed=1, left=len(waiting) - place, errors=(f"tenant {tenant}: {error}",)
@@ -47,7 +47,7 @@ def run(
             raise
         except RetainError as error:
             total += JobResult(
-                failed=1, errors=(f"tenant {tenant}, session {one.session}: {error}",)
+                failed=1, errors=(f"tenant {tenant}, session {session.session}: {error}",)
             )
         if progress:
             progress(place, len(waiting))
@@ -56,11 +56,15 @@ def run(
 
 def due(services: Services, tenant: str, since: int) -> Iterator[_Due]:
     """Yield the sessions that were active since a moment and are due, oldest first."""
-    at, id = -1, ""
+    at = -1
+    id = ""
     while True:
         rows = services.database.read(
-            tenant, lambda tx, at=at, id=id: tx.all(_PAGE, since=since, at=at, id=id, size=SESSIONS_PER_READ)  # type: ignore[misc]
-        )  # fmt: skip
+            tenant,
+            lambda tx, at=at, id=id: tx.all(  # type: ignore[misc]
+                _ACTIVE_SESSIONS, since=since, at=at, id=id, size=SESSIONS_PER_READ
+            ),
+        )
         for session, user, agent, _, covered, first, last in rows:
             if last - max(
                 covered, first - 1
@@ -70,7 +74,8 @@ def due(services: Services, tenant: str, since: int) -> Iterator[_Due]:
                 yield _Due(session, user, agent)
         if len(rows) < SESSIONS_PER_READ:
             return
-        at, id = rows[-1][3], rows[-1][0]
+        at = rows[-1][3]
+        id = rows[-1][0]
 
 
 def _is_over_threshold(services: Services, tenant: str, session: str, begin: int) -> bool:

@@ -1,4 +1,4 @@
-"""Agents: who speaks, and how: a name, a system prompt, a model, the tools it may use, a colour and an icon."""
+"""Agents: a name, a system prompt, a model, allowed tools, a colour and an icon."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from retain.kinds.kind import Kind, Page, Table, decode_cursor, make_page
 from retain.storage.database import Transaction
 
 _COLOR = re.compile("#[0-9a-fA-F]{6}")
-_MOST_OF_AN_ICON = 8
-"""Characters: an emoji may take several."""
+_MAX_ICON_CHARACTERS = 8
+"""One emoji may have several characters."""
 
 
 @dataclass(frozen=True)
 class Agent:
-    """An agent as it is set up."""
+    """The configuration of an agent."""
 
     name: str
     prompt: str
@@ -50,7 +50,7 @@ def _agent(row: tuple[Any, ...]) -> Agent:
 
 
 class Agents(Kind):
-    """The agents of a tenant. Memory does not need them to be set up: any name can be an agent's."""
+    """The configured agents of a tenant. Memory works for any agent name, configured or not."""
 
     name = "agents"
     tables = (Table("agents", order="name"),)
@@ -65,7 +65,7 @@ class Agents(Kind):
         color: str = "",
         icon: str = "",
     ) -> Agent:
-        """Set up an agent."""
+        """Add an agent."""
         canonical.name(name, "name")
         values = self._values(
             name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon
@@ -88,12 +88,12 @@ class Agents(Kind):
         return self._write("add", work, row={"name": name})
 
     def get(self, name: str) -> Agent:
-        """One agent by its name."""
+        """Return one agent by its name."""
         canonical.key(name, "name")
         return self._read(lambda tx: self._get(tx, name))
 
     def list(self, *, limit: int = 100, after: str | None = None) -> Page[Agent]:
-        """The tenant's agents, by name."""
+        """Return the tenant's agents, by name."""
         size = self._limit(limit)
         (start,) = decode_cursor(after, [str]) if after else ("",)
         rows = self._read(
@@ -117,7 +117,7 @@ class Agents(Kind):
         icon: str | None = None,
         if_version: int | None = None,
     ) -> Agent:
-        """Change what is given and leave the rest; with `if_version`, only if nobody else changed it."""
+        """Change the given fields of an agent; with `if_version`, only that version of it."""
         if if_version is not None:
             canonical.whole(if_version, "if_version")
         changes = self._values(
@@ -144,7 +144,7 @@ class Agents(Kind):
         return self._write("edit", work, row={"name": name})
 
     def remove(self, name: str) -> None:
-        """Forget how an agent is set up; its conversations stay."""
+        """Remove the configuration of an agent; its conversations stay."""
         canonical.key(name, "name")
 
         def work(tx: Transaction) -> None:
@@ -168,26 +168,27 @@ class Agents(Kind):
     def _values(
         self, *, name: str, tools: Sequence[str] | None, **texts: str | None
     ) -> dict[str, str | None]:
-        most = limits.MAX_ATTRIBUTES_BYTES
+        max_bytes = limits.MAX_ATTRIBUTES_BYTES
         secrets = self._settings.secrets
         canonical.key(name, "name", secrets)
         if tools is not None and (isinstance(tools, str) or not isinstance(tools, Sequence)):
             raise Invalid(field="tools", problem="must be a list of names")
         checked: dict[str, str | None] = {
-            field: None if value is None else canonical.text(value, field, most, secrets)
+            field: None if value is None else canonical.text(value, field, max_bytes, secrets)
             for field, value in texts.items()
         }
         if (color := checked["color"]) and not _COLOR.fullmatch(color):
             raise Invalid(
                 field="color", problem=f"must be like #1f6feb, or empty, not {color[:50]!r}"
             )
-        if len(checked["icon"] or "") > _MOST_OF_AN_ICON:
+        if len(checked["icon"] or "") > _MAX_ICON_CHARACTERS:
             raise Invalid(
-                field="icon", problem=f"must be an emoji or at most {_MOST_OF_AN_ICON} characters"
+                field="icon",
+                problem=f"must be an emoji or at most {_MAX_ICON_CHARACTERS} characters",
             )
         names = None if tools is None else [canonical.key(tool, "tools", secrets) for tool in tools]
         return {
             **checked,
             "name": name,
-            "tools": None if names is None else canonical.dump(names, "tools", most),
+            "tools": None if names is None else canonical.dump(names, "tools", max_bytes),
         }

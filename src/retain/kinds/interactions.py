@@ -1,4 +1,4 @@
-"""Interactions: one row for each model call, and the totals a person would look at."""
+"""Interactions: one row for each model call, and totals over them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from retain.storage.database import Row, Transaction
 
 By = Literal["hour", "day", "model", "route", "agent"]
 Split = Literal["model", "route", "agent"]
-_MOST_OF_A_NAME = 2 * canonical.MAX_KEY_BYTES
-"""A mark may be longer than the secret that it stands for."""
+_MAX_NAME_BYTES = 2 * canonical.MAX_KEY_BYTES
+"""Twice the limit of a key, because a mask may be longer than the secret that it replaces."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Total:
-    """What the calls of one hour, day, model, route or agent come to; those of nobody's agent have the name "".
+    """The totals of one hour, day, model, route or agent; calls without an agent have the name "".
 
-    `cost` is None where no call's is known. Latencies are nearest-rank percentiles in milliseconds.
+    `cost` is None if no cost is known. Latencies are nearest-rank percentiles in milliseconds.
     """
 
     name: str
     split: str
-    """Which part of it, where it was asked for in parts."""
+    """The model, route or agent of the part, if `split` was given."""
     calls: int
     errors: int
     tokens_in: int
@@ -95,7 +95,7 @@ def _interaction(row: Row) -> Interaction:
 
 @dataclass(frozen=True)
 class Usage:
-    """What one model call took."""
+    """The usage of one model call."""
 
     model: str
     route: str = "chat"
@@ -108,16 +108,16 @@ class Usage:
 
 
 def checked(owner: Owner, settings: Settings, usage: Usage, session: str | None) -> dict[str, Any]:
-    """The values of the row for one model call, or an error that says which is wrong."""
+    """Validate one model call and return the values of its row."""
     parameters = {} if usage.parameters is None else usage.parameters
     secrets = derived(settings.secrets)
     values: dict[str, Any] = {
         "id": ids.uuid7(),
         "route": canonical.text(
-            canonical.key(usage.route, "route"), "route", _MOST_OF_A_NAME, secrets
+            canonical.key(usage.route, "route"), "route", _MAX_NAME_BYTES, secrets
         ),
         "model": canonical.text(
-            canonical.key(usage.model, "model"), "model", _MOST_OF_A_NAME, secrets
+            canonical.key(usage.model, "model"), "model", _MAX_NAME_BYTES, secrets
         ),
         "parameters": canonical.dump(
             parameters, "parameters", limits.MAX_ATTRIBUTES_BYTES, secrets
@@ -169,7 +169,7 @@ class Interactions(Kind):
         )
 
     def add_row(self, tx: Transaction, values: Mapping[str, Any]) -> Interaction:
-        """Record one model call, whose values were `checked`, in a transaction with what else belongs to it."""
+        """Insert the row of one model call, with values from `checked`, into a transaction."""
         if values["session"] is not None:
             own_session(tx, self._owner, values["session"])
         row = tx.one(
@@ -185,7 +185,7 @@ class Interactions(Kind):
         return _interaction(row)
 
     def of_turn(self, tx: Transaction, id: str | None) -> Interaction | None:
-        """The call that a turn is on record with; None where it has none, or no longer."""
+        """Return the model call of a turn; None if it has none, or it was removed."""
         row = tx.one(
             """select id, route, model, parameters, latency_ms, tokens_in, tokens_out, cost, error, user_id, agent,
                       session_id, created_at
@@ -204,9 +204,10 @@ class Interactions(Kind):
         model: str | None = None,
         route: str | None = None,
     ) -> list[Total]:
-        """Calls, tokens, cost and latency percentiles per hour or day (in UTC), model, route or agent.
+        """Return calls, tokens, cost and latency percentiles per hour, day, model, route or agent.
 
-        With `split`, each of these apart for each model, route or agent: what a chart over time shows as its lines.
+        Hours and days are in UTC. With `split`, each group has one total per model, route or agent,
+        as the lines of a chart over time.
         """
         if not isinstance(by, str) or by not in _BUCKETS:
             raise Invalid(field="by", problem=f"must be one of {', '.join(_BUCKETS)}, not {by!r}")
@@ -219,7 +220,7 @@ class Interactions(Kind):
         totals = [Total(_named(by, bucket), *rest) for bucket, *rest in rows]
         return sorted(
             totals, key=lambda total: (total.name.encode(), total.split.encode())
-        )  # whatever the collation
+        )  # independent of the database's collation
 
     def _filter(
         self, since: datetime | None, until: datetime | None, model: str | None, route: str | None
@@ -243,7 +244,7 @@ class Interactions(Kind):
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Interaction]:
-        """Model calls, the newest first."""
+        """Return model calls, newest first."""
         size = self._limit(limit)
         at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
         rows = self._read(
@@ -269,7 +270,7 @@ class Interactions(Kind):
 
 
 def _named(by: By, bucket: Any) -> str:
-    """What a group is called: a day or the hour it begins with, in UTC, or the model, route or agent itself."""
+    """Return the name of a group: its day or start hour, in UTC, or its model, route or agent."""
     if by == "day":
         return clock.to_datetime(bucket * clock.DAY).date().isoformat()
     if by == "hour":
@@ -277,7 +278,7 @@ def _named(by: By, bucket: Any) -> str:
     return str(bucket)
 
 
-_RANKED = """
+_TOTALS_TEMPLATE = """
     with named as (
         select {bucket} as bucket, {split} as split, latency_ms, tokens_in, tokens_out, cost, error
         from interactions where tenant = :tenant and created_at >= :since and created_at < :until
@@ -308,7 +309,9 @@ _BUCKETS = {
     "agent": _SPLITS["agent"],
 }
 _TOTALS = {
-    (by, split): _RANKED.replace("{bucket}", _BUCKETS[by]).replace("{split}", _SPLITS[split])
+    (by, split): _TOTALS_TEMPLATE.replace("{bucket}", _BUCKETS[by]).replace(
+        "{split}", _SPLITS[split]
+    )
     for by in _BUCKETS
     for split in _SPLITS
     if by != split

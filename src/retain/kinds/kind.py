@@ -51,7 +51,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of a memory: a tenant, and in it a user and an agent, or all (None); and the writer."""
+    """The owner of a memory: a tenant, a user and an agent (None: all of them); and the writer."""
 
     tenant: str
     user: str | None = None
@@ -104,11 +104,17 @@ class Services:
     """Every kind by its name, for what a search returns."""
 
     def watched(self, model: Model, owner: Owner, route: str, session: str | None = None) -> Model:
-        """A model that is asked for somebody: what it takes is on record (T1). Never in a transaction."""
+        """Return a model that records its calls for an owner (T1).
+
+        Do not call it in a transaction.
+        """
         return RecordedModel(model, lambda call: self.record(self, owner, route, call, session))
 
     def embedding(self, owner: Owner, seconds: float | None = None) -> Embedder | None:
-        """The embedder, as somebody uses it: what a service takes is on record (T1), and bounded. Never in a transaction."""
+        """Return the embedder for an owner; a remote one records its calls (T1).
+
+        `seconds` limits the time of a remote call. Do not call it in a transaction.
+        """
         if not isinstance(self.embedder, ServiceEmbedder):
             return self.embedder
         return RecordedEmbedder(

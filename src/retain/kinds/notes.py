@@ -30,10 +30,10 @@ from retain.text import markdown
 from retain.text.markdown import Edited, split_parts
 
 MAX_WAIT_SECONDS = 300.0
-"""How long one call of `changes` may wait."""
+"""The longest wait of one call of `changes`."""
 POLL_SECONDS = 0.2
 EDIT_ATTEMPTS = 5
-"""How often a slow edit is made outside of the lock before it is made under it."""
+"""Attempts of a slow edit outside of the lock, before it is made under the lock."""
 Edit = Callable[[str], Edited]
 CUT_NOTICE = (
     "\n\n(The notes are cut here for want of room; manage_long_term_memory reads them whole.)"
@@ -194,7 +194,7 @@ class Notes(Kind):
         return self._change("prepend", edit, if_version)[0]
 
     def replace_section(self, header: str, text: str, *, if_version: int | None = None) -> Note:
-        """Replace the text under a heading, up to the next heading of the same or a higher level."""
+        """Replace the text under a heading, up to the next one of the same or a higher level."""
         return self._replace_section(header, text, if_version)[0]
 
     def delete_section(self, header: str, *, if_version: int | None = None) -> Note:
@@ -224,7 +224,7 @@ class Notes(Kind):
         return make_page([_version(row) for row in rows], size, lambda version: [version.version])
 
     def diff(self, version: int, *, against: int | None = None) -> str:
-        """Return what a version changed as a unified diff, against the version before it or another."""
+        """Return a unified diff of a version against the one before it, or against another."""
         import difflib  # not needed at start
 
         new = canonical.whole(version, "version")
@@ -450,7 +450,7 @@ class Notes(Kind):
         return self._write(operation, work, row=row_key, returns=_first)
 
     def _store(self, tx: Transaction, text: str, version: int, operation: str) -> Note | None:
-        """Write the document and its new version; None if another writer just created the document."""
+        """Write the document and its new version; None if another writer just created it."""
         if version == 1:
             sql = """insert into notes
                          (tenant, user_id, agent, version, text, tokens, created_at, updated_at)

@@ -20,7 +20,7 @@ from retain.storage.database import Transaction
 
 MAX_HITS = 200
 MAX_QUERY_CHARACTERS = 8_000
-"""A longer query is cut: whoever pastes a file to search for it means its beginning."""
+"""A longer query is cut: of a pasted file, the beginning is what counts."""
 LIKELY_SCORE = 0.001
 """Hits under this score are hidden from people and models unless they ask for them."""
 FOREIGN_SOURCES = frozenset({"tool", "import"})
@@ -29,7 +29,7 @@ FOREIGN_SOURCES = frozenset({"tool", "import"})
 
 @dataclass(frozen=True)
 class SearchResults:
-    """The hits of a search, best first; `legs` says for words and vectors whether they ran, and why not."""
+    """The hits of a search, best first; `legs` says if words and vectors were used, or why not."""
 
     hits: list[Hit]
     legs: Mapping[str, str]
@@ -61,7 +61,7 @@ def search(
     canonical.amount(min_score, "min_score")
     text = checked_query(services, query)
     now = None if at is None else clock.from_datetime(at, "at")
-    asked = SearchFilter(
+    search_filter = SearchFilter(
         owner.user,
         owner.agent,
         kinds=None if kinds is None else tuple(kinds),
@@ -69,7 +69,7 @@ def search(
         since=None if since is None else clock.from_datetime(since, "since"),
         until=None if until is None else clock.from_datetime(until, "until"),
     )
-    started = start_search(services, owner, text, asked, now)
+    started = start_search(services, owner, text, search_filter, now)
     reranker = services.reranker
     candidates = limit if reranker is None else max(limit, RERANK_LIMIT)
     hits = services.database.read(
@@ -123,7 +123,7 @@ def finish_search(
 
 
 def _with_boards(tx: Transaction, owner: Owner, asked: SearchFilter) -> SearchFilter:
-    """Limit a search to the whiteboards that the scope's agent shares; without an agent, no limit."""
+    """Limit a search to the whiteboards of the scope's agent; without an agent, no limit."""
     if owner.agent is None:
         return asked
     rows = tx.all(

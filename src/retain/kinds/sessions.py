@@ -1,4 +1,4 @@
-"""Sessions: conversation threads, and which one is active for a user and an agent."""
+"""Sessions: conversation threads, and the active one of each user and agent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from retain.base.errors import AlreadyExists, Invalid, NotFound
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.storage.database import Row, Transaction
 
-_IN_ONE_READ = 500
-_AT_ONCE = 100
+_MAX_ROWS_PER_READ = 500
+_MAX_IDS_PER_STATEMENT = 100
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Session:
 
     @property
     def count(self) -> int:
-        """How many messages there are to read."""
+        """The number of messages."""
         return self.last_seq - self.first_seq + 1
 
 
@@ -57,12 +57,15 @@ def _session(row: Row) -> Session:
 
 
 def _place(session: Session) -> list[Any]:
-    """Where a session stands in the list."""
+    """Return the position of a session in the list, for cursors and sorting."""
     return [clock.from_datetime(session.updated_at, "after"), session.id]
 
 
 def held(sessions: Sessions, id: str) -> Session:
-    """A session that nobody else changes before the transaction is over: for `Scope.transaction`, to write what is read."""
+    """Return a session, locked until the transaction ends.
+
+    Use it inside `Scope.transaction` to read a session and then write it.
+    """
     canonical.key(id, "id")
 
     def work(tx: Transaction) -> Session:
@@ -78,12 +81,12 @@ def _has(text: str, words: Sequence[str]) -> bool:
 
 
 def _ids(ids: Sequence[str]) -> dict[str, str | None]:
-    """Up to `_AT_ONCE` ids as the parameters of a statement."""
-    return dict.fromkeys(_NAMED) | dict(zip(_NAMED, ids, strict=False))
+    """Return up to `_MAX_IDS_PER_STATEMENT` ids as the parameters of a statement."""
+    return dict.fromkeys(_ID_PARAMETERS) | dict(zip(_ID_PARAMETERS, ids, strict=False))
 
 
 class Sessions(Kind):
-    """The sessions of a tenant, of one user where the scope has one."""
+    """The sessions of the scope's user, or of the tenant if the scope has no user."""
 
     name = "sessions"
     tables = (
@@ -111,36 +114,37 @@ class Sessions(Kind):
     def add(
         self, id: str | None = None, *, label: str = "", attributes: Mapping[str, Any] | None = None
     ) -> Session:
-        """Start a session and make it the active one; `id` may be the client's own."""
-        user, agent = self._user(), self._agent()
-        new = ids.uuid7() if id is None else canonical.name(id, "id", self._settings.secrets)
+        """Start a session and make it the active one; a client may choose the `id`."""
+        user = self._user()
+        agent = self._agent()
+        session_id = ids.uuid7() if id is None else canonical.name(id, "id", self._settings.secrets)
         values = self._values(
             canonical.text(label, "label", 1000), {} if attributes is None else attributes
         )
 
         def work(tx: Transaction) -> Session:
-            if not self._insert(tx, new, user, agent, values):
-                raise AlreadyExists(what="session", id=new)
-            self._activate(tx, new, user, agent)
-            return self._get(tx, new)
+            if not self._insert(tx, session_id, user, agent, values):
+                raise AlreadyExists(what="session", id=session_id)
+            self._activate(tx, session_id, user, agent)
+            return self._get(tx, session_id)
 
-        return self._write("add", work, row={"id": new})
+        return self._write("add", work, row={"id": session_id})
 
     def resume(self, stored_id: str | None = None) -> Session:
-        """The session to go on with: the client's own if it is the active one, else the active one, else a new one."""
-        user, agent = (
-            self._user(),
-            self._agent(),
-        )  # an id that is not the active session's is stale, and dropped: C6
+        """Return the active session of the scope's user and agent; start one if there is none.
+
+        A `stored_id` that is not the active session's is stale and is ignored.
+        """
+        user = self._user()
+        agent = self._agent()
 
         def work(tx: Transaction) -> Session:
             active = self._active_id(tx, user, agent)
             if active is None:
                 active = ids.uuid7()
                 self._insert(tx, active, user, agent, self._values("", {}))
-                if not self._activate(
-                    tx, active, user, agent, only_if_none=True
-                ):  # another device was faster
+                # Another device may have started a session meanwhile: then use that one.
+                if not self._activate(tx, active, user, agent, only_if_none=True):
                     tx.run("delete from sessions where tenant = :tenant and id = :id", id=active)
                     active = self._active_id(tx, user, agent)
             else:
@@ -150,19 +154,20 @@ class Sessions(Kind):
         return self._write("resume", work, row=lambda session: {"id": session.id})
 
     def active(self) -> Session:
-        """The active session of the scope's user and agent."""
-        user, agent = self._user(), self._agent()
+        """Return the active session of the scope's user and agent."""
+        user = self._user()
+        agent = self._agent()
 
         def work(tx: Transaction) -> Session:
-            found = self._active_id(tx, user, agent)
-            if found is None:
+            active_id = self._active_id(tx, user, agent)
+            if active_id is None:
                 raise NotFound(what="active session", id=f"{user} / {agent}")
-            return self._get(tx, found)
+            return self._get(tx, active_id)
 
         return self._read(work)
 
     def activate(self, id: str) -> Session:
-        """Go back to a session: make it the active one of its user and agent."""
+        """Make a session the active one of its user and agent."""
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Session:
@@ -173,7 +178,7 @@ class Sessions(Kind):
         return self._write("activate", work, row={"id": id})
 
     def get(self, id: str) -> Session:
-        """One session by its id."""
+        """Return one session by its id."""
         canonical.key(id, "id")
         return self._read(lambda tx: self._get(tx, id))
 
@@ -185,9 +190,10 @@ class Sessions(Kind):
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Session]:
-        """Sessions, the one that was used last first; with `search`, those in whose label or id all its words are.
+        """Return sessions, the last used one first.
 
-        With `spoken`, only those that have messages.
+        With `search`, only sessions whose label or id contains all its words. With `spoken`, only
+        sessions that have messages.
         """
         size = self._limit(limit)
         at, id = decode_cursor(after, [int, str]) if after else (2**62, "")
@@ -199,19 +205,19 @@ class Sessions(Kind):
             "agent": self._owner.agent,
             **({} if self._owner.user is None else {"user": self._owner.user}),
         }
-        least = 1 if spoken else 0
+        min_messages = 1 if spoken else 0
 
         def work(tx: Transaction) -> Sequence[Session]:
             if words:
-                return self._searched(tx, owner, words, least, at, id, size + 1)
-            enough = tx.one(floor, **owner, least=least, at=at - clock.MINUTE - 1, size=size) or (
-                0,
-            )
+                return self._searched(tx, owner, words, min_messages, at, id, size + 1)
+            floor_row = tx.one(
+                floor, **owner, least=min_messages, at=at - clock.MINUTE - 1, size=size
+            ) or (0,)
             rows = tx.all(
                 page,
                 **owner,
-                least=least,
-                floor=enough[0] - clock.MINUTE,
+                least=min_messages,
+                floor=floor_row[0] - clock.MINUTE,
                 at=at,
                 id=id,
                 size=size + 1,
@@ -230,44 +236,49 @@ class Sessions(Kind):
         id: str,
         size: int,
     ) -> Sequence[Session]:
-        """Sessions from a place back that have the words; looked for here, because engines do not agree on capitals."""
-        found: list[Session] = []
-        place, floor = (at, id), 0
+        """Return the sessions before a position whose label or id contains the words.
+
+        Compares in Python, because the engines fold case differently.
+        """
+        matching: list[Session] = []
+        place = (at, id)
+        floor = 0
         while True:
             rows = tx.all(
                 _NAMES if "user" not in owner else _NAMES_OF_USER,
                 **owner,
                 at=place[0],
                 id=place[1],
-                size=_IN_ONE_READ,
+                size=_MAX_ROWS_PER_READ,
             )
-            named = [
+            matches = [
                 (key, touched) for key, label, touched in rows if _has(f"{label}\n{key}", words)
             ]
-            for start in range(0, len(named), _AT_ONCE):
-                some = named[start : start + _AT_ONCE]
-                if some[0][1] < floor:
+            for start in range(0, len(matches), _MAX_IDS_PER_STATEMENT):
+                batch = matches[start : start + _MAX_IDS_PER_STATEMENT]
+                if batch[0][1] < floor:
                     break
                 sessions = [
                     _session(row)
-                    for row in tx.all(_SOME, least=least, **_ids([key for key, _ in some]))
+                    for row in tx.all(
+                        _SESSIONS_BY_ID, least=least, **_ids([key for key, _ in batch])
+                    )
                 ]
-                found += [one for one in sessions if _place(one) < [at, id]]
-                if (
-                    len(found) >= size
-                ):  # enough, but for those whose last message is up to a minute later than they say
-                    floor = floor or some[-1][1] - clock.MINUTE
-            if len(rows) < _IN_ONE_READ or rows[-1][2] < floor:
-                return sorted(found, key=_place, reverse=True)[:size]
+                matching += [session for session in sessions if _place(session) < [at, id]]
+                if len(matching) >= size:
+                    # Read one more minute: a last message may be that much newer than `touched_at`.
+                    floor = floor or batch[-1][1] - clock.MINUTE
+            if len(rows) < _MAX_ROWS_PER_READ or rows[-1][2] < floor:
+                return sorted(matching, key=_place, reverse=True)[:size]
             place = (rows[-1][2], rows[-1][0])
 
     def beginnings(self, tx: Transaction, ids: Sequence[str]) -> dict[str, str]:
-        """How sessions began, as JSON: the first that the user says, if that is among the first messages."""
-        found: dict[str, str] = {}
-        for start in range(0, len(ids), _AT_ONCE):
-            some = tx.all(_BEGINNINGS, **_ids(ids[start : start + _AT_ONCE]))
-            found |= {id: content for id, content in some if content is not None}
-        return found
+        """Return each session's first user message, as JSON, if it is among the first 20."""
+        contents: dict[str, str] = {}
+        for start in range(0, len(ids), _MAX_IDS_PER_STATEMENT):
+            rows = tx.all(_BEGINNINGS, **_ids(ids[start : start + _MAX_IDS_PER_STATEMENT]))
+            contents |= {id: content for id, content in rows if content is not None}
+        return contents
 
     def edit(
         self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None
@@ -307,7 +318,7 @@ class Sessions(Kind):
 
     def _get(self, tx: Transaction, id: str) -> Session:
         row = tx.one(
-            _ONE,
+            _SESSION,
             id=id,
             user=self._owner.user,
         )
@@ -352,25 +363,28 @@ class Sessions(Kind):
     def _values(
         self, label: str | None, attributes: Mapping[str, Any] | None
     ) -> dict[str, str | None]:
-        most, secrets = limits.MAX_ATTRIBUTES_BYTES, self._settings.secrets
+        max_bytes = limits.MAX_ATTRIBUTES_BYTES
+        secrets = self._settings.secrets
         if attributes is not None and not isinstance(attributes, Mapping | canonical.JsonText):
             raise Invalid(field="attributes", problem="must be a JSON object")
-        written = (
-            None if attributes is None else canonical.dump(attributes, "attributes", most, secrets)
+        raw = (
+            None
+            if attributes is None
+            else canonical.dump(attributes, "attributes", max_bytes, secrets)
         )
-        if written is not None and not written.lstrip().startswith("{"):
+        if raw is not None and not raw.lstrip().startswith("{"):
             raise Invalid(field="attributes", problem="must be a JSON object")
         return {
             "label": None if label is None else canonical.text(label, "label", 1000, secrets),
-            "attributes": written,
+            "attributes": raw,
         }
 
 
-# A session with the number and the moment of its last message. The table itself knows its last activity exact to a minute,
-# so a page reads a minute more at each end and sorts what it read; all parts are constants, joined at import.
+# A session with the number and the time of its last message. `touched_at` is exact to a minute, so
+# a page reads a minute more at each end and sorts. All parts are constants, joined at import.
 _FIELDS = """select id, user_id, agent, label, attributes, summary, summarized_count, first_seq,
                     coalesce(last_seq, first_seq - 1), created_at, updated_at from ("""
-_SEEN = """
+_WITH_LAST_MESSAGE = """
     select *, case when last_at > touched_at and last_at <= touched_at + 60000000 then last_at else touched_at end
               as updated_at
     from (select sessions.*,
@@ -379,11 +393,15 @@ _SEEN = """
                  (select messages.created_at from messages where messages.tenant = :tenant and session_id = sessions.id
                   order by seq desc limit 1) as last_at
           from sessions where sessions.tenant = :tenant """
-_ONE = _FIELDS + _SEEN + "and id = :id and user_id = coalesce(:user, user_id)) found) seen"
-# What was removed (2) is no message.
-_SPOKEN = """and (:least < 1 or exists (
+_SESSION = (
+    _FIELDS
+    + _WITH_LAST_MESSAGE
+    + "and id = :id and user_id = coalesce(:user, user_id)) found) seen"
+)
+# A removed message has chatter 2 and does not count.
+_WITH_MESSAGES = """and (:least < 1 or exists (
              select 1 from messages where messages.tenant = :tenant and session_id = sessions.id and chatter < 2)) """
-_RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at " + _SPOKEN
+_RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at " + _WITH_MESSAGES
 _NTH = "order by touched_at desc limit 1 offset :size"
 _FLOOR = "select touched_at from sessions where tenant = :tenant " + _RANGE + _NTH
 _FLOOR_OF_USER = (
@@ -396,19 +414,31 @@ _NAMES_OF_USER = (
     "select id, label, touched_at from sessions where tenant = :tenant and user_id = :user "
     + _BY_NAME
 )
-_CUT = ") found) seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
-_PAGE = _FIELDS + _SEEN + _RANGE + "and touched_at >= :floor" + _CUT
+_BEFORE_CURSOR = ") found) seen where (updated_at, id) < (:at, :id) order by updated_at desc, id desc limit :size"
+_PAGE = _FIELDS + _WITH_LAST_MESSAGE + _RANGE + "and touched_at >= :floor" + _BEFORE_CURSOR
 _PAGE_OF_USER = (
-    _FIELDS + _SEEN + "and user_id = :user " + _RANGE + "and touched_at >= :floor" + _CUT
+    _FIELDS
+    + _WITH_LAST_MESSAGE
+    + "and user_id = :user "
+    + _RANGE
+    + "and touched_at >= :floor"
+    + _BEFORE_CURSOR
 )
-_NAMED = [
-    f"id_{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range(_AT_ONCE)
-]  # parameters have letters alone
-_SOME = _FIELDS + _SEEN + _SPOKEN + "and id in (:" + ", :".join(_NAMED) + ")) found) seen"
+_ID_PARAMETERS = [
+    f"id_{chr(97 + place // 26)}{chr(97 + place % 26)}" for place in range(_MAX_IDS_PER_STATEMENT)
+]  # parameter names have only letters
+_SESSIONS_BY_ID = (
+    _FIELDS
+    + _WITH_LAST_MESSAGE
+    + _WITH_MESSAGES
+    + "and id in (:"
+    + ", :".join(_ID_PARAMETERS)
+    + ")) found) seen"
+)
 _BEGINNINGS = (
     """select id, (select content from messages where messages.tenant = :tenant and session_id = sessions.id
                    and role = 'user' and chatter < 2 and seq < first_seq + 20 order by seq limit 1)
        from sessions where tenant = :tenant and id in (:"""
-    + ", :".join(_NAMED)
+    + ", :".join(_ID_PARAMETERS)
     + ")"
 )

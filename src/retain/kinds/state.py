@@ -1,4 +1,4 @@
-"""State: key-value memory of a user, a session or the whole tenant, with expiry, versions and compare-and-set."""
+"""State: key-value memory of a user, a session or a tenant, with expiry and versions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ from retain.storage.database import Row, Transaction
 
 MOST_IN_A_PROMPT = 50
 MOST_IN_AN_ANSWER = 50
-_LONG = 200
-"""A value of more tokens than this is not shown among others."""
+_MAX_LISTED_TOKENS = 200
+"""A list of keys does not show values with more tokens than this."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """A key and its value; `raw` is the value as JSON text. `version` counts how often it was set since it was new."""
+    """A key and its value.
+
+    `raw` is the value as JSON text. `version` counts how often the key was set.
+    """
 
     area: str
     key: str
@@ -42,10 +45,10 @@ class Item:
     @property
     def value(self) -> Any:
         """The value."""
-        kept = self.__dict__
-        if "value" not in kept:
-            kept["value"] = json.loads(self.raw)
-        return kept["value"]
+        cache = self.__dict__
+        if "value" not in cache:
+            cache["value"] = json.loads(self.raw)
+        return cache["value"]
 
 
 def _item(row: Row) -> Item:
@@ -63,7 +66,7 @@ def _item(row: Row) -> Item:
 
 def _piece(age: int, area: str, key: str, raw: str) -> Piece:
     owner, _, _ = area.partition(":")
-    # A line break can only stand between the parts of a JSON text, never in one: it may go, and a key stays one line.
+    # In JSON text, a line break is only whitespace. Replace it to keep one line per key.
     text = f"{key}: {raw}".replace("\n", " ").replace("\r", " ")
     reason = "set for this session" if owner == "session" else "set for this user"
     return Piece(f"state {owner} {key}", text, tokens.estimate(text + "\n"), reason, float(-age))
@@ -149,7 +152,7 @@ STATE_INDEX = Findable(
 
 
 class State(Kind):
-    """The state that the scope can see: its user's, its sessions' and its tenant's."""
+    """The state that the scope can read: of its user, its sessions and its tenant."""
 
     name = "state"
     tables = (
@@ -173,17 +176,31 @@ class State(Kind):
     findable = STATE_INDEX
 
     def tools(self) -> list[Tool]:
-        """The tools with which a model keeps small facts under keys."""
+        """Return the tools with which a model stores small values under keys."""
         return [
-            Tool("get_state", _ABOUT["get"], _NAMED, self._tell, "Get state", _VALUE, "read"),
+            Tool("get_state", _ABOUT["get"], _KEY_SCHEMA, self._tell, "Get state", _VALUE, "read"),
             Tool(
-                "set_state", _ABOUT["set"], _GIVEN, self._put, "Set state", _DONE, repeatable=True
+                "set_state",
+                _ABOUT["set"],
+                _SET_SCHEMA,
+                self._put,
+                "Set state",
+                _DONE,
+                repeatable=True,
             ),
-            Tool("list_state", _ABOUT["list"], _LISTED, self._show, "List state", _VALUES, "read"),
+            Tool(
+                "list_state",
+                _ABOUT["list"],
+                _LIST_SCHEMA,
+                self._show,
+                "List state",
+                _VALUES,
+                "read",
+            ),
             Tool(
                 "remove_state",
                 _ABOUT["remove"],
-                _NAMED,
+                _KEY_SCHEMA,
                 self._drop,
                 "Remove state",
                 _DONE,
@@ -201,10 +218,13 @@ class State(Kind):
         ttl: float | None = None,
         if_version: int | None = None,
     ) -> Item:
-        """Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set)."""
+        """Set a key, permanently or for `ttl` seconds.
+
+        With `if_version`, only if the key has that version; 0: only if it is not set.
+        """
         canonical.name(key, "key", self._settings.secrets)
         raw = canonical.dump(value, "value", limits.MAX_STATE_BYTES, self._settings.secrets)
-        said = _searchable_texts(raw)
+        texts = _searchable_texts(raw)
         if if_version is not None:
             canonical.whole(if_version, "if_version")
         if ttl is not None:
@@ -213,41 +233,47 @@ class State(Kind):
         def work(tx: Transaction) -> Item:
             place = self._place(tx, area)
             values = {
-                **place, "key": key, "value": raw, "expires": None if ttl is None else clock.after(tx.now, ttl, "ttl")
-            }  # fmt: skip
+                **place,
+                "key": key,
+                "value": raw,
+                "expires": None if ttl is None else clock.after(tx.now, ttl, "ttl"),
+            }
             row = tx.one(
                 _SET[None if if_version is None else min(if_version, 1)],
                 **values,
                 version=if_version,
             )
             if row is None:
-                found = self._find(tx, place["area"], key)
-                actual = 0 if found is None else found.version
+                current = self._find(tx, place["area"], key)
+                actual = 0 if current is None else current.version
                 raise WrongVersion(what="state", id=key, actual=actual, expected=if_version)
-            whose = (place["area"], key, place["owner"], place["session"])
+            owner_key = (place["area"], key, place["owner"], place["session"])
             self._services.index.replace(
-                tx, self.name, index_id(*whose[:2]), _index_rows(*whose, said, tx.now, row[4])
+                tx,
+                self.name,
+                index_id(*owner_key[:2]),
+                _index_rows(*owner_key, texts, tx.now, row[4]),
             )
             return _item(row)
 
         return self._write("set", work, row=self._row(area, key))
 
     def get(self, key: str, *, area: str = "user") -> Item:
-        """The value of a key that has not expired."""
+        """Return a key with its value, unless it has expired."""
         canonical.key(key, "key")
 
         def work(tx: Transaction) -> Item:
-            found = self._find(tx, self._place(tx, area)["area"], key)
-            if found is None:
+            item = self._find(tx, self._place(tx, area)["area"], key)
+            if item is None:
                 raise NotFound(what="state", id=key)
-            return found
+            return item
 
         return self._read(work)
 
     def list(
         self, *, prefix: str = "", area: str = "user", limit: int = 100, after: str | None = None
     ) -> Page[Item]:
-        """The keys of an area that start with a prefix, in order."""
+        """Return the keys of an area that start with a prefix, in order."""
         if prefix:
             canonical.key(prefix, "prefix")
         size = self._limit(limit)
@@ -283,10 +309,12 @@ class State(Kind):
                 version=if_version,
             )
             if not removed:
-                found = self._find(tx, place, key)
-                if found is None:
+                current = self._find(tx, place, key)
+                if current is None:
                     raise NotFound(what="state", id=key)
-                raise WrongVersion(what="state", id=key, actual=found.version, expected=if_version)
+                raise WrongVersion(
+                    what="state", id=key, actual=current.version, expected=if_version
+                )
             self._services.index.remove(tx, self.name, index_id(place, key))
 
         self._write("remove", work, row=self._row(area, key))
@@ -302,12 +330,17 @@ class State(Kind):
         ttl_seconds: float | None = None,
         if_version: int | None = None,
     ) -> Answer:
-        made = _told(self.set(key, value, area=_own(area), ttl=ttl_seconds, if_version=if_version))
-        return {"success": True, **{name: told for name, told in made.items() if name != "value"}}
+        answer = _told(
+            self.set(key, value, area=_own(area), ttl=ttl_seconds, if_version=if_version)
+        )
+        return {
+            "success": True,
+            **{name: field for name, field in answer.items() if name != "value"},
+        }
 
     def _show(self, prefix: str = "", area: str = "user", after: str | None = None) -> Answer:
         page = self.list(prefix=prefix, area=area, limit=MOST_IN_AN_ANSWER, after=after)
-        answer: Answer = {"items": [_told(item, _LONG) for item in page]}
+        answer: Answer = {"items": [_told(item, _MAX_LISTED_TOKENS) for item in page]}
         return {**answer, "next": page.next} if page.next else answer
 
     def _drop(self, key: str, area: str = "user") -> Answer:
@@ -315,7 +348,7 @@ class State(Kind):
         return {"success": True, "key": key}
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """The keys of the user and of this session, in order; where not all can be said, those that were set last."""
+        """Return the keys of the user and of this session; if too many, the last set ones."""
         rows = tx.all(
             """select area, key, value from state
                where tenant = :tenant and (expires_at is null or expires_at > :now) and area in (:mine, (
@@ -331,7 +364,7 @@ class State(Kind):
         return Section("state", sorted(pieces, key=lambda piece: piece.source)) if pieces else None
 
     def _row(self, area: str, key: str) -> dict[str, str]:
-        """Return the primary key of a key of an area."""
+        """Return the primary key of a row: the stored area and the key."""
         return {"area": self._stored_area(area), "key": key}
 
     def _stored_area(self, area: str) -> str:
@@ -369,7 +402,7 @@ class State(Kind):
         return _item(row) if row else None
 
     def _place(self, tx: Transaction, area: str) -> dict[str, Any]:
-        """An area as it is stored, with the user or session it belongs to, and the user whose it is in the end."""
+        """Return the stored area, its user or session, and the user who owns it."""
         stored = self._stored_area(area)
         if area == "tenant":
             return {"area": stored, "user": None, "session": None, "owner": None}
@@ -385,7 +418,7 @@ class State(Kind):
 
 _OWNER = """select user_id from sessions
             where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)"""
-# Constants, joined at import: how to set a key over anything, over nothing (if_version=0), or over one version.
+# Constants, joined at import: set a key over any version, over none (if_version=0), or over one.
 _RETURNING = "returning area, key, value, version, expires_at, created_at, updated_at"
 _INSERT = """insert into state (tenant, area, key, user_id, session_id, value, version, expires_at, created_at, updated_at)
              values (:tenant, :area, :key, :user, :session, :value, 1, :expires, :now, :now)
@@ -416,8 +449,8 @@ _AREA = {
 _JSON = {
     "anyOf": [{"type": kind} for kind in ("string", "number", "boolean", "object", "array", "null")]
 }
-_NAMED = schema(("key",), key=_KEY, area=_AREA)
-_GIVEN = schema(
+_KEY_SCHEMA = schema(("key",), key=_KEY, area=_AREA)
+_SET_SCHEMA = schema(
     ("key", "value"),
     key=_KEY,
     value={"description": "The value: any JSON.", **_JSON},
@@ -433,12 +466,13 @@ _GIVEN = schema(
         "description": "Only if the key is at this version; 0: only if it is not set.",
     },
 )
-_LISTED = schema(
+_LIST_SCHEMA = schema(
     prefix={"type": "string", "description": "Only keys that start with this."},
     area=_AREA,
     after={"type": "string", "description": "Go on after a page: what its `next` said."},
 )
-_TEXT, _VERSION = {"type": "string"}, {"type": "integer"}
+_TEXT = {"type": "string"}
+_VERSION = {"type": "integer"}
 _VALUE = schema(
     ("key", "version"), key=_TEXT, value=_JSON, version=_VERSION, expires_at=_TEXT, note=_TEXT
 )
@@ -449,19 +483,19 @@ _DONE = schema(
 
 
 def _told(item: Item, most: int | None = None) -> Answer:
-    """An item as a model is told of it; a value of more than so many tokens is only said to be there."""
-    told: Answer = {"key": item.key, "version": item.version}
+    """Return an item as a tool's answer; a value over `most` tokens is replaced by a note."""
+    answer: Answer = {"key": item.key, "version": item.version}
     if most is not None and tokens.estimate(item.raw) > most:
-        told["note"] = "The value is long: get_state shows it."
+        answer["note"] = "The value is long: get_state shows it."
     else:
-        told["value"] = item.value
+        answer["value"] = item.value
     if item.expires_at is not None:
-        told["expires_at"] = item.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z")
-    return told
+        answer["expires_at"] = item.expires_at.isoformat(timespec="seconds").replace("+00:00", "Z")
+    return answer
 
 
 def _own(area: str) -> str:
-    """An area that a model may change: what everybody shares is not for whoever talks with one of them to set."""
+    """Return an area that a model may change; raise `Invalid` for the tenant's shared state."""
     if area == "tenant":
         raise Invalid(
             field="area",

@@ -1,7 +1,8 @@
-"""Summaries: the rolling summary of each session, and which messages it saw.
+"""Summaries: the rolling summary of each session, and the messages that it covers.
 
-A fold takes the messages that the summary does not cover, but for the newest, has a new summary written of the old one and
-of them, and commits it only if nothing changed meanwhile. Messages are never touched: what is covered can be read back.
+A fold takes the messages that the summary does not cover, except the newest ones. It has a new
+summary written from the old one and these messages, and commits it only if nothing changed
+meanwhile. Messages are never changed: `expand` returns those that a summary covers.
 """
 
 from __future__ import annotations
@@ -27,36 +28,38 @@ from retain.storage import leases
 from retain.storage.database import Row, Transaction
 
 ROUTE = "summary"
-"""What a call of a model is for, in the record of it."""
+"""The route of a summary's model calls in the interactions."""
 HEADING = "Summary of the conversation so far:"
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _MESSAGES = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
                where tenant = :tenant and session_id = :session and seq between :first and :last and chatter < 2
                order by seq limit :size"""
-_NEWEST = """select number, covers_from, covers_to, digest, text, tokens, model, prompt_version, created_at from summaries
+_NEWEST_SUMMARY = """select number, covers_from, covers_to, digest, text, tokens, model, prompt_version, created_at from summaries
              where tenant = :tenant and session_id = :session order by number desc limit 1"""
-_LAST = "select seq from messages where tenant = :tenant and session_id = :session order by seq desc limit 1"
-_COUNT = """select count(*) from messages
+_LAST_MESSAGE = "select seq from messages where tenant = :tenant and session_id = :session order by seq desc limit 1"
+_MESSAGE_COUNT = """select count(*) from messages
             where tenant = :tenant and session_id = :session and seq >= :begin and chatter < 2"""
-_VOICE = """select number, covers_to, text from summaries where tenant = :tenant and session_id = :session and exists (
+_NEWEST_OWN_SUMMARY = """select number, covers_to, text from summaries where tenant = :tenant and session_id = :session and exists (
                 select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
             order by number desc limit 1"""
-_IN_ONE_READ = 500
-_MOST_TURNS = 5_000  # looked at together; a result is not looked for further away from its call than a fifth of that
-_MAY_CALL = (
+_MAX_ROWS_PER_READ = 500
+_MAX_TURNS = 5_000
+"""Turns per fold. A tool result is searched for within a fifth of that after its call."""
+_TOOL_MARKERS = (
     "parts",
     "tool",
     "function_call",
     "\\u",
-)  # without any of these, content has no call and no result
-_PLAIN: dict[str, Any] = {}
-_FAR = 2**53
-_TRIES = 3
+)
+"""Content without any of these has no tool call and no tool result."""
+_NO_PARTS: dict[str, Any] = {}
+_MAX_SEQ = 2**53
+_MAX_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One fold: the summary as it was then, and the messages that this fold added to it.
+    """One fold: the summary as of then, and the messages that this fold added to it.
 
     A session that was never folded has one with number 0 and no text.
     """
@@ -75,7 +78,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class _Goal:
-    """Where a fold may end, in order; `more` messages than are looked at at once come after."""
+    """The points where a fold may end, in order; `more` if messages follow after `_MAX_TURNS`."""
 
     cuts: Sequence[folding.FoldPoint]
     more: bool
@@ -83,7 +86,7 @@ class _Goal:
 
 @dataclass(frozen=True)
 class _Step:
-    """Messages to fold next, from a number on, with a hash of them as they were read, and the summary before them."""
+    """The next messages to fold: their first number, their hash and the summary before them."""
 
     before: Summary
     first: int
@@ -138,19 +141,19 @@ class Summaries(Kind):
     )
 
     def get(self, session: str) -> Summary:
-        """The newest summary of a session; number 0 and no text before the first."""
+        """Return the newest summary of a session; number 0 and no text before the first."""
         canonical.key(session, "session")
 
         def work(tx: Transaction) -> Summary:
             own_session(tx, self._owner, session)
-            return _summary(session, tx.one(_NEWEST, session=session))
+            return _summary(session, tx.one(_NEWEST_SUMMARY, session=session))
 
         return self._read(work)
 
     def expand(
         self, session: str, *, number: int | None = None, after: str | None = None, limit: int = 100
     ) -> Page[Message]:
-        """The messages behind the summary: all that it covers, or with `number` those that one fold added."""
+        """Return the messages that the summary covers; with `number`, those that one fold added."""
         canonical.key(session, "session")
         if number is not None:
             canonical.whole(number, "number", 1)
@@ -159,7 +162,7 @@ class Summaries(Kind):
 
         def work(tx: Transaction) -> list[Message]:
             first = own_session(tx, self._owner, session)
-            last = _summary(session, tx.one(_NEWEST, session=session)).covers_to
+            last = _summary(session, tx.one(_NEWEST_SUMMARY, session=session)).covers_to
             if number is not None:
                 range_ = tx.one(
                     """select covers_from, covers_to from summaries
@@ -169,21 +172,23 @@ class Summaries(Kind):
                 )
                 if range_ is None:
                     raise NotFound(what="summary", id=number)
-                first, last = max(first, range_[0]), range_[1]
+                first = max(first, range_[0])
+                last = range_[1]
             return _messages(tx, session, max(first, start + 1), last, size + 1)
 
         return make_page(self._read(work), size, lambda message: [message.seq])
 
     def fold(self, session: str, *, force: bool = False) -> Summary:
-        """Fold what is due into the summary and return the newest; `force` asks neither the switch nor the threshold.
+        """Fold the messages that are due into the summary, and return the newest summary.
 
-        What is there is returned, unchanged, when nothing is due and when another process is at it. A model that fails
-        raises a ModelError and changes nothing.
+        `force` ignores the `summary_enabled` and `summary_threshold` settings. Returns the current
+        summary unchanged if nothing is due or another process folds the session. Raises
+        `ModelError` and changes nothing if the model fails.
         """
         canonical.key(session, "session")
         if not self._read(lambda tx: self._waiting(tx, session, force)):
             return self.get(session)
-        self._writer("")  # is there one at all?
+        self._writer("")  # raises if there is no writer
         what = "fold " + hashlib.sha256(session.encode()).hexdigest()
         lease = leases.claim(self._database, self._owner.tenant, what, self._lease_seconds)
         if lease is None:
@@ -192,16 +197,15 @@ class Summaries(Kind):
             with suppress(_Lost):
                 self._until_done(session, force, lease)
         finally:
-            with suppress(
-                StorageError
-            ):  # it runs out by itself; whatever went wrong before is what matters
+            # If the release fails, the lease expires; an earlier exception must not be hidden.
+            with suppress(StorageError):
                 leases.release(self._database, lease)
         return self.get(session)
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """The summary, where summaries are switched on and there is one."""
+        """Return the summary, if summaries are enabled and there is one."""
         row = (
-            tx.one(_VOICE, session=ask.session, user=self._owner.user)
+            tx.one(_NEWEST_OWN_SUMMARY, session=ask.session, user=self._owner.user)
             if self._settings.summary_enabled
             else None
         )
@@ -218,11 +222,11 @@ class Summaries(Kind):
 
     @property
     def _lease_seconds(self) -> float:
-        """The longest that one call of a model can take, and some time to commit."""
+        """The longest time of one model call, plus time to commit."""
         return self._settings.model_seconds + 30.0
 
     def _writer(self, previous: str, session: str | None = None) -> summarizer.Writer:
-        """Who writes the next summary of a session."""
+        """Return the writer of the next summary of a session."""
         model = self._services.models.summary
         watched = (
             None if model is None else self._services.watched(model, self._owner, ROUTE, session)
@@ -230,23 +234,23 @@ class Summaries(Kind):
         return summarizer.choose_writer(self._settings, watched, previous)
 
     def _until_done(self, session: str, force: bool, lease: leases.Lease) -> None:
-        """Fold step by step; each that is done stays done, whatever happens to the next."""
+        """Fold step by step; each step is committed on its own."""
 
         def still_ours() -> None:
             if not leases.renew(self._database, lease, self._lease_seconds):
                 raise _Lost
 
         tries = 0
-        while tries < _TRIES:
+        while tries < _MAX_ATTEMPTS:
             goal = self._goal(session, force)
             while step := self._step(session, goal):
                 writer = self._writer(step.before.text, session)
                 written = writer.write(step.before.text, step.messages, still_ours)
                 if self._settings.secrets != "off":
-                    said = masking.guard(
+                    text = masking.guard(
                         written.text, "summary", masking.derived(self._settings.secrets)
                     )
-                    written = replace(written, text=said)
+                    written = replace(written, text=text)
                 if not self._write(
                     "fold",
                     lambda tx, s=step, w=written: _commit(tx, s, w, lease),  # type: ignore[misc]
@@ -263,53 +267,55 @@ class Summaries(Kind):
         )
 
     def _waiting(self, tx: Transaction, session: str, force: bool) -> int:
-        """The first message to fold, 0 where nothing is due."""
+        """Return the number of the first message to fold, 0 if nothing is due."""
         begin = _begin(tx, session, own_session(tx, self._owner, session))
-        last = tx.one(_LAST, session=session) or (0,)
-        least = 0 if force else self._settings.summary_threshold
-        least = max(least, self._settings.summary_keep_last)
-        if not (force or self._settings.summary_enabled) or last[0] - begin + 1 <= least:
+        last = tx.one(_LAST_MESSAGE, session=session) or (0,)
+        min_messages = 0 if force else self._settings.summary_threshold
+        min_messages = max(min_messages, self._settings.summary_keep_last)
+        if not (force or self._settings.summary_enabled) or last[0] - begin + 1 <= min_messages:
             return 0
-        return begin if there(tx, session, begin) > least else 0
+        return begin if there(tx, session, begin) > min_messages else 0
 
     def _goal(self, session: str, force: bool) -> _Goal:
-        """Where the messages that are to be folded may be cut, up to the last place; nothing where nothing is due."""
-        keep, patience = self._settings.summary_keep_last, 2 * self._settings.summary_threshold
+        """Return the points where the due messages may be cut; none if nothing is due."""
+        keep = self._settings.summary_keep_last
+        patience = 2 * self._settings.summary_threshold
 
         def work(tx: Transaction) -> _Goal:
             begin = self._waiting(tx, session, force)
-            turns = list(islice(_turns(tx, session, begin), _MOST_TURNS)) if begin else []
-            more = len(turns) == _MOST_TURNS
+            turns = list(islice(_turns(tx, session, begin), _MAX_TURNS)) if begin else []
+            more = len(turns) == _MAX_TURNS
             return _Goal(
-                folding.fold_points(turns, max(keep, _MOST_TURNS // 5) if more else keep, patience),
+                folding.fold_points(turns, max(keep, _MAX_TURNS // 5) if more else keep, patience),
                 more,
             )
 
         return self._read(work)
 
     def _step(self, session: str, goal: _Goal) -> _Step | None:
-        """The messages for the next call: as many as it takes, but at least up to the first place for a cut."""
+        """Return the messages for the next model call: what it has room for, at least one cut."""
 
         def work(tx: Transaction) -> _Step | None:
             begin = _begin(tx, session, own_session(tx, self._owner, session))
-            before = _summary(session, tx.one(_NEWEST, session=session))
+            before = _summary(session, tx.one(_NEWEST_SUMMARY, session=session))
             room = self._writer(before.text).room
-            upto, spent = 0, 0
+            upto = 0
+            spent = 0
             for place in [place for place in goal.cuts if place.seq >= begin]:
                 spent += place.tokens
                 if upto and spent > room:
                     break
                 upto = place.seq
-            messages = _messages(tx, session, begin, upto, _FAR)
+            messages = _messages(tx, session, begin, upto, _MAX_SEQ)
             return _Step(before, begin, messages, _digest(messages)) if messages else None
 
         return self._read(work)
 
     def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Summary]:
-        """Every summary that a session had, the newest first."""
+        """Return every summary of a session, newest first."""
         canonical.key(session, "session")
         size = self._limit(limit)
-        (before,) = decode_cursor(after, [int]) if after else (_FAR,)
+        (before,) = decode_cursor(after, [int]) if after else (_MAX_SEQ,)
 
         def work(tx: Transaction) -> Sequence[Row]:
             own_session(tx, self._owner, session)
@@ -330,17 +336,17 @@ class Summaries(Kind):
 
 
 class _Lost(Exception):
-    """Somebody else has the lease, or was faster: what is there is theirs."""
+    """Raised when another process took the lease or committed first."""
 
 
 def there(tx: Transaction, session: str, begin: int) -> int:
-    """How many messages there are from a number on; those that were removed have numbers, too."""
-    found = tx.one(_COUNT, session=session, begin=begin)
-    return int((found or (0,))[0])
+    """Return the number of messages from `begin` on, without the removed ones."""
+    row = tx.one(_MESSAGE_COUNT, session=session, begin=begin)
+    return int((row or (0,))[0])
 
 
 def _begin(tx: Transaction, session: str, first_seq: int) -> int:
-    """The first message that is there and that no summary covers."""
+    """Return the number of the first message that no summary covers."""
     covered = tx.one(
         "select summarized_count from sessions where tenant = :tenant and id = :session",
         session=session,
@@ -349,38 +355,45 @@ def _begin(tx: Transaction, session: str, first_seq: int) -> int:
 
 
 def _turns(tx: Transaction, session: str, begin: int) -> Iterator[folding.Turn]:
-    """The messages from a number on, without what they say: of a tool call or a result, only the id stays."""
-    while rows := tx.all(_MESSAGES, session=session, first=begin, last=_FAR, size=_IN_ONE_READ):
+    """Yield the messages from a number on, with only the ids of their tool calls and results."""
+    while rows := tx.all(
+        _MESSAGES, session=session, first=begin, last=_MAX_SEQ, size=_MAX_ROWS_PER_READ
+    ):
         for message in records(session, rows):
             parts = []
-            if message.role == "tool" or any(word in message.raw for word in _MAY_CALL):
+            if message.role == "tool" or any(word in message.raw for word in _TOOL_MARKERS):
                 parts += [
                     {"type": "tool_call", "id": call.id}
                     for call in pairing.tool_calls(message.content)
                 ]
-                found = pairing.tool_results(message.role, message.content)
-                parts += [{"type": "tool_result", "id": result.id} for result in found]
+                results = pairing.tool_results(message.role, message.content)
+                parts += [{"type": "tool_result", "id": result.id} for result in results]
             yield folding.Turn(
-                message.seq, message.role, message.tokens, {"parts": parts} if parts else _PLAIN
+                message.seq, message.role, message.tokens, {"parts": parts} if parts else _NO_PARTS
             )
         begin = rows[-1][0] + 1
 
 
 def _commit(tx: Transaction, step: _Step, written: summarizer.Written, lease: leases.Lease) -> bool:
-    """Store a summary, if it comes after the one it was made from and saw what it says; False if messages changed."""
-    before, session = step.before, step.before.session
+    """Store a summary; return False if the messages changed since they were read.
+
+    Raises `_Lost` if the summary before it is no longer the newest, or the lease was lost.
+    """
+    before = step.before
+    session = before.session
     tx.lock_rows("select 1 from sessions where tenant = :tenant and id = :session", session=session)
-    newest = _summary(session, tx.one(_NEWEST, session=session))
+    newest = _summary(session, tx.one(_NEWEST_SUMMARY, session=session))
     if (newest.number, newest.digest, newest.text) == (
         before.number + 1,
         step.digest,
         written.text,
     ):
-        return True  # this very commit, whose answer got lost
+        return True  # this commit already succeeded, but its response was lost
     if newest != before or not leases.held(tx, lease):
         raise _Lost
-    first, last = step.first, step.messages[-1].seq
-    if _digest(_messages(tx, session, first, last, _FAR)) != step.digest:
+    first = step.first
+    last = step.messages[-1].seq
+    if _digest(_messages(tx, session, first, last, _MAX_SEQ)) != step.digest:
         return False
     tx.run(
         """insert into summaries (tenant, session_id, number, covers_from, covers_to, digest, text, tokens, model,
@@ -410,7 +423,7 @@ def _messages(tx: Transaction, session: str, first: int, last: int, size: int) -
 
 
 def _digest(messages: Sequence[Message]) -> str:
-    """A hash of what messages say and who says it."""
+    """Return a hash of the content, role and author of messages."""
     digest = hashlib.sha256()
     for message in messages:
         line = json.dumps(
@@ -421,10 +434,10 @@ def _digest(messages: Sequence[Message]) -> str:
 
 
 def _not_seen(tx: Transaction) -> Iterator[str]:
-    """Summaries whose messages are all there, and are not those that they were made from."""
+    """Yield the summaries whose messages all exist, but differ from those they were made from."""
     for session, number, first, last, digest in tx.all(
         "select session_id, number, covers_from, covers_to, digest from summaries where tenant = :tenant order by 1, 2"
     ):
-        messages = _messages(tx, session, first, last, _FAR)
+        messages = _messages(tx, session, first, last, _MAX_SEQ)
         if len(messages) == last - first + 1 and _digest(messages) != digest:
             yield f"summary {number} of session {session}"

@@ -1,6 +1,6 @@
-"""A tool as a model is offered it: a name, a description, a JSON schema, and the call behind it.
+"""Tools for models: a name, a description, a JSON schema, and the function behind it.
 
-Every face and every framework is served from the same list, so that a tool means the same everywhere.
+Every interface and every framework uses the same list, so that a tool is the same everywhere.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from retain.base.errors import RetainError
 
 Answer = dict[str, Any]
 Effect = Literal["read", "write", "delete"]
-"""What a call does to what is remembered: look at it, add to it or change it, or take something out."""
-_DEEDS = {
+"""The effect of a call on memory: read it, add to or change it, or delete from it."""
+_VERBS = {
     "save_to_journal": "entries_add",
     "save_to_core": "entries_add",
     "save_to_whiteboard": "entries_add",
@@ -29,7 +29,7 @@ _DEEDS = {
     "delete_section_by_header": "notes_delete_section",
     "delete_all_notes": "notes_clear",
 }
-_TYPES: dict[str, type | tuple[type, ...]] = {
+_PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
     "string": str,
     "integer": int,
     "number": (int, float),
@@ -41,24 +41,24 @@ _TYPES: dict[str, type | tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Tool:
-    """Something that a model can do; `call` answers with a JSON object, and with `{"error": …}` where it cannot."""
+    """A function for a model. `call` returns a JSON object, `{"error": …}` if it fails."""
 
     name: str
     description: str
     parameters: Mapping[str, Any]
     run: Callable[..., Answer]
     title: str = ""
-    """What people see in place of the name."""
+    """The name for people."""
     answers: Mapping[str, Any] = field(default_factory=lambda: {"type": "object"})
-    """The JSON schema of an answer that is no error."""
+    """The JSON schema of a successful answer."""
     effect: Effect = "write"
     operations: Mapping[str, Effect] = field(default_factory=dict)
-    """What each value of the argument `operation` does, where a tool has one; the first is what it does without it."""
+    """The effect of each value of the argument `operation`, if any; the first is the default."""
     repeatable: bool = False
-    """Whether the same call again changes nothing more."""
+    """True if repeating a call changes nothing more."""
 
     def does(self, arguments: Mapping[str, Any] | None) -> Effect:
-        """What a call with these arguments would do."""
+        """Return the effect of a call with these arguments."""
         operation = (arguments or {}).get("operation") or next(iter(self.operations), "")
         return (
             self.operations.get(operation, self.effect)
@@ -67,29 +67,34 @@ class Tool:
         )
 
     def deed(self, arguments: Mapping[str, Any] | None) -> str:
-        """What a call with these arguments is called on record: as if the verb behind it had been called."""
+        """Return the audit name of a call with these arguments: that of the verb behind it."""
         operation = (arguments or {}).get("operation") or next(iter(self.operations), self.name)
-        return _DEEDS.get(str(operation), self.name)
+        return _VERBS.get(str(operation), self.name)
 
     def limited(self, allowed: Collection[str]) -> Tool | None:
-        """The tool as it is offered to whoever may do only this; None where nothing of it is left."""
+        """Return the tool with only the allowed effects; None if nothing is left."""
         if not self.operations:
             return self if self.effect in allowed else None
-        kept = [operation for operation, effect in self.operations.items() if effect in allowed]
-        if not kept or len(kept) == len(self.operations):
-            return self if kept else None
+        operations = [
+            operation for operation, effect in self.operations.items() if effect in allowed
+        ]
+        if not operations or len(operations) == len(self.operations):
+            return self if operations else None
         known = self.parameters["properties"]
         choice = {
             name: value for name, value in known["operation"].items() if name != "default"
-        } | {"enum": kept}
-        if next(iter(self.operations)) in kept:
-            choice["default"] = kept[0]
+        } | {"enum": operations}
+        if next(iter(self.operations)) in operations:
+            choice["default"] = operations[0]
         return replace(
             self, parameters={**self.parameters, "properties": {**known, "operation": choice}}
         )
 
     def call(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
-        """Run it with the arguments that a model gave, an object or its JSON; a mistake is answered with what to do."""
+        """Run the tool with a model's arguments, an object or its JSON.
+
+        A mistake in the arguments returns an error that says what to do.
+        """
         if isinstance(arguments, str):
             try:
                 arguments = json.loads(arguments or "{}")
@@ -98,21 +103,22 @@ class Tool:
         if arguments is not None and not isinstance(arguments, Mapping):
             return {"error": f"The arguments of {self.name} must be a JSON object."}
         known = self.parameters["properties"]
-        given = {
-            name: value  # where any value will do, null is one; elsewhere it is how some models leave something out
+        values = {
+            # Some models send null to omit an argument; an argument of any type may be null.
+            name: value
             for name, value in (arguments or {}).items()
             if value is not None or (name in known and "type" not in known[name])
         }
-        problem = self._problem(given)
+        problem = self._problem(values)
         if problem:
             return {"error": problem}
         try:
-            return self.run(**given)
+            return self.run(**values)
         except RetainError as error:
             return {"error": str(error)}
 
     def openai(self) -> dict[str, Any]:
-        """As an OpenAI-compatible service takes it."""
+        """Return the tool in the format of OpenAI-compatible APIs."""
         function = {
             "name": self.name,
             "description": self.description,
@@ -121,7 +127,7 @@ class Tool:
         return {"type": "function", "function": function}
 
     def anthropic(self) -> dict[str, Any]:
-        """As Anthropic takes it."""
+        """Return the tool in the format of the Anthropic API."""
         return {
             "name": self.name,
             "description": self.description,
@@ -138,7 +144,7 @@ class Tool:
                 return f"{self.name} needs the argument {name!r}."
         for name, value in given.items():
             wanted = known[name].get("type", "")
-            of_type = isinstance(value, _TYPES.get(wanted, object)) and not (
+            of_type = isinstance(value, _PYTHON_TYPES.get(wanted, object)) and not (
                 isinstance(value, bool) and wanted != "boolean"
             )
             if wanted and not of_type:
@@ -150,21 +156,24 @@ class Tool:
 
 
 class AsyncTool:
-    """A tool for asyncio: the same, and its call is awaited."""
+    """A tool for asyncio, with an awaitable `call`."""
 
     def __init__(self, tool: Tool, threads: Callable[..., Awaitable[Answer]]) -> None:
-        self.name, self.description, self.parameters = tool.name, tool.description, tool.parameters
-        self.openai, self.anthropic = tool.openai, tool.anthropic
+        self.name = tool.name
+        self.description = tool.description
+        self.parameters = tool.parameters
+        self.openai = tool.openai
+        self.anthropic = tool.anthropic
         self._tool = tool
         self._threads = threads
 
     async def call(self, arguments: Mapping[str, Any] | str | None = None) -> Answer:
-        """Run it with the arguments that a model gave."""
+        """Run the tool with a model's arguments."""
         return await self._threads(self._tool.call, arguments)
 
 
 def schema(required: tuple[str, ...] = (), **properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON schema of an object with these properties and no others."""
+    """Return the JSON schema of an object with these properties and no others."""
     return {
         "type": "object",
         "properties": properties,

@@ -1,4 +1,4 @@
-"""Turns: which messages one run of an agent added, and what its model had been given."""
+"""Turns: the messages that one run of an agent added, and the context of its model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.storage.database import Row, Transaction
 
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
-_LIST = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
+_NEWEST_TURNS = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
            where tenant = :tenant and session_id = :session and last_seq < :before
            order by last_seq desc limit :size"""
-_AROUND = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
+_TURN_AT = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
              where tenant = :tenant and session_id = :session and last_seq >= :seq order by last_seq limit 1"""
-_ANSWERING = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
+_ANSWERING_TURNS = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
                 where tenant = :tenant and session_id = :session and last_seq > :seq and last_seq < :before
                 and exists (select 1 from messages where tenant = :tenant and session_id = :session and seq = :seq
                             and role = 'user' and chatter = 0)
@@ -31,7 +31,7 @@ _ANSWERING = """select id, session_id, first_seq, last_seq, interaction_id, repo
 
 @dataclass(frozen=True)
 class Turn:
-    """One run of an agent: its messages are first_seq..last_seq of the session; `report` explains its context."""
+    """One run of an agent: messages first_seq..last_seq; `report` explains its context."""
 
     id: str
     session: str
@@ -70,7 +70,7 @@ class Turns(Kind):
     )
 
     def get(self, id: str) -> Turn:
-        """One turn by its id."""
+        """Return one turn by its id."""
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Turn:
@@ -90,10 +90,11 @@ class Turns(Kind):
     def list(
         self, session: str, *, seq: int | None = None, limit: int = 100, after: str | None = None
     ) -> Page[Turn]:
-        """The turns of a session, the newest first; with `seq`, only those of one message.
+        """Return the turns of a session, newest first; with `seq`, only those of one message.
 
-        That is the turn that the message is part of. A user's message that was saved by itself, as a chat does, has the
-        turns that answered it: those between it and the next message of a user, one for each agent that spoke.
+        That is the turn that contains the message. For a user message that was saved by itself, as
+        a chat does, returns the turns that answered it: those before the next user message, one
+        for each agent that answered.
         """
         canonical.key(session, "session")
         if seq is not None:
@@ -103,13 +104,13 @@ class Turns(Kind):
 
         def work(tx: Transaction) -> Sequence[Row]:
             own_session(tx, self._owner, session)
-            asked = {"session": session, "before": before, "size": size + 1}
+            parameters = {"session": session, "before": before, "size": size + 1}
             if seq is None:
-                return tx.all(_LIST, **asked)
-            own = tx.one(_AROUND, session=session, seq=seq)
+                return tx.all(_NEWEST_TURNS, **parameters)
+            own = tx.one(_TURN_AT, session=session, seq=seq)
             if own is not None and own[2] <= seq:
                 return [own] if own[3] < before else []
-            return tx.all(_ANSWERING, **asked, seq=seq)
+            return tx.all(_ANSWERING_TURNS, **parameters, seq=seq)
 
         return make_page(
             [_turn(row) for row in self._read(work)], size, lambda turn: [turn.last_seq]
@@ -124,7 +125,7 @@ class Turns(Kind):
         interaction: str | None,
         report: str | None,
     ) -> Turn:
-        """Note a turn, in the transaction that adds its messages."""
+        """Insert a turn, in the transaction that adds its messages."""
         row = tx.one(
             """insert into turns (tenant, id, session_id, first_seq, last_seq, interaction_id, report, created_at)
                values (:tenant, :id, :session, :first, :last, :interaction, :report, :now)
@@ -140,7 +141,7 @@ class Turns(Kind):
         return _turn(row)
 
     def of_messages(self, tx: Transaction, session: str, last: int) -> Turn:
-        """The turn that ended with a message."""
+        """Return the turn that ended with a message."""
         row = tx.one(
             """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
                where tenant = :tenant and session_id = :session and last_seq = :last""",
@@ -152,7 +153,7 @@ class Turns(Kind):
         return _turn(row)
 
     def of_key(self, tx: Transaction, session: str, key: str) -> Turn | None:
-        """The turn that was saved with an idempotency key, whatever was said in it; None where there is none."""
+        """Return the turn that was saved with an idempotency key; None if there is none."""
         own_session(tx, self._owner, session)
         row = tx.one(
             """select turns.id, turns.session_id, turns.first_seq, turns.last_seq, interaction_id, report, turns.created_at

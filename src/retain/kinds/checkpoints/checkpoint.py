@@ -1,4 +1,4 @@
-"""What a checkpoint is, what its names may be, and which steps of a thread another needs: what needs no database to say."""
+"""Checkpoint records, their names and encoding, and the steps that another step needs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from retain.base.canonical import Json
 from retain.base.errors import Invalid, TooLarge
 
 Typed = tuple[str, bytes]
-"""What a serializer made: the name of its form, and the bytes."""
+"""The output of a serializer: the name of its format, and the bytes."""
 MOST_BYTES = 256 << 20
 MOST_NAME = 8 << 10
 _NUL = "\u0100"
-"""What stands for the byte 0, which is no character to every engine: the first that stands for no byte."""
-_CHANGING = "counters_since_delta_snapshot"
-"""Where the metadata names the channels that are stored as changes to an earlier value."""
+"""Replaces the byte 0, which not every engine can store: the first character that is no byte."""
+_DELTA_CHANNELS = "counters_since_delta_snapshot"
+"""The metadata field with the channels that are stored as changes to an earlier value."""
 
 
 @dataclass(frozen=True)
 class Write:
-    """What a task wrote to a channel after a checkpoint; `idx` is below 0 for what stands for the task as a whole."""
+    """A task's write to a channel after a checkpoint; `idx` is below 0 for the task as a whole."""
 
     task: str
     idx: int
@@ -36,7 +36,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One step of a thread: its state without the channels, the values of the channels, and what was written since."""
+    """One step of a thread: its state, the values of its channels, and the writes since."""
 
     thread: str
     ns: str
@@ -51,26 +51,26 @@ class Checkpoint:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What was said about the step."""
+        """The metadata of the step."""
         return dict(json.loads(self.raw))
 
 
 @dataclass(frozen=True)
 class Traced:
-    """How a channel came to its value: what it was at the nearest step that stored it, and the writes since, in order."""
+    """A channel's value as history: its nearest stored value, and the writes since, in order."""
 
     seed: Typed | None
     writes: Sequence[Write]
 
 
 def digest(user: str, thread: str, ns: str) -> str:
-    """A short name for a namespace of somebody's thread."""
-    # No name can have a NUL in it, so that no two places are told by the same text.
+    """Return a short name for a namespace of a user's thread."""
+    # No name contains a NUL, so no two namespaces have the same text.
     return hashlib.sha256("\0".join((user, thread, ns)).encode()).hexdigest()[:32]
 
 
 def namespace(ns: str) -> str:
-    """A namespace: names of graphs and their tasks, one inside the other; '' is the outermost graph."""
+    """Validate a namespace: nested names of graphs and tasks; '' is the outermost graph."""
     if not isinstance(ns, str):
         raise Invalid(field="ns", problem=f"must be text, not {type(ns).__name__}")
     for name in canonical.within(ns, "ns", MOST_NAME).split("|"):
@@ -80,7 +80,7 @@ def namespace(ns: str) -> str:
 
 
 def encoded(value: Typed, field: str) -> dict[str, str]:
-    """Bytes as they are stored: each a character, which every engine and every export keeps alike."""
+    """Encode bytes for storage: one character per byte, which every engine and export preserves."""
     form, data = value
     if len(data) > MOST_BYTES:
         raise TooLarge(field=field, size=len(data), unit="bytes", limit=MOST_BYTES)
@@ -90,27 +90,30 @@ def encoded(value: Typed, field: str) -> dict[str, str]:
 
 
 def decoded(type: str, data: str) -> Typed:
-    """Bytes as they came."""
+    """Decode stored bytes."""
     return type, data.replace(_NUL, "\0").encode("latin-1")
 
 
 def matches(metadata: str, where: Mapping[str, Json] | None) -> bool:
-    """Whether the metadata has all of these, and equal."""
+    """Return whether the metadata has all these fields with equal values."""
     if not where:
         return True
-    said = json.loads(metadata)
-    return all(said.get(name) == value for name, value in where.items())
+    fields = json.loads(metadata)
+    return all(fields.get(name) == value for name, value in where.items())
 
 
 def needed(steps: Sequence[tuple[Any, ...]], stored: set[tuple[str, str]]) -> set[str]:
-    """The newest step, which is first, and its ancestors up to where each of its changing channels has a stored value."""
+    """Return the ids of the newest step, which is first in `steps`, and of the ancestors it needs.
+
+    These go back to where each of its delta channels has a stored value.
+    """
     by_id = {id: (parent, json.loads(versions)) for id, parent, versions, _ in steps}
-    kept: set[str] = set()
-    at: str | None = steps[0][0] if steps else None
-    waiting = set(json.loads(steps[0][3]).get(_CHANGING) or ()) if steps else set()
-    while at is not None and at in by_id and at not in kept:
-        parent, versions = by_id[at]
-        kept.add(at)
+    needed_ids: set[str] = set()
+    step_id: str | None = steps[0][0] if steps else None
+    waiting = set(json.loads(steps[0][3]).get(_DELTA_CHANNELS) or ()) if steps else set()
+    while step_id is not None and step_id in by_id and step_id not in needed_ids:
+        parent, versions = by_id[step_id]
+        needed_ids.add(step_id)
         waiting -= {channel for channel in waiting if (channel, versions.get(channel)) in stored}
-        at = parent if waiting else None
-    return kept
+        step_id = parent if waiting else None
+    return needed_ids

@@ -1,7 +1,8 @@
-"""Checkpoints: where the threads of a graph stand, step by step, so that a run can go on, go back or branch off.
+"""Checkpoints: the steps of a graph's threads, so that a run can resume, rewind or branch.
 
-What is in them is the framework's own: bytes, and the name of the form that they have. They come in and go out as they are,
-and nothing here opens them. The value of a channel is stored once for each of its versions, not again with every step.
+A checkpoint holds the framework's own bytes and the name of their format. They are stored and
+returned unchanged; nothing here decodes them. The value of a channel is stored once per version,
+not again with every step.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ from retain.kinds.checkpoints.checkpoint import (
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, encode_cursor
 from retain.storage.database import Row, Transaction
 
-_AT_ONCE = (3, 8, 24)
-"""How many values a statement can ask for: the narrowest that will do is used."""
-_SCANNED = 100
-_END = "\U0010ffff"
-"""After every id."""
+_LOOKUP_WIDTHS = (3, 8, 24)
+"""Numbers of values that one statement can look up; the smallest that suffices is used."""
+_ROWS_PER_SCAN = 100
+_LAST_ID = "\U0010ffff"
+"""A string that sorts after every id."""
 
 
 def _misplaced(tx: Transaction) -> list[str]:
@@ -49,7 +50,7 @@ _OWNED = "line in (select line from threads where tenant = :tenant and user_id =
 
 
 class Checkpoints(Kind):
-    """The threads of the scope's user, or of the tenant where the scope has no user."""
+    """The threads of the scope's user, or of the tenant if the scope has no user."""
 
     name = "checkpoints"
     tables = (
@@ -72,12 +73,13 @@ class Checkpoints(Kind):
         versions: Mapping[str, str] | None = None,
         values: Mapping[tuple[str, str], Typed] | None = None,
     ) -> None:
-        """Keep a step; `values` has, by channel and version, those that are new. A step that is there is replaced."""
-        line, place = self._line(thread, ns), self._place(thread, ns)
-        said = {} if metadata is None else metadata
-        if not isinstance(said, Mapping):
+        """Store a step with its new values, by channel and version; replace one of the same id."""
+        line = self._line(thread, ns)
+        place = self._place(thread, ns)
+        fields = {} if metadata is None else metadata
+        if not isinstance(fields, Mapping):
             raise Invalid(field="metadata", problem="must be a JSON object")
-        raw = canonical.dump(said, "metadata", limits.MAX_MESSAGE_BYTES, self._settings.secrets)
+        raw = canonical.dump(fields, "metadata", limits.MAX_MESSAGE_BYTES, self._settings.secrets)
         run = json.loads(raw).get("run_id")
         step = {
             "id": canonical.key(id, "id"),
@@ -87,7 +89,7 @@ class Checkpoints(Kind):
             "versions": canonical.dump(dict(versions or {}), "versions", 1 << 20),
             "run": run if isinstance(run, str) and 0 < len(run) <= 128 else None,
         }
-        kept = [
+        value_rows = [
             {
                 "line": line,
                 "channel": canonical.key(channel, "channel"),
@@ -99,14 +101,18 @@ class Checkpoints(Kind):
 
         def work(tx: Transaction) -> None:
             tx.run(_THREAD, line=line, **place)
-            tx.many(_KEEP, kept)
+            tx.many(_KEEP, value_rows)
             tx.run(_ADD, line=line, **step)
 
         self._write("put", work, row={"line": line, "id": id}, idempotent=True)
 
     def write(self, thread: str, id: str, writes: Sequence[Write], *, ns: str = "") -> None:
-        """Keep what tasks wrote after a step. What is there stays, but an `idx` below 0 is replaced."""
-        line, place = self._line(thread, ns), self._place(thread, ns)
+        """Store what tasks wrote after a step.
+
+        A write that exists is not changed, unless its `idx` is below 0: then it is replaced.
+        """
+        line = self._line(thread, ns)
+        place = self._place(thread, ns)
         rows = [
             {
                 "line": line,
@@ -127,7 +133,7 @@ class Checkpoints(Kind):
         self._write("write", work, row={"line": line, "id": id}, idempotent=True)
 
     def get(self, thread: str, *, ns: str = "", id: str | None = None) -> Checkpoint:
-        """One step of a thread, the newest where none is named."""
+        """Return one step of a thread, the newest if no `id` is given."""
         line = self._line(thread, ns)
         if id is not None:
             canonical.key(id, "id")
@@ -151,36 +157,43 @@ class Checkpoints(Kind):
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Checkpoint]:
-        """The steps of a thread, or of every thread, newest first; `where` is what their metadata must have, and equal."""
+        """Return the steps of a thread, or of every thread, newest first.
+
+        With `where`, only steps whose metadata has these fields with equal values.
+        """
         size = self._limit(limit)
-        asked: dict[str, Any] = {
+        parameters: dict[str, Any] = {
             "user": self._owner.user or "",
             "step": None if id is None else canonical.key(id, "id"),
         }
-        asked["thread"] = None if thread is None else canonical.key(thread, "thread")
-        asked["ns"] = None if ns is None else namespace(ns)
-        one_line = thread is not None and ns is not None
-        if one_line:
-            asked["line"] = self._line(str(thread), str(ns))
+        parameters["thread"] = None if thread is None else canonical.key(thread, "thread")
+        parameters["ns"] = None if ns is None else namespace(ns)
+        is_one_line = thread is not None and ns is not None
+        if is_one_line:
+            parameters["line"] = self._line(str(thread), str(ns))
         start = (
             tuple(decode_cursor(after, [str, str]))
             if after
-            else (_END if before is None else canonical.key(before, "before"), "")
+            else (_LAST_ID if before is None else canonical.key(before, "before"), "")
         )
 
-        scanned = _SCANNED if where else size + 1
+        scanned = _ROWS_PER_SCAN if where else size + 1
 
         def work(tx: Transaction) -> Page[Checkpoint]:
-            found: list[Row] = []
-            at, more = start, True
-            while more and len(found) <= size:
-                values = {**asked, "at": at[0], "past": at[1], "size": scanned}
-                rows = tx.all(_OF_LINE, **values) if one_line else tx.all(_OF_ALL, **values)
-                found += [row for row in rows if matches(row[7], where)]
-                at, more = (rows[-1][3], rows[-1][0]) if rows else at, len(rows) == scanned
+            matching: list[Row] = []
+            position = start
+            more = True
+            while more and len(matching) <= size:
+                values = {**parameters, "at": position[0], "past": position[1], "size": scanned}
+                rows = tx.all(_OF_LINE, **values) if is_one_line else tx.all(_OF_ALL, **values)
+                matching += [row for row in rows if matches(row[7], where)]
+                position = (rows[-1][3], rows[-1][0]) if rows else position
+                more = len(rows) == scanned
             return Page(
-                _filled(tx, found[:size]),
-                encode_cursor([found[size - 1][3], found[size - 1][0]]) if found[size:] else None,
+                _filled(tx, matching[:size]),
+                encode_cursor([matching[size - 1][3], matching[size - 1][0]])
+                if matching[size:]
+                else None,
             )
 
         return self._read(work)
@@ -188,25 +201,30 @@ class Checkpoints(Kind):
     def trace(
         self, thread: str, id: str, channels: Sequence[str], *, ns: str = ""
     ) -> dict[str, Traced]:
-        """How channels came to their values at a step, along its ancestors; the step's own writes belong to the next."""
+        """Return how channels got their values at a step, from the writes of its ancestors.
+
+        The step's own writes belong to the next step.
+        """
         line = self._line(thread, ns)
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> dict[str, Traced]:
             seeds: dict[str, Typed] = {}
             writes: dict[str, list[Write]] = {channel: [] for channel in channels}
-            step, seen = tx.one(_STEP, line=line, id=id), {id}
+            step = tx.one(_STEP, line=line, id=id)
+            seen = {id}
             while (
                 step is not None
                 and step[0] is not None
                 and step[0] not in seen
                 and len(seeds) < len(writes)
             ):
-                at, step = step[0], tx.one(_STEP, line=line, id=step[0])
-                seen.add(at)
+                ancestor = step[0]
+                step = tx.one(_STEP, line=line, id=ancestor)
+                seen.add(ancestor)
                 if step is None:
                     break
-                for write in reversed(_writes(tx, line, at)):
+                for write in reversed(_writes(tx, line, ancestor)):
                     if write.channel in writes and write.channel not in seeds:
                         writes[write.channel].append(write)
                 versions = json.loads(step[1])
@@ -236,7 +254,7 @@ class Checkpoints(Kind):
         self._write("remove", work, subject=thread)
 
     def remove_runs(self, runs: Sequence[str]) -> int:
-        """Remove the steps that were made by these runs, in every thread; how many there were."""
+        """Remove the steps of these runs, in every thread, and return their number."""
         wanted = dict.fromkeys(canonical.key(run, "runs") for run in runs)
 
         def work(tx: Transaction) -> int:
@@ -248,17 +266,20 @@ class Checkpoints(Kind):
                     for row in tx.all(_OF_RUN, user=self._owner.user or "", run=run)
                 }
             ):
-                tx.lock_rows(_HELD, line=line)
-                gone = [id for run in wanted for (id,) in tx.all(_STEPS_OF_RUN, line=line, run=run)]
-                removed += len(gone)
-                _drop(tx, line, gone)
+                tx.lock_rows(_THREAD_ROW, line=line)
+                step_ids = [
+                    id for run in wanted for (id,) in tx.all(_STEPS_OF_RUN, line=line, run=run)
+                ]
+                removed += len(step_ids)
+                _drop(tx, line, step_ids)
             return removed
 
         return self._write("remove_runs", work)
 
     def prune(self, thread: str) -> int:
-        """Keep only the newest step of each namespace, and those before it that its values are made from; how many went.
+        """Remove the steps of a thread that its newest ones do not need, and return their number.
 
+        Keeps the newest step of each namespace and the earlier ones that its values are built from.
         The metadata says which channels are stored as changes to an earlier value.
         """
         canonical.key(thread, "thread")
@@ -266,27 +287,30 @@ class Checkpoints(Kind):
         def work(tx: Transaction) -> int:
             removed = 0
             for (line,) in tx.all(_LINES, user=self._owner.user or "", thread=thread):
-                tx.lock_rows(_HELD, line=line)
+                tx.lock_rows(_THREAD_ROW, line=line)
                 steps = tx.all(_STEPS, line=line)
-                kept = needed(
+                needed_ids = needed(
                     steps, {(channel, version) for channel, version in tx.all(_STORED, line=line)}
                 )
-                gone = [id for id, *_ in steps if id not in kept]
-                removed += len(gone)
-                _drop(tx, line, gone)
+                removed_ids = [id for id, *_ in steps if id not in needed_ids]
+                removed += len(removed_ids)
+                _drop(tx, line, removed_ids)
             return removed
 
         return self._write("prune", work, subject=thread)
 
     def duplicate(self, thread: str, target: str) -> int:
-        """Copy a thread with everything in it to another, where what is there already stays; how many steps it has."""
+        """Copy a thread with everything in it to another, and return its number of steps.
+
+        What the target already has is not changed.
+        """
         canonical.key(thread, "thread")
 
         def work(tx: Transaction) -> int:
             copied = 0
             places = tx.all(_PLACES, user=self._owner.user or "", thread=thread)
             for line, _ in places:
-                tx.lock_rows(_HELD, line=line)
+                tx.lock_rows(_THREAD_ROW, line=line)
             for line, ns in places:
                 there = self._line(target, ns)
                 tx.run(_THREAD, line=there, **self._place(target, ns))
@@ -306,26 +330,38 @@ class Checkpoints(Kind):
 
 
 def _filled(tx: Transaction, rows: Sequence[Row]) -> list[Checkpoint]:
-    """Steps with their values and writes; what several of them share is read once."""
-    known: dict[tuple[str, str, str], Typed] = {}
+    """Return steps with their values and writes; values that steps share are read once."""
+    known_values: dict[tuple[str, str, str], Typed] = {}
     filled = []
     for line, thread, ns, id, parent, type, data, metadata, versions, created in rows:
-        named: dict[str, str] = json.loads(versions)
+        version_by_channel: dict[str, str] = json.loads(versions)
         missing = [
             (channel, version)
-            for channel, version in named.items()
-            if (line, channel, version) not in known
+            for channel, version in version_by_channel.items()
+            if (line, channel, version) not in known_values
         ]
-        known |= {(line, *pair): value for pair, value in _values(tx, line, missing).items()}
+        known_values |= {(line, *pair): value for pair, value in _values(tx, line, missing).items()}
         values = {
-            c: known[line, c, version]
-            for c, version in named.items()
-            if (line, c, version) in known
+            c: known_values[line, c, version]
+            for c, version in version_by_channel.items()
+            if (line, c, version) in known_values
         }
-        state, at = decoded(type, data), clock.to_datetime(created)
+        state = decoded(type, data)
+        created_at = clock.to_datetime(created)
         writes = _writes(tx, line, id)
         filled.append(
-            Checkpoint(thread, ns, id, parent, state, metadata, named, values, writes, at)
+            Checkpoint(
+                thread,
+                ns,
+                id,
+                parent,
+                state,
+                metadata,
+                version_by_channel,
+                values,
+                writes,
+                created_at,
+            )
         )
     return filled
 
@@ -333,17 +369,19 @@ def _filled(tx: Transaction, rows: Sequence[Row]) -> list[Checkpoint]:
 def _values(
     tx: Transaction, line: str, pairs: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], Typed]:
-    """The stored ones among the values of channels at versions."""
-    found: dict[tuple[str, str], Typed] = {}
-    for start in range(0, len(pairs), _AT_ONCE[-1]):
-        some = [name for pair in pairs[start : start + _AT_ONCE[-1]] for name in pair]
-        width = next(width for width in _AT_ONCE if 2 * width >= len(some))
-        named = dict.fromkeys(_NAMED[: 2 * width]) | dict(zip(_NAMED, some, strict=False))
+    """Return the values of channels at versions, without those that are not stored."""
+    result: dict[tuple[str, str], Typed] = {}
+    for start in range(0, len(pairs), _LOOKUP_WIDTHS[-1]):
+        names = [name for pair in pairs[start : start + _LOOKUP_WIDTHS[-1]] for name in pair]
+        width = next(width for width in _LOOKUP_WIDTHS if 2 * width >= len(names))
+        named = dict.fromkeys(_PAIR_PARAMETERS[: 2 * width]) | dict(
+            zip(_PAIR_PARAMETERS, names, strict=False)
+        )
         for channel, version, stored in tx.all(_VALUES[width], line=line, **named):
             if stored is not None:
                 form, _, data = stored.partition(" ")
-                found[channel, version] = decoded(form, data)
-    return found
+                result[channel, version] = decoded(form, data)
+    return result
 
 
 def _writes(tx: Transaction, line: str, id: str) -> list[Write]:
@@ -355,21 +393,21 @@ def _writes(tx: Transaction, line: str, id: str) -> list[Write]:
 
 
 def _drop(tx: Transaction, line: str, steps: Sequence[str]) -> None:
-    """Remove steps of a line that is held, what was written after them, and the values that no other step has.
+    """Remove steps of a locked line, the writes after them, and the values that no other step uses.
 
-    A line without steps goes, but not where something was written after a step that is yet to come.
+    Also removes a line without steps, unless it has writes for a step that is still to come.
     """
-    gone = [{"line": line, "id": id} for id in steps]
+    keys = [{"line": line, "id": id} for id in steps]
     tx.many(
         "delete from checkpoint_writes where tenant = :tenant and line = :line and checkpoint = :id",
-        gone,
+        keys,
     )
-    tx.many("delete from checkpoints where tenant = :tenant and line = :line and id = :id", gone)
-    left = tx.all(_STEPS, line=line)
-    if not left and not tx.one(_UNFINISHED, line=line):
+    tx.many("delete from checkpoints where tenant = :tenant and line = :line and id = :id", keys)
+    remaining = tx.all(_STEPS, line=line)
+    if not remaining and not tx.one(_UNFINISHED, line=line):
         tx.run("delete from threads where tenant = :tenant and line = :line", line=line)
         return
-    used = {pair for _, _, versions, _ in left for pair in json.loads(versions).items()}
+    used = {pair for _, _, versions, _ in remaining for pair in json.loads(versions).items()}
     unused = [pair for pair in tx.all(_STORED, line=line) if pair not in used]
     tx.many(
         _FORGET,
@@ -377,19 +415,20 @@ def _drop(tx: Transaction, line: str, steps: Sequence[str]) -> None:
     )
 
 
-_NAMED = [
+_PAIR_PARAMETERS = [
     f"{name}_{letter}" for letter in "abcdefghijklmnopqrstuvwx" for name in ("channel", "version")
 ]
-# Constants, joined at import. Each value is looked up by its key: a join may read every value that the thread ever had.
+# Constants, joined at import. Each value is looked up by its key: a join might read every value
+# that the thread ever had.
 _PAIRS = [
     "(:channel_" + letter + ", :version_" + letter + ")" for letter in "abcdefghijklmnopqrstuvwx"
 ]
-_FOUND = """) select channel, version, (
+_WANTED_VALUES = """) select channel, version, (
     select type || ' ' || data from channel_values found where found.tenant = :tenant and found.line = :line
     and found.channel = wanted.channel and found.version = wanted.version) from wanted"""
 _VALUES = {
-    width: "with wanted (channel, version) as (values " + ", ".join(_PAIRS[:width]) + _FOUND
-    for width in _AT_ONCE
+    width: "with wanted (channel, version) as (values " + ", ".join(_PAIRS[:width]) + _WANTED_VALUES
+    for width in _LOOKUP_WIDTHS
 }
 _THREAD = """insert into threads (tenant, line, user_id, thread, ns, created_at, updated_at)
              values (:tenant, :line, :user, :thread, :ns, :now, :now)
@@ -436,8 +475,8 @@ _FORGET = """delete from channel_values
 _REMOVE = "delete from threads where tenant = :tenant and user_id = :user and thread = :thread"
 _LINES = "select line from threads where tenant = :tenant and user_id = :user and thread = :thread order by line"
 _PLACES = "select line, ns from threads where tenant = :tenant and user_id = :user and thread = :thread order by line"
-# Whoever adds to a line takes the same lock: nothing is added between the statements of whoever holds it.
-_HELD = "select 1 from threads where tenant = :tenant and line = :line"
+# Every writer of a line takes this lock, so nothing is added between the statements of its holder.
+_THREAD_ROW = "select 1 from threads where tenant = :tenant and line = :line"
 _UNFINISHED = "select 1 from checkpoint_writes where tenant = :tenant and line = :line limit 1"
 _STEPS_OF_RUN = (
     "select id from checkpoints where tenant = :tenant and line = :line and run_id = :run"

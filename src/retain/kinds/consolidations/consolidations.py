@@ -35,7 +35,7 @@ Status = Literal["proposed", "accepted", "refused", "undone", "passed"]
 ROUTE = "consolidate"
 """The route of the model calls in the telemetry."""
 _MAX_ENTRIES = 400
-"""How many entries one run looks at; the rest waits for the next run."""
+"""Entries per run; the rest waits for the next run."""
 _MAX_CALLS = 20
 
 _OF_USER = "(user_id is null or user_id = coalesce(:user, user_id))"
@@ -129,7 +129,7 @@ class Consolidations(Kind):
         )
 
     def accept(self, id: str) -> Consolidation:
-        """Make a proposal a core entry, also a refused or undone one; accepting again changes nothing.
+        """Make a proposal a core entry, even a refused or undone one. Repeating changes nothing.
 
         If a person accepts, the entry is used at once. If a program does, an entry of an untrusted
         source waits for a review.
@@ -159,7 +159,7 @@ class Consolidations(Kind):
         return self._write("accept", work, row={"id": id})
 
     def refuse(self, id: str) -> Consolidation:
-        """Refuse a proposal; its entries fade, and are not proposed again unless they are edited."""
+        """Refuse a proposal; its entries fade and are not proposed again unless edited."""
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Consolidation:
@@ -173,7 +173,10 @@ class Consolidations(Kind):
         return self._write("refuse", work, row={"id": id})
 
     def undo(self, id: str) -> Consolidation:
-        """Remove the core entry that a proposal became; the journal stays. Undoing again changes nothing."""
+        """Remove the core entry that a proposal became; the journal stays.
+
+        Repeating changes nothing.
+        """
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Consolidation:
@@ -342,7 +345,7 @@ class Consolidations(Kind):
     def _count_failure(
         self, tx: Transaction, span: dict[str, Any], group: Sequence[JournalEntry], model: str
     ) -> None:
-        """Count an unusable answer for each entry of a group; after the last attempt, pass them over."""
+        """Count an unusable answer for each entry of a group; after the last one, pass it over."""
         failures = group[0].failures + 1
         if failures >= len(draft.ENTRIES_PER_CALL):
             self._store(tx, span, [Draft("", model, group)])

@@ -20,7 +20,7 @@ from retain.models import EXTRACTIVE, Model
 from retain.text import extract
 
 ENTRIES_PER_CALL = (40, 8, 1)
-"""How many entries one call is about, by the number of unusable answers so far; then they are passed over."""
+"""Entries per call, by the number of unusable answers so far; then entries are passed over."""
 _TOKENS_PER_CALL = 6_000
 _ANSWER_TOKENS = 2_000
 _DIGEST_TOKENS = 120
@@ -69,7 +69,7 @@ class JournalEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Draft:
-    """What to keep of journal entries; without content if nothing is worth keeping."""
+    """A memory drafted from journal entries; without content if nothing is worth keeping."""
 
     content: str
     model: str
@@ -127,7 +127,7 @@ def _split_group(entries: Iterable[JournalEntry], size: int) -> Iterator[list[Jo
 
 
 def ask_model(model: Model, entries: Sequence[JournalEntry]) -> list[Draft]:
-    """Return the drafts of a model; entries that it does not cite are in one draft without content."""
+    """Return the drafts of a model; one draft without content has the entries it does not cite."""
     lines = []
     for number, journal in enumerate(entries, 1):
         text = indent_continuation(f"[{day(journal.created_at)}] {journal.content}")
@@ -145,7 +145,7 @@ def ask_model(model: Model, entries: Sequence[JournalEntry]) -> list[Draft]:
 def _parse_answer(
     text: str, entries: Sequence[JournalEntry], model: str
 ) -> list[tuple[str, list[int]]]:
-    """Return the memories of an answer with the numbers they cite; raise `BadAnswer` for any error."""
+    """Return the memories of an answer and the numbers they cite; raise `BadAnswer` on errors."""
     json_text = text[max(0, text.find("{")) : text.rfind("}") + 1]
     try:
         answer = canonical.parse(json_text, "answer")
@@ -218,7 +218,7 @@ def _end_sentence(sentence: str) -> str:
 
 
 def _topic_words(text: str) -> set[str]:
-    """Return the words that entries are compared by: longer words, numbers, pairs of CJK characters."""
+    """Return the words to compare entries by: long words, numbers, pairs of CJK characters."""
     words = {word for word in _WORD.findall(text.casefold()) if not _COMMON_WORD.fullmatch(word)}
     for run in _CJK.findall(text):
         words |= {run[at : at + 2] for at in range(len(run) - 1)}

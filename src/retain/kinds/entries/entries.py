@@ -67,7 +67,7 @@ class Entries(Kind):
     findable = ENTRY_INDEX
 
     def add(self, content: str, *, kind: EntryKind = "journal", board: str | None = None) -> Entry:
-        """Add an entry: to the journal, where it fades, to the core, where it stays, or to a whiteboard."""
+        """Add an entry to the journal (it fades), the core (it stays) or a whiteboard."""
         return self._add(content, kind, board, self._owner.source)
 
     def get(self, id: str) -> Entry:
@@ -119,7 +119,7 @@ class Entries(Kind):
         return with_signs(self._write("edit", work, row={"id": id}, returns=with_signs))
 
     def accept(self, id: str, *, if_version: int | None = None) -> Entry:
-        """Accept an entry that waits for a review or was refused; accepting it again changes nothing.
+        """Accept an entry that waits for a review or was refused. Repeating changes nothing.
 
         if_version: accept only the version that was read
 
@@ -163,7 +163,7 @@ class Entries(Kind):
         )
 
     def remove_many(self, ids: Sequence[str]) -> int:
-        """Remove several entries and return how many; ids that the scope does not have are skipped."""
+        """Remove several entries and return their number; skip ids that the scope does not have."""
         checked = {
             canonical.key(id, "ids") for id in canonical.several(ids, "ids", limits.MAX_PAGE)
         }
@@ -210,7 +210,7 @@ class Entries(Kind):
         return placeholder.neutralize(section.write(section.pieces))
 
     def whiteboard(self) -> str:
-        """Return the boards that the agent shares as its prompt shows them; empty if there is none."""
+        """Return the agent's boards as its prompt shows them; empty if there is none."""
         self._agent()
         section = self._read(
             lambda tx: entry_prompt.whiteboard_section(tx, self._owner, MAX_PROMPT_ENTRIES)
@@ -218,7 +218,10 @@ class Entries(Kind):
         return placeholder.neutralize(section.write(section.pieces))
 
     def share(self, board: str, agents: Sequence[str]) -> dict[str, Sequence[str]]:
-        """Share a board among exactly these agents; an agent may do so with a new board or one that it shares."""
+        """Share a board among exactly these agents.
+
+        An agent may share a new board, or change one that it shares.
+        """
         secrets = self._settings.secrets
         canonical.name(board, "board", secrets)
         names = canonical.several(agents, "agents", limits.MAX_BATCH)
@@ -230,7 +233,7 @@ class Entries(Kind):
         )
 
     def boards(self) -> dict[str, Sequence[str]]:
-        """Return the boards that the agent shares, each with its agents; without an agent, every board."""
+        """Return the agent's boards, each with its agents; without an agent, every board."""
         return self._read(lambda tx: boards.list_boards(tx, self._owner.agent))
 
     def export(self) -> Sequence[Entry]:
@@ -249,7 +252,7 @@ class Entries(Kind):
         return self._read(work)
 
     def add_many(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
-        """Add entries of `export` with their ids and times, all or none; existing ones stay as they are."""
+        """Add entries of `export` with their ids and times, all or none; skip existing ones."""
         agent = self._agent()
         records = canonical.several(entries, "entries", limits.MAX_BATCH)
         rows = [
@@ -279,7 +282,10 @@ class Entries(Kind):
         until: datetime | None = None,
         limit: int = 10,
     ) -> Sequence[Entry]:
-        """Return the entries that match a query by words and meaning, best first; faded ones and boards too."""
+        """Return the entries that match a query by words and meaning, best first.
+
+        Includes faded entries and boards.
+        """
         hits = search_scope.search(
             self._services,
             self._owner,
@@ -430,7 +436,7 @@ class Entries(Kind):
         return "" if self._owner.agent is None else "and agent = :agent"
 
     def _visible_row(self, tx: Transaction, id: str) -> Row | None:
-        """Return the row of an entry that the scope may see: its agent's, or on a board it shares."""
+        """Return the row of an entry that the scope may see: its agent's, or on a shared board."""
         sql = f"{_SELECT_ENTRY} and {_OF_USER}"
         if self._owner.agent is not None:
             sql += f" and (board is null and agent = :agent or board in {_SHARED_BOARDS})"
@@ -443,7 +449,10 @@ class Entries(Kind):
         return entry(row, tx.now)
 
     def _get_own(self, tx: Transaction, id: str) -> Entry:
-        """Lock and return an entry that the scope may change; only its author may change a board's line."""
+        """Lock and return an entry that the scope may change.
+
+        Only its author may change a line on a board.
+        """
         tx.lock_rows(_SELECT_ENTRY, id=id)
         own = self._get(tx, id)
         if self._owner.agent not in (None, own.agent):
@@ -455,7 +464,10 @@ class Entries(Kind):
     def _filter(
         self, tx: Transaction, sql: str, values: dict[str, Any], words: Sequence[str], size: int
     ) -> list[Entry]:
-        """Return entries in which all words occur; compared here, because engines fold case differently."""
+        """Return the entries that contain all words.
+
+        Compares in Python, because the engines fold case differently.
+        """
         entries: list[Entry] = []
         batch = _FILTER_BATCH if words else size
         while True:
@@ -482,7 +494,7 @@ class Entries(Kind):
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Entry]:
-        """Return core and journal entries, newest first; with kind `whiteboard`, the lines on boards.
+        """Return core and journal entries, newest first; kind `whiteboard`: the lines on boards.
 
         search: only entries in which all these words occur, in any order, upper or lower case
         """

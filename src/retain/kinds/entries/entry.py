@@ -18,11 +18,11 @@ from retain.text.signs import signs
 
 EntryKind = Literal["journal", "core", "whiteboard"]
 Review = Literal["accepted", "pending", "refused"]
-"""Only accepted entries are used in prompts, searches and consolidations; the others are only listed."""
+"""Prompts, searches and consolidations use only accepted entries; the others are only listed."""
 ENTRY_KINDS: tuple[EntryKind, ...] = get_args(EntryKind)
 REVIEWS: tuple[Review, ...] = get_args(Review)
 JOURNAL_WINDOW = timedelta(days=7)
-"""How long a journal entry is part of the prompt. It is not removed afterwards."""
+"""The time for which a journal entry is in the prompt. It is not removed afterwards."""
 JOURNAL_WINDOW_MICROS = JOURNAL_WINDOW // timedelta(microseconds=1)
 MAX_CHARACTERS = 10_000
 MAIN_BOARD = "main"

@@ -104,7 +104,7 @@ def whiteboard_section(tx: Transaction, owner: Owner, limit: int) -> Section:
 
 
 def _write_lists(title: str, lists: dict[str, list[str]]) -> str:
-    """Return lists under their headings; an empty list has no heading, without lists there is no title."""
+    """Return the non-empty lists under their headings; without any, not even the title."""
     written = ["\n".join([heading, *items]) for heading, items in lists.items() if items]
     return "\n\n".join([title, *written]) if written else ""
 

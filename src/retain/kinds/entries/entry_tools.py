@@ -1,4 +1,4 @@
-"""The tools with which an agent remembers something; spec.md J3 fixes their answers to the letter."""
+"""The tools with which an agent stores memories; spec.md J3 fixes their exact answers."""
 
 from __future__ import annotations
 

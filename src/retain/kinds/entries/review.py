@@ -1,8 +1,8 @@
 """Review: entries of untrusted sources wait until a person accepts them.
 
-What reaches every prompt is worth most to an attacker who wants to steer an agent. So an entry of
-an untrusted source is stored and listed, but it is in no prompt, search or consolidation before a
-person has accepted it.
+Text that reaches every prompt is the best target for an attacker who wants to steer an agent. So an
+entry of an untrusted source is stored and listed, but it is in no prompt, search or consolidation
+before a person has accepted it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from retain.kinds.kind import Owner
 from retain.storage.database import Row, Transaction
 
 _COMPARED_ENTRIES = 1000
-"""How many of the newest entries are compared; exact copies are found among any number."""
+"""The number of newest entries to compare; exact copies are found among all."""
 
 # `review` is compared twice, so that the small index of entries that are not accepted is used.
 _NOT_ACCEPTED = """from entries

@@ -71,7 +71,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Drop:
-    """A document to remove if it exists; with `if_version`, only that version (0: it must not exist)."""
+    """A document to remove if it exists; with `if_version`, only that version (0: none exists)."""
 
     place: Sequence[str]
     key: str
@@ -210,7 +210,7 @@ def item_index_id(area: str, place: str, key: str) -> str:
 
 
 def searchable_texts(value: Mapping[str, Any], paths: Sequence[str] | None) -> list[str]:
-    """Return the searchable texts of a value: at some paths, or everywhere; none if `paths` is empty."""
+    """Return the searchable texts of a value, at some paths or at all; none for no paths."""
     if paths is not None and not paths:
         return []
     texts = [part for text in json_fields.texts(value, paths) for part in split_text(text)]

@@ -50,7 +50,7 @@ _NAMESPACES_PER_READ = 500
 _MAX_TTL_BASE = 1000 * 365 * clock.DAY
 
 # A filter reads more rows than it returns. It starts with FILTER_FACTOR rows for each one wanted,
-# at most FILTER_FIRST_ROWS as long as the size of a row is not known, and then reads more at a time.
+# at most FILTER_FIRST_ROWS while the size of a row is not known, and then reads more at a time.
 _FILTER_FACTOR = 16
 _FILTER_FIRST_ROWS = 128
 _FILTER_MAX_ROWS = 4000
@@ -107,7 +107,7 @@ class Items(Kind):
         """Store a JSON object under a namespace and a key.
 
         ttl:        seconds until it expires; without it, it stays
-        fields:     paths of the value that a search finds; all by default, none if the list is empty
+        fields:     paths of the value that a search finds; all by default, none for an empty list
         if_version: write only over this version; 0 means that the item must not exist
         """
         change = self._checked_change(Put(place, key, value, ttl, fields, if_version))
@@ -129,7 +129,7 @@ class Items(Kind):
     def read(
         self, asks: Sequence[tuple[Sequence[str], str]], *, refresh: bool = False
     ) -> OptionalItems:
-        """Return the items of several namespaces and keys in one read; None for each missing one."""
+        """Return several items by namespace and key in one read; None for each missing one."""
         keys = [
             (join_names(self._checked_names(place)), canonical.key(key, "key"))
             for place, key in asks
@@ -154,14 +154,15 @@ class Items(Kind):
         self._write("remove", work, row=self._row_key(change))
 
     def write(self, changes: Sequence[Put | Drop]) -> OptionalItems:
-        """Put and remove several items, all or none; return each put item, and None for each removed one."""
+        """Put and remove items, all or none; return each put item, None for each removed one."""
         if not changes:
             return []
         checked = [
             self._checked_change(change)
             for change in canonical.several(changes, "changes", limits.MAX_BATCH)
         ]
-        # All writers use one order, so that no two wait for each other. Changes of one key keep theirs.
+        # All writers use one order, so that no two wait for each other. Changes of one key stay in
+        # their own order.
         order = sorted(range(len(checked)), key=lambda n: (checked[n].place, checked[n].key))
 
         def work(tx: Transaction) -> OptionalItems:
@@ -221,7 +222,9 @@ class Items(Kind):
         where: Mapping[str, Any] | None = None,
         limit: int = 10,
     ) -> Matches:
-        """Return the items in and below a namespace that match a query by words and meaning, best first.
+        """Return the items in and below a namespace that match a query, best first.
+
+        Matches by words and by meaning.
 
         where: only items whose fields match, as in `list`
         """
@@ -229,9 +232,11 @@ class Items(Kind):
         wanted = records.checked_filter(where)
         below = f"{self._area}{PLACE_SEPARATOR}{join_names(self._checked_names(place, minimum=0))}"
         text = search_scope.checked_query(self._services, query)
-        asked = SearchFilter(self._owner.user or "", kinds=(self.name,), place=below)
+        search_filter = SearchFilter(self._owner.user or "", kinds=(self.name,), place=below)
         depth = max(query_steps.DEPTH, 2 * size)
-        started = search_scope.start_search(self._services, self._owner, text, asked, None, depth)
+        started = search_scope.start_search(
+            self._services, self._owner, text, search_filter, None, depth
+        )
 
         def work(tx: Transaction) -> Matches:
             current = started
@@ -522,7 +527,10 @@ class Items(Kind):
             size = max(1, min(4 * size, _FILTER_MAX_ROWS, _FILTER_MAX_CHARACTERS // longest))
 
     def _next_places(self, tx: Transaction, bounds: Mapping[str, str], start: str) -> Sequence[str]:
-        """Return the stored namespaces after one; steps from one to the next, however many items each has."""
+        """Return the stored namespaces after one.
+
+        Steps from one namespace to the next, however many items each has.
+        """
         rows = tx.all(
             f"""with recursive places (place) as (
                     select * from (

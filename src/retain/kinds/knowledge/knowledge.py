@@ -1,4 +1,6 @@
-"""Knowledge: documents that are split into chunks, searched beside memory, and replaced when added again.
+"""Knowledge: documents, split into chunks and searched beside memory.
+
+Adding a document again replaces it.
 
 A document is written in one transaction: readers see the old or the new one, never half of it.
 Reading the file and splitting its text take long and are done before.
@@ -42,7 +44,7 @@ class AddFile(Protocol):
     """Adds a file."""
 
     def __call__(self, path: str | Path, *, title: str = "") -> Document:
-        """Add a file of text, Markdown, HTML or PDF; without a title, use the file's own or its name."""
+        """Add a text, Markdown, HTML or PDF file; the default title is its own or its name."""
         ...
 
 
@@ -68,7 +70,7 @@ class AddFiles(Protocol):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Loaded:
-        """Add files and return the outcome of each; one that cannot be read does not stop the others."""
+        """Add files and return the outcome of each; an unreadable file does not stop the others."""
         ...
 
 
@@ -98,7 +100,7 @@ class Knowledge(Kind):
     findable = KNOWLEDGE_INDEX
 
     def add(self, title: str, text: str, *, path: str = "", media: Media | None = None) -> Document:
-        """Add a document, or replace the one with the same path, or without a path the same title."""
+        """Add a document; replace one with the same path or, without a path, the same title."""
         source = sources.from_text(title, text, path, media, limits.MAX_DOCUMENT_BYTES)
         return self._store(source)[0]
 

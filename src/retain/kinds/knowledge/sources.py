@@ -1,4 +1,4 @@
-"""Where documents come from: texts, bytes, files and folders."""
+"""Sources of documents: texts, bytes, files and folders."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_TITLE_CHARACTERS = 200
 
 @dataclass(frozen=True)
 class Source:
-    """What a document is made from."""
+    """The source of a document."""
 
     title: str  # empty if none was given
     path: str
@@ -37,7 +37,7 @@ class Source:
 
     @property
     def place(self) -> str:
-        """What identifies the document among those of its user."""
+        """The identity of the document among those of its user."""
         return f"path {self.path}" if self.path else f"title {self.title}"
 
     def title_of(self, content: Read) -> str:
@@ -183,7 +183,7 @@ def check_readable(source: Source) -> Outcome:
 
 
 def find_files(paths: Sequence[str | Path], pattern: str | None) -> Iterator[str]:
-    """Yield the named files, and the files of named folders that can be documents or match a pattern.
+    """Yield the named files, and files of named folders that can be documents or match a pattern.
 
     Skips hidden files and folders, and does not follow links to folders.
     """

@@ -1,4 +1,4 @@
-"""Messages: what was said, in one strict order per session that no clock can change."""
+"""Messages: the conversation of each session, numbered in a strict order without clocks."""
 
 from __future__ import annotations
 
@@ -18,70 +18,75 @@ from retain.messages.message import COLUMNS, Message, NewMessage, Role, merge_co
 from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
 
-_INSERT = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
+_INSERT_MESSAGE = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
                                    cost, created_at)
              values (:tenant, :session, :seq, :role, :content, :author, :chatter, :tokens, :tokens_in, :tokens_out,
                      :cost, :created_at)"""
-_UP = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
+_MESSAGES_BETWEEN = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
          where tenant = :tenant and session_id = :session and seq between :first and :last and chatter <= :chatter
          order by seq limit :size"""
-_BACK = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
+_MESSAGES_UP_TO = """select seq, role, content, author, tokens, tokens_in, tokens_out, cost, created_at from messages
            where tenant = :tenant and session_id = :session and seq <= :upto and chatter <= :chatter """
-_DOWN = _BACK + "order by seq desc limit :size"
-_LAST = (
-    _BACK
+_NEWEST_MESSAGES = _MESSAGES_UP_TO + "order by seq desc limit :size"
+_NEWEST_OWN_MESSAGES = (
+    _MESSAGES_UP_TO
     + """and exists (
                select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
            order by seq desc limit :size"""
 )
-_SIZES = """select seq, role, tokens from messages
+_NEWEST_SIZES = """select seq, role, tokens from messages
             where tenant = :tenant and session_id = :session and seq between :first and :upto and chatter < 2
             order by seq desc limit :size"""
-_REMEMBER = """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
+_INSERT_KEY = """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
                values (:tenant, :session, :key, :digest, :first, :last, :now) on conflict do nothing"""
-_USED = """select digest, first_seq, last_seq from message_keys
+_KEY_ROW = """select digest, first_seq, last_seq from message_keys
            where tenant = :tenant and session_id = :session and key = :key"""
-_MENTION = (
+_INSERT_MENTION = (
     "insert into mentions (tenant, session_id, seq, key) values (:tenant, :session, :seq, :key)"
 )
-_REMOVE = """update messages set content = :content, chatter = 2, author = null, tokens = 0, tokens_in = null,
+_BLANK_MESSAGE = """update messages set content = :content, chatter = 2, author = null, tokens = 0, tokens_in = null,
                     tokens_out = null, cost = null
              where tenant = :tenant and session_id = :session and seq = :seq and chatter < 2"""
-_REMOVED = '{"removed":true}'
-"""What is left of a message that was removed, so that its number is no gap; `chatter` is 2, and nobody reads it."""
-_NOT_MENTIONED = (
+_REMOVED_CONTENT = '{"removed":true}'
+"""Content of a removed message; its row stays, with `chatter` 2, so that no number is missing."""
+_DELETE_MENTIONS = (
     "delete from mentions where tenant = :tenant and session_id = :session and seq = :seq"
 )
-_CLEAR = "delete from messages where tenant = :tenant and session_id = :session returning chatter"
-_WITH_THEM = (
+_DELETE_MESSAGES = (
+    "delete from messages where tenant = :tenant and session_id = :session returning chatter"
+)
+_DELETE_DEPENDENTS = (
     "delete from mentions where tenant = :tenant and session_id = :session",
     "delete from turns where tenant = :tenant and session_id = :session",
     "delete from summaries where tenant = :tenant and session_id = :session",
 )
-"""What tells of messages elsewhere, and goes with all of them; keys stay, so that a retry brings none of them back."""
-_TOUCH = (
+"""Delete the rows that depend on a session's messages.
+
+Idempotency keys stay, so that a retry does not add the messages again.
+"""
+_TOUCH_SESSION = (
     "update sessions set touched_at = :now where tenant = :tenant and id = :session",
     "update active_sessions set last_active_at = :now where tenant = :tenant and active_session_id = :session",
 )
-_EMPTY = """update sessions set first_seq = :next, first_at = :now, summary = '', summarized_count = 0
+_RESET_SESSION = """update sessions set first_seq = :next, first_at = :now, summary = '', summarized_count = 0
             where tenant = :tenant and id = :session"""
-_REACH_BACK = (
+_MOVE_FIRST_AT = (
     "update sessions set first_at = :at where tenant = :tenant and id = :session and first_at > :at"
 )
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
-_IN_ONE_READ = 256
+_MAX_ROWS_PER_READ = 256
 _MEAN_TOKENS = 40
-_FAR_BACK = 1000
-"""So many messages before the end nobody looks for what was asked."""
-_FAR = 2**53
+_MAX_USER_MESSAGE_DISTANCE = 1000
+"""`recent` searches for the last user message at most this many messages before the end."""
+_MAX_SEQ = 2**53
 
 
 class Seen(Exception):
-    """The idempotency key was used before: undo this try and answer as then."""
+    """Raised when the idempotency key was used before, to roll back and return the first result."""
 
 
 class Messages(Kind):
-    """The messages of the scope's sessions: added at the end alone, numbered from 1 without a gap."""
+    """The messages of the scope's sessions: appended only, numbered from 1 without a gap."""
 
     name = "messages"
     tables = (
@@ -140,14 +145,17 @@ class Messages(Kind):
         cost: float | None = None,
         created_at: datetime | None = None,
     ) -> Message:
-        """Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time."""
-        said = merge_content(content, "content", role)
+        """Add one message at the end of a session.
+
+        With a `key`, a repeated call changes nothing and returns the first result.
+        """
+        merged = merge_content(content, "content", role)
         new = new_message.row(
             self._owner,
             self._settings,
             "",
             role,
-            said,
+            merged,
             author,
             tokens_in,
             tokens_out,
@@ -168,7 +176,7 @@ class Messages(Kind):
         key: str | None = None,
         expected_last_seq: int | None = None,
     ) -> list[Message]:
-        """Add several messages at the end, all or none, next to each other."""
+        """Add several messages at the end of a session, all or none, with consecutive numbers."""
         return self._add(
             "extend",
             session,
@@ -187,10 +195,15 @@ class Messages(Kind):
         before: int | None = None,
         turns_only: bool = False,
     ) -> list[Message]:
-        """The newest messages, oldest first: the last so many, of the last minutes, or that fit in tokens; else all.
+        """Return the newest messages of a session, oldest first.
 
-        With `before`, the newest of those before that number: so a long session is read backwards, page by page. With
-        `turns_only`, only user messages and final answers: no system messages, tool calls or tool results.
+        last:       at most this many messages
+        minutes:    only messages of the last N minutes
+        tokens:     as many messages as fit into N tokens
+        before:     only messages with a smaller number, to page backwards through a session
+        turns_only: only user messages and final answers, without system messages and tool traffic
+
+        Takes at most one of `last`, `minutes` and `tokens`; without any, returns the whole session.
         """
         canonical.key(session, "session")
         if (last is not None) + (minutes is not None) + (tokens is not None) > 1:
@@ -200,7 +213,8 @@ class Messages(Kind):
                 canonical.whole(number, name)
         if minutes is not None:
             canonical.amount(minutes, "minutes")
-        chatter, upto = 0 if turns_only else 1, _FAR if before is None else before - 1
+        chatter = 0 if turns_only else 1
+        upto = _MAX_SEQ if before is None else before - 1
 
         def work(tx: Transaction) -> list[Message]:
             if last is not None:
@@ -215,21 +229,24 @@ class Messages(Kind):
         return self._read(work)
 
     def get(self, session: str, seq: int) -> Message:
-        """One message by its number."""
+        """Return one message by its number."""
         canonical.key(session, "session")
         canonical.whole(seq, "seq", 1)
 
         def work(tx: Transaction) -> Message:
             own_session(tx, self._owner, session)
-            found = _between(tx, session, seq, seq, 1)
-            if not found:
+            messages = _between(tx, session, seq, seq, 1)
+            if not messages:
                 raise NotFound(what="message", id=seq)
-            return found[0]
+            return messages[0]
 
         return self._read(work)
 
     def remove(self, session: str, seq: int) -> None:
-        """Remove one message; its number stays taken, and what a summary already says of it stays said."""
+        """Remove one message.
+
+        Its number is not used again, and a summary that covers it stays as it is.
+        """
         canonical.key(session, "session")
         canonical.whole(seq, "seq", 1)
 
@@ -241,12 +258,12 @@ class Messages(Kind):
         self._write("remove", work, subject=session)
 
     def pop(self, session: str) -> Message:
-        """Remove the newest message, and return it; of two that pop at once, each gets another."""
+        """Remove the newest message and return it; concurrent calls return different messages."""
         canonical.key(session, "session")
 
         def work(tx: Transaction) -> Message:
             last, _, _ = self._lock(tx, session)
-            rows = tx.all(_DOWN, session=session, upto=last, chatter=1, size=1)
+            rows = tx.all(_NEWEST_MESSAGES, session=session, upto=last, chatter=1, size=1)
             if not rows:
                 raise NotFound(what="message", id=last)
             self._remove(tx, session, rows[0][0])
@@ -255,30 +272,38 @@ class Messages(Kind):
         return self._write("pop", work, subject=session)
 
     def clear(self, session: str) -> int:
-        """Remove every message of a session, with its summaries and turns; how many there were. New ones count on."""
+        """Remove every message of a session, with its summaries and turns, and return their number.
+
+        New messages continue the numbering.
+        """
         canonical.key(session, "session")
 
         def work(tx: Transaction) -> int:
             last, _, _ = self._lock(tx, session)
-            gone = tx.all(_CLEAR, session=session)
-            for statement in _WITH_THEM:
+            removed = tx.all(_DELETE_MESSAGES, session=session)
+            for statement in _DELETE_DEPENDENTS:
                 tx.run(statement, session=session)
             self._services.index.remove(tx, self.name, session)
-            tx.run(_EMPTY, session=session, next=last + 1)
-            return sum(chatter < 2 for (chatter,) in gone)
+            tx.run(_RESET_SESSION, session=session, next=last + 1)
+            return sum(chatter < 2 for (chatter,) in removed)
 
         return self._write("clear", work, subject=session, long=True)
 
     def _remove(self, tx: Transaction, session: str, seq: int) -> int:
-        tx.run(_NOT_MENTIONED, session=session, seq=seq)
+        tx.run(_DELETE_MENTIONS, session=session, seq=seq)
         self._services.index.remove_seq(tx, self.name, session, seq)
-        return tx.run(_REMOVE, session=session, seq=seq, content=_REMOVED)
+        return tx.run(_BLANK_MESSAGE, session=session, seq=seq, content=_REMOVED_CONTENT)
 
     def _last(
         self, tx: Transaction, session: str, last: int, upto: int, chatter: int
     ) -> list[Message]:
         rows = tx.all(
-            _LAST, session=session, user=self._owner.user, upto=upto, chatter=chatter, size=last
+            _NEWEST_OWN_MESSAGES,
+            session=session,
+            user=self._owner.user,
+            upto=upto,
+            chatter=chatter,
+            size=last,
         )
         if not rows:
             own_session(tx, self._owner, session)
@@ -321,7 +346,7 @@ class Messages(Kind):
         expected_last_seq: int | None = None,
         once: tuple[str, str] | None = None,
     ) -> list[Message]:
-        """Give the rows the next numbers, under the lock of the session's row, which is held until the commit."""
+        """Insert rows with the next numbers, under a session lock that lasts until the commit."""
         last, user, agent = self._lock(tx, session)
         if once:
             self._remember(tx, session, once, last + 1, last + len(rows))
@@ -337,13 +362,13 @@ class Messages(Kind):
             elif value["created_at"] > now + clock.DAY:
                 raise Invalid(field="created_at", problem="lies more than a day in the future")
         if len(values) == 1:
-            tx.run(_INSERT, **values[0])
+            tx.run(_INSERT_MESSAGE, **values[0])
         else:
-            tx.many(_INSERT, values)
+            tx.many(_INSERT_MESSAGE, values)
         self._services.index.add(tx, new_message.items(session, user, agent, values))
         mentions = new_message.mentioned(session, values)
         if mentions:
-            tx.many(_MENTION, mentions)
+            tx.many(_INSERT_MENTION, mentions)
         return records(session, [[value[name] for name in COLUMNS] for value in values])
 
     @staticmethod
@@ -362,106 +387,123 @@ class Messages(Kind):
         return f"{speaker} in another conversation"
 
     def recent(self, tx: Transaction, session: str, first: int, tokens: int) -> list[Message]:
-        """The newest messages from number `first` on, oldest first: what fits in tokens, what does not quite, and as many
-        more as it takes to have what the user asked for last. Sizes are looked at before any content is read.
+        """Return the newest messages from number `first` on, oldest first.
+
+        Returns the messages that fit into `tokens`, the first one that does not, and more if needed
+        to include the last user message. Reads the sizes before any content.
         """
-        spent, asked, start, upto = 0, False, _FAR, _FAR
-        size = min(max(tokens // _MEAN_TOKENS, 16), _IN_ONE_READ)
-        while start > first and (spent <= tokens or not asked) and upto > first:
-            rows = tx.all(_SIZES, session=session, first=first, upto=upto, size=size)
+        spent = 0
+        has_user_message = False
+        start = _MAX_SEQ
+        upto = _MAX_SEQ
+        size = min(max(tokens // _MEAN_TOKENS, 16), _MAX_ROWS_PER_READ)
+        while start > first and (spent <= tokens or not has_user_message) and upto > first:
+            rows = tx.all(_NEWEST_SIZES, session=session, first=first, upto=upto, size=size)
             for seq, role, cost in rows:
-                if spent > tokens and (asked or start - seq > _FAR_BACK):
+                if spent > tokens and (
+                    has_user_message or start - seq > _MAX_USER_MESSAGE_DISTANCE
+                ):
                     break
-                start, spent, asked = seq, spent + cost, asked or role == "user"
+                start = seq
+                spent += cost
+                has_user_message = has_user_message or role == "user"
             if len(rows) < size or start > rows[-1][0]:
                 break
-            upto, size = rows[-1][0] - 1, _IN_ONE_READ
-        return _between(tx, session, start, _FAR, 1) if start < _FAR else []
+            upto = rows[-1][0] - 1
+            size = _MAX_ROWS_PER_READ
+        return _between(tx, session, start, _MAX_SEQ, 1) if start < _MAX_SEQ else []
 
     def _remember(
         self, tx: Transaction, session: str, once: tuple[str, str], first: int, last: int
     ) -> None:
-        """Note an idempotency key, or find that it was used; the session's lock keeps two of them apart."""
+        """Store an idempotency key, or raise `Seen`. The caller holds the session's lock."""
         if not tx.run(
-            _REMEMBER, session=session, key=once[0], digest=once[1], first=first, last=last
+            _INSERT_KEY, session=session, key=once[0], digest=once[1], first=first, last=last
         ):
             raise Seen
 
     def _reach_back(self, tx: Transaction, session: str, at: int) -> None:
-        """Note that a session has history from before it was made, for retention to find."""
-        tx.run(_REACH_BACK, session=session, at=at)
+        """Move the session's `first_at` back to an older message, so that retention finds it."""
+        tx.run(_MOVE_FIRST_AT, session=session, at=at)
 
     def _lock(self, tx: Transaction, session: str) -> tuple[int, str, str]:
-        """Keep other writers out of the session until the commit; the number of its last message (0 before the first), its
-        user and its agent.
+        """Lock a session until the commit; return its last message number, its user and its agent.
+
+        The number is 0 before the first message.
         """
         tx.lock_rows(
             "select 1 from sessions where tenant = :tenant and id = :session", session=session
         )
-        found = tx.one(
+        row = tx.one(
             """select touched_at, coalesce((select seq from messages where tenant = :tenant and session_id = :session
                                             order by seq desc limit 1), first_seq - 1), user_id, agent
                from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id)""",
             session=session,
             user=self._owner.user,
         )
-        if found is None:
+        if row is None:
             raise NotFound(
                 what="session", id=session, hint="`sessions add` or `sessions resume` makes one."
             )
-        if tx.now - found[0] > clock.MINUTE:
-            for statement in _TOUCH:
+        if tx.now - row[0] > clock.MINUTE:
+            for statement in _TOUCH_SESSION:
                 tx.run(statement, session=session)
-        return int(found[1]), found[2], found[3]
+        return int(row[1]), row[2], row[3]
 
     def first_answer(self, tx: Transaction, session: str, key: str, hashed: str) -> list[Message]:
-        """The messages that were added when the key was used for the first time, but for those that were removed."""
+        """Return the messages that the first call with the key added, without the removed ones."""
         return _between(tx, session, *self.numbers(tx, session, key, hashed), 1)
 
     def numbers(self, tx: Transaction, session: str, key: str, hashed: str) -> tuple[int, int]:
-        """The first and the last number that were given when the key was used for the first time."""
-        found = self._used(tx, session, key)
-        if found is None or found[0] != hashed:
+        """Return the first and the last message number of the first call with the key."""
+        row = self._used(tx, session, key)
+        if row is None or row[0] != hashed:
             raise KeyReused(key=key)
-        return found[1], found[2]
+        return row[1], row[2]
 
     def of_key(self, tx: Transaction, session: str, key: str) -> int | None:
-        """The number of the first message that was added with a key; None where nobody used it."""
-        found = self._used(tx, session, key)
-        return None if found is None else int(found[1])
+        """Return the number of the first message added with a key; None if the key was not used."""
+        row = self._used(tx, session, key)
+        return None if row is None else int(row[1])
 
     def _used(self, tx: Transaction, session: str, key: str) -> Row | None:
         own_session(tx, self._owner, session)
-        return tx.one(_USED, session=session, key=key)
+        return tx.one(_KEY_ROW, session=session, key=key)
 
     def list(self, session: str, *, after: str | None = None, limit: int = 100) -> Page[Message]:
-        """Messages from the start of the session, page by page."""
+        """Return messages from the start of the session, page by page."""
         canonical.key(session, "session")
         size = self._limit(limit)
         (start,) = decode_cursor(after, [int]) if after else (0,)
 
         def work(tx: Transaction) -> list[Message]:
             begin = max(own_session(tx, self._owner, session), start + 1)
-            return _between(tx, session, begin, _FAR, 1, size + 1)
+            return _between(tx, session, begin, _MAX_SEQ, 1, size + 1)
 
         return make_page(self._read(work), size, lambda message: [message.seq])
 
 
 def _between(
-    tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _FAR
+    tx: Transaction, session: str, first: int, last: int, chatter: int, size: int = _MAX_SEQ
 ) -> list[Message]:
-    rows = tx.all(_UP, session=session, first=first, last=last, chatter=chatter, size=size)
+    rows = tx.all(
+        _MESSAGES_BETWEEN, session=session, first=first, last=last, chatter=chatter, size=size
+    )
     return records(session, rows)
 
 
 def _newest(
     tx: Transaction, session: str, upto: int, chatter: int, since: int | None, budget: int | None
 ) -> Iterator[Row]:
-    """Rows from a number back, read in growing parts, until one is too old or too big."""
-    spent, size = 0, 8
+    """Yield rows from a number backwards until one is too old or over the budget.
+
+    Reads in growing batches.
+    """
+    spent = 0
+    size = 8
     while True:
-        size = min(size * 4, _IN_ONE_READ)
-        rows = tx.all(_DOWN, session=session, upto=upto, chatter=chatter, size=size)
+        size = min(size * 4, _MAX_ROWS_PER_READ)
+        rows = tx.all(_NEWEST_MESSAGES, session=session, upto=upto, chatter=chatter, size=size)
         for row in rows:
             spent += row[4]
             if (since is not None and row[8] < since) or (budget is not None and spent > budget):

@@ -1,4 +1,4 @@
-"""New messages: checked, and as the values of their rows; what a retry must repeat."""
+"""Validate new messages and build the values of their rows."""
 
 from __future__ import annotations
 
@@ -21,11 +21,18 @@ from retain.search.engine import Item
 
 
 def row(
-    owner: Owner, settings: Settings, where: str, role: str, content: Content, author: str | None = None,
-    tokens_in: int | None = None, tokens_out: int | None = None, cost: float | None = None,
+    owner: Owner,
+    settings: Settings,
+    where: str,
+    role: str,
+    content: Content,
+    author: str | None = None,
+    tokens_in: int | None = None,
+    tokens_out: int | None = None,
+    cost: float | None = None,
     created_at: datetime | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """A new message, checked, as the values of its row."""
+) -> dict[str, Any]:
+    """Validate a new message and return the values of its row."""
     if role not in ROLES:
         raise Invalid(
             field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}"
@@ -60,7 +67,11 @@ def row(
 
 
 def _unsaid(role: str, content: Content) -> bool:
-    """Whether a message says nothing itself: a user's of what tools answered, as one provider has it, or a mere thought."""
+    """Return whether a message has no text of its own.
+
+    True for a user message that only holds tool results, as one provider sends them, and for an
+    assistant message that only holds reasoning.
+    """
     parts = (
         content.get("parts") if isinstance(content, Mapping) and not content.get("text") else None
     )
@@ -76,16 +87,16 @@ def _unsaid(role: str, content: Content) -> bool:
 def new_rows(
     owner: Owner, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """New messages, checked, as the values of their rows."""
-    given = enumerate(canonical.several(messages, "messages", limits.MAX_BATCH))
+    """Validate new messages and return the values of their rows."""
+    numbered = enumerate(canonical.several(messages, "messages", limits.MAX_BATCH))
     return [
         row(owner, settings, f"messages[{n}].", **message_fields(message, n))
-        for n, message in given
+        for n, message in numbered
     ]
 
 
 def digest(rows: Sequence[Mapping[str, Any]]) -> str:
-    """What a retry must repeat: everything that the caller sent, and nothing that was worked out from it."""
+    """Hash what the caller sent, without derived values; a retry must have the same hash."""
     sent = [
         {name: value for name, value in row.items() if name not in ("tokens", "chatter", "said")}
         for row in rows
@@ -94,18 +105,18 @@ def digest(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def items(session: str, user: str, agent: str, values: Sequence[Mapping[str, Any]]) -> list[Item]:
-    """What the index has of messages of a session."""
+    """Return the index rows of a session's messages."""
     names = ("seq", "role", "author", "said", "created_at")
-    found = [[value[name] for name in names] for value in values]
+    rows = [[value[name] for name in names] for value in values]
     return [
         item
-        for seq, role, author, said, at in found
-        for item in message_rows(session, seq, user, agent, role, author, said, at)
+        for seq, role, author, texts, at in rows
+        for item in message_rows(session, seq, user, agent, role, author, texts, at)
     ]
 
 
 def mentioned(session: str, values: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The references that messages of a session name."""
+    """Return the rows of the references that a session's messages mention."""
     return [
         {"session": session, "seq": value["seq"], "key": key}
         for value in values

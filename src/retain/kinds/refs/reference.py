@@ -25,7 +25,7 @@ from retain.text.measure import Measure
 from retain.text.view import View
 
 Output = str | bytes | Mapping[str, Any] | Sequence[Any]
-"""What can be stored: text, bytes, or JSON."""
+"""A content to store: text, bytes, or JSON."""
 
 FRAGMENT = """# References
 
@@ -140,7 +140,7 @@ def _mask(chunks: Iterator[bytes], secrets: Mode) -> Iterator[bytes]:
 
 
 def exceeds_tokens(data: bytes, limit: int) -> bool:
-    """Return whether a content has more tokens than a limit; a large one is often decided by its start."""
+    """Return whether a content is over a token limit; often its start is enough to decide."""
     sample = data[:_SAMPLE_BYTES].decode("utf-8", "replace")
     if tokens.estimate(sample) > limit:
         return True
@@ -173,7 +173,7 @@ def context_line(command: str, status: str, mark: str) -> str:
 def describe_content(
     measured: Measure, source: str, status: str, media: describe.Media, model: Model | None
 ) -> str:
-    """Return a description: by a model if there is one and it answers, else from the content (R8)."""
+    """Return a description: by a model if one is set and answers, else from the content (R8)."""
     if model is not None and media != "binary":
         start = measured.beginning[:4000]
         end = measured.end[-2000:]
@@ -287,7 +287,7 @@ def piece(row: Sequence[Any], age: int) -> Piece:
 # -- index row: the id is the key --------------------------------------------------------------
 
 INDEXED_CHARACTERS = 2_000
-"""How much of the beginning of a content can be searched."""
+"""The size of the searchable beginning of a content."""
 INACTIVE_ROLE = "inactive"
 """The role in the index of a reference that is not active."""
 

@@ -94,9 +94,9 @@ _RESULT = schema(
 _SEARCHED = schema(("results",), results={"type": "array", "items": _RESULT}, note=_TEXT)
 _RESULT_LIMIT = 10
 _ANSWER_TOKENS = 1_500
-"""About how many tokens an answer of search_memory may have."""
+"""The approximate token limit of an answer of search_memory."""
 _TEXT_TOKENS = 120
-"""About how many tokens one text in it may have."""
+"""The approximate token limit of one text in it."""
 
 
 @dataclass(frozen=True)

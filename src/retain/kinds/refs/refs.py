@@ -43,7 +43,7 @@ from retain.text.measure import Measure
 from retain.text.view import MAX_TOKENS, MIN_TOKENS, View
 
 MAX_LISTED = 200
-"""How many references of a session a context considers."""
+"""The number of references of a session that a context considers."""
 _MAX_SUMMARY_BYTES = 2_000
 _ATTEMPTS = 3
 
@@ -53,7 +53,7 @@ _SELECT_REF = f"select {COLUMNS} from refs where tenant = :tenant and key = :key
 
 @dataclass(frozen=True)
 class Prepared:
-    """A content that is measured, described and, if it is large, stored: only rows are left to write."""
+    """A content that is measured, described and, if large, stored; its rows are not written yet."""
 
     key: str
     summary: str
@@ -221,7 +221,7 @@ class Refs(Kind):
 
     @property
     def prepare(self) -> RefPreparer:
-        """Prepare a content with `prepare(content, …)`, then write it with `add_row` or `prepare.keep`."""
+        """Prepare a content with `prepare(content, …)`; `add_row` or `prepare.keep` writes it."""
         return RefPreparer(self._services, self._owner)
 
     def add(
@@ -250,7 +250,10 @@ class Refs(Kind):
         type: str = "command_output",
         metadata: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Store an output that is too large for a prompt and return the line that replaces it; return a small one as it is."""
+        """Store an output that is too large for a prompt, and return the line that replaces it.
+
+        Returns a small output as it is.
+        """
         data, _ = reference.encode(output, limits.MAX_REF_BYTES)
         if not reference.exceeds_tokens(data, limits.REF_TOKENS):
             return output
@@ -350,7 +353,10 @@ class Refs(Kind):
         is_active: bool | None = None,
         type: str | None = None,
     ) -> Ref:
-        """Change the summary, the type or whether a reference is active; an inactive one is in no prompt."""
+        """Change the summary or the type of a reference, or activate or deactivate it.
+
+        An inactive reference is in no prompt.
+        """
         canonical.key(key, "key")
         if type is not None:
             canonical.key(type, "type", self._settings.secrets)
@@ -411,7 +417,7 @@ class Refs(Kind):
         )
 
     def search(self, query: str, *, session: str | None = None, limit: int = 10) -> Sequence[Ref]:
-        """Return the references that match a query by key, summary, command and beginning, best first."""
+        """Return references whose key, summary, command or start match a query, best first."""
         return list(self._search_memory(query, session, limit, [self.name]).refs.values())
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
@@ -583,7 +589,7 @@ class Refs(Kind):
     def _add(
         self, content: Output, description: str = "", *, as_line: bool = False, **options: Any
     ) -> Ref:
-        """Prepare and write; try again if a new key is taken or the same content is being removed."""
+        """Prepare and write; retry if a new key is taken or the same content is being removed."""
         for remaining in range(_ATTEMPTS, -1, -1):
             try:
                 prepared = self.prepare(content, description, **options)
