@@ -117,7 +117,7 @@ def test_a_search_is_in_the_order_of_the_list_and_its_pages_meet(
     open_memory: Callable[..., Memory], now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """C4: though a session knows its last use only to the minute, and however many have to be read."""
-    monkeypatch.setattr(sessions, "_IN_ONE_READ", 7)
+    monkeypatch.setattr(sessions, "_MAX_ROWS_PER_READ", 7)
     me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
     dice = random.Random(6)
     ids = [me.sessions.add(f"s{n:02}", label=dice.choice(["tea", "coffee"])).id for n in range(40)]

@@ -578,8 +578,8 @@ def test_a_long_past_is_looked_at_part_by_part(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S5: summaries that are switched on late fold everything, in memory that does not grow with it; no pair is parted."""
-    monkeypatch.setattr(module, "_MOST_TURNS", 20)
-    monkeypatch.setattr(module, "_IN_ONE_READ", 7)
+    monkeypatch.setattr(module, "_MAX_TURNS", 20)
+    monkeypatch.setattr(module, "_MAX_ROWS_PER_READ", 7)
     model = ScriptedModel(ANSWER)
     memory = open_memory(summary_enabled=True, summary_keep_last=3, summary_threshold=4)
     me = with_model(memory, model).scope(tenant="acme", user="ada", agent="scout")
@@ -604,7 +604,7 @@ def test_a_group_larger_than_what_is_looked_at_ends_the_fold(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P8: no endless loop."""
-    monkeypatch.setattr(module, "_MOST_TURNS", 10)
+    monkeypatch.setattr(module, "_MAX_TURNS", 10)
     said = [U, says("assistant", calls="a"), *[A] * 15, says("tool", answers="a"), U, A, U, A]
     assert folded(open_memory, [CALL, *[RESULT] * 15, U, A]) == 0
     assert folded_again(open_memory, said, keep=3, threshold=20) == 1
