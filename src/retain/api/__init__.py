@@ -1,1 +1,4 @@
-"""The endpoint table, schemas, rendering and problems: shared by the server, MCP, the CLI and the client."""
+"""The endpoint table, schemas, rendering and problems.
+
+The server, MCP, the CLI and the client share them.
+"""

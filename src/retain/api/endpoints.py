@@ -28,7 +28,7 @@ class Endpoint:
     """The HTTP method and the path below `/api`. Other parameters are in the query or the body."""
     example: str
     raw_output: bool = False
-    """Whether the command prints only the value itself, ready to be piped into a file."""
+    """True if the command prints only the value itself, ready to be piped into a file."""
 
     @property
     def method(self) -> str:
@@ -42,7 +42,7 @@ class Endpoint:
 
     @property
     def in_query(self) -> bool:
-        """Whether the parameters are in the query; otherwise they are in the body."""
+        """True if the parameters are in the query; otherwise they are in the body."""
         return self.method in ("GET", "DELETE")
 
     @property
@@ -54,12 +54,12 @@ class Endpoint:
 
     @property
     def creates(self) -> bool:
-        """Whether the verb creates a record."""
+        """True if the verb creates a record."""
         return self.verb in _CREATING_VERBS
 
     @property
     def returns_removed(self) -> bool:
-        """Whether the response contains what was removed, so that the key must allow reading, too."""
+        """True if the response contains the removed record; the key must then allow reading."""
         return self.verb == "pop"
 
     @property

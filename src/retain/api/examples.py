@@ -1,4 +1,4 @@
-"""Examples of what requests say, for the documentation: each parameter that a verb cannot do without has one."""
+"""Example values for the documentation: one for each required parameter of a verb."""
 
 from __future__ import annotations
 
@@ -39,4 +39,4 @@ EXAMPLES: dict[str, Any] = {
     "value": {"dark": True},
     "version": 1,
 }
-"""By the parameter's name; with a kind before it, what it is there."""
+"""By parameter name; a name with a kind before it applies to that kind only."""

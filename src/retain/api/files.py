@@ -1,8 +1,9 @@
-"""Text files in folders, in a scope's items: what Anthropic's memory tool and its memory stores have in common.
+"""Text files in folders, stored as a scope's items.
 
-A file is an item whose place is its folder and whose key is its name. A folder is an item, too, so that it stays when its
-last file is gone. The files of a memory store have an id that a new path does not change, and each change of one leaves a
-version.
+Anthropic's memory tool and its memory stores both use them. A file is an item whose place is its
+folder and whose key is its name. A folder is an item, too, so that it stays when its last file is
+removed. A file of a memory store has an id that moving does not change, and each change of the
+file adds a version.
 """
 
 from __future__ import annotations
@@ -22,76 +23,79 @@ Path = tuple[str, ...]
 Done = TypeVar("Done")
 
 TOOL: Path = ("memory_tool",)
-"""Where the files are that belong to no memory store."""
+"""The place of files that belong to no memory store."""
 STORES: Path = ("memory_stores",)
-"""Where the stores are. The files of one are at its id: a path may have as many names as a place has, but for one."""
+"""The place of the memory stores. The files of a store are at the place named by its id, so a path
+may have one name fewer than a place."""
 STORE = "memstore_"
-"""How the id of every store begins."""
+"""The prefix of every store id."""
 _FOLDER = {"folder": True}
 _COUNTERS: Path = ("memory_stores counters",)
-_AT_ONCE = 500
+_PAGE_SIZE = 500
 
 
 def reserved(name: str) -> bool:
-    """Whether places that begin with this name are for files alone, which have versions and folders to be kept in order."""
+    """Return True if places that begin with this name are reserved for files.
+
+    Files have versions and folders that other writers would corrupt.
+    """
     return name in (*TOOL, *STORES, *_COUNTERS) or name.startswith(STORE)
 
 
 def path_of(item: Item) -> Path:
-    """The names of a file or folder, from the top."""
+    """Return the names on the path of a file or folder, from the top."""
     return (*item.place[1:], item.key)
 
 
 def is_file(item: Item) -> bool:
-    """Whether an item is a file, and no folder."""
+    """Return True if an item is a file, False if it is a folder."""
     return isinstance(item.value.get("text"), str)
 
 
 class Files:
-    """Files, as one transaction or one reader sees them."""
+    """The files below one root, as one transaction or one reader sees them."""
 
     def __init__(self, scope: Scope, root: Path = TOOL) -> None:
         self.scope = scope
         self.root = root
 
     def change(self, work: Callable[[Files], Done]) -> Done:
-        """Do what reads and writes, all of it or nothing, while nobody else changes these files."""
+        """Run `work` in one transaction, under a lock on these files."""
         name = f"files {self.scope.owner.user or ''} {self.root[0]}"
         return self.scope.transaction(lambda inner: work(self._with(inner)), lock=name)
 
     def check(self) -> None:
-        """An error where there is no place for files."""
+        """Raise an error if there is no place for files."""
 
     def find(self, path: Path) -> Item | None:
-        """The file or folder at a path; None where there is none, or no such name can be."""
+        """Return the file or folder at a path; None if it does not exist or the name is invalid."""
         try:
             return self.scope.items.read([(self.root + path[:-1], path[-1])])[0]
         except Invalid:
             return None
 
     def under(self, path: Path = ()) -> Iterator[Item]:
-        """All files and folders in a folder and in those below it."""
+        """Yield all files and folders in a folder and below it."""
         return _all(self.scope, self.root + path)
 
     def make_folders(self, path: Path) -> Item | None:
-        """Make what is missing of a folder and those around it; the file that is in the way, where one is."""
-        asked = [(self.root + path[:depth], path[depth]) for depth in range(len(path))]
-        for (place, key), found in zip(
-            asked, self.scope.items.read(asked) if asked else [], strict=True
-        ):
-            if found is None:
+        """Create a folder and its missing parents; return the file that is in the way, if any."""
+        addresses = [(self.root + path[:depth], path[depth]) for depth in range(len(path))]
+        items = self.scope.items.read(addresses) if addresses else []
+        for (place, key), item in zip(addresses, items, strict=True):
+            if item is None:
                 self.scope.items.put(place, key, _FOLDER, fields=[])
-            elif is_file(found):
-                return found
+            elif is_file(item):
+                return item
         return None
 
     def put(self, path: Path, text: str, before: Item | None = None) -> Item:
-        """Write a file; `before` is what it was, here or, if it moves, elsewhere."""
+        """Write a file; `before` is its previous item, at another path if the file moves."""
         value = self._value(path, text, before)
         return self.scope.items.put(self.root + path[:-1], path[-1], value, fields=["text"])
 
     def move(self, item: Item, path: Path) -> None:
-        """Put a file or an empty folder to another path."""
+        """Move a file or an empty folder to another path."""
         self.scope.items.remove(item.place, item.key)
         if is_file(item):
             self.put(path, item.value["text"], item)
@@ -110,7 +114,7 @@ class Files:
 
 
 class StoreFiles(Files):
-    """The files of a memory store; `by` is who changes them, as its versions tell."""
+    """The files of a memory store; its versions record `by` as the author of each change."""
 
     def __init__(self, scope: Scope, store: str, by: str | None = None) -> None:
         super().__init__(scope, (store,))
@@ -120,32 +124,30 @@ class StoreFiles(Files):
         self.by = by
 
     def check(self) -> None:
-        """An error where there is no such store: what else is at a place of that name is nobody's files."""
+        """Raise `NotFound` if the store does not exist."""
         self.record()
 
     def record(self) -> Item:
-        """The store itself."""
-        found = (
-            self.scope.items.read([(STORES, self.store)])[0]
-            if self.store.startswith(STORE)
-            else None
-        )
-        if found is None:
+        """Return the item of the store itself."""
+        item = None
+        if self.store.startswith(STORE):
+            item = self.scope.items.read([(STORES, self.store)])[0]
+        if item is None:
             raise NotFound(what="memory store", id=self.store)
-        return found
+        return item
 
     def remove_store(self) -> None:
-        """Remove the store with all that is in it."""
-        gone = [
+        """Remove the store with everything in it."""
+        items = [
             self.record(),
             *self.under(),
             *_all(self.scope, self.ids),
             *_all(self.scope, self.versions),
         ]
-        changes = [Drop(_COUNTERS, self.store), *(Drop(item.place, item.key) for item in gone)]
-        most = limits.MAX_BATCH
-        for start in range(0, len(changes), most):
-            self.scope.items.write(changes[start : start + most])
+        changes = [Drop(_COUNTERS, self.store), *(Drop(item.place, item.key) for item in items)]
+        batch_size = limits.MAX_BATCH
+        for start in range(0, len(changes), batch_size):
+            self.scope.items.write(changes[start : start + batch_size])
 
     def remove(self, item: Item) -> None:
         """Remove a file or an empty folder; the versions of a file stay."""
@@ -167,15 +169,15 @@ class StoreFiles(Files):
         version = self._note(id, path, text, "created" if before is None else "modified")
         if before is None or path_of(before) != path:
             self.scope.items.put(self.ids, id, {"path": list(path)}, fields=[])
-        made = (
+        created = (
             {}
             if before is None
             else {"created": before.value.get("created") or before.created_at.isoformat()}
         )
-        return {"text": text, "id": id, "version": version, **made}
+        return {"text": text, "id": id, "version": version, **created}
 
     def _note(self, id: str, path: Path, text: str | None, operation: str) -> str:
-        """Add a version; its id. The newest is the first in the order of their ids."""
+        """Add a version and return its id. Ordered by id, the newest version comes first."""
         version, at = numbered(self.scope, "memver", self.store)
         value = {
             "memory": id,
@@ -190,7 +192,10 @@ class StoreFiles(Files):
 
 
 def numbered(scope: Scope, kind: str, counter: str) -> tuple[str, int]:
-    """A new id, which in their order comes before those made earlier, and when it was made, in microseconds."""
+    """Return a new id and the time of its creation in microseconds.
+
+    The id sorts before all ids that the same counter gave out earlier.
+    """
     counted = scope.items.put(_COUNTERS, counter, {}, fields=[])
     id = f"{kind}_{(1 << 48) - counted.version:012x}{secrets.token_hex(6)}"
     return id, clock.from_datetime(counted.updated_at, "updated_at")
@@ -199,7 +204,7 @@ def numbered(scope: Scope, kind: str, counter: str) -> tuple[str, int]:
 def _all(scope: Scope, place: Path) -> Iterator[Item]:
     after: str | None = None
     while True:
-        page = scope.items.list(place, limit=min(_AT_ONCE, limits.MAX_PAGE), after=after)
+        page = scope.items.list(place, limit=min(_PAGE_SIZE, limits.MAX_PAGE), after=after)
         yield from page
         after = page.next
         if after is None:

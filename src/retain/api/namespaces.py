@@ -1,6 +1,7 @@
-"""What LangGraph's rules say of namespaces, keys and searches, over a scope's items: for its store and for its wire.
+"""LangGraph's rules for namespaces, keys and searches, applied to a scope's items.
 
-It needs nothing of LangGraph's. A query puts what is at a place in order and leaves nothing out; without a query, the newest
+The LangGraph store and the LangGraph-compatible HTTP API share them; LangGraph itself is not
+imported. A query ranks the items of a namespace and omits none; without a query, the newest item
 comes first.
 """
 
@@ -21,37 +22,40 @@ from retain.memory import Scope
 
 Record = TypeVar("Record")
 Namespace = tuple[str, ...]
-_PAGE = 500
-# What a name of ours must not have, and what would be read as one of these when it comes back.
+_PAGE_SIZE = 500
+# Characters that our names must not contain, and percent escapes that would be decoded on reading.
 _REFUSED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\U0010ffff]|%(?=[0-9A-F]{2})")
 _WHOLLY = re.compile(r"\s+|\.\.?")
 _QUOTED = re.compile("(?:%[0-9A-F]{2})+")
 
 
 def place(namespace: Iterable[str]) -> Namespace:
-    """A namespace as the place of items."""
+    """Convert a namespace to the place of items."""
     return tuple([stored(label) for label in namespace])
 
 
 def namespace(place: Namespace) -> Namespace:
-    """The place of items as a namespace."""
+    """Convert the place of items to a namespace."""
     return tuple([told(name) for name in place])
 
 
 def stored(name: str) -> str:
-    """A label or key as a name of ours: what those may not have is written as in an address."""
+    """Convert a label or key to one of our names; invalid characters are percent-encoded."""
     if _WHOLLY.fullmatch(name):
         return "".join([f"%{byte:02X}" for byte in name.encode()])
-    return _REFUSED.sub(lambda found: quote(found.group(), safe=""), name)
+    return _REFUSED.sub(lambda match: quote(match.group(), safe=""), name)
 
 
 def told(name: str) -> str:
-    """A name of ours as the label or key that it was."""
-    return _QUOTED.sub(lambda found: unquote(found.group()), name) if "%" in name else name
+    """Convert one of our names back to the label or key."""
+    return _QUOTED.sub(lambda match: unquote(match.group()), name) if "%" in name else name
 
 
 def checked(labels: Sequence[str], field: str, *, new: bool = False) -> Namespace:
-    """A namespace, if its labels are what LangGraph's may be; a new one has at least one, and is not LangGraph's own."""
+    """Return the labels as a namespace, or raise `Invalid` if LangGraph does not allow them.
+
+    A new namespace needs at least one label and must not be LangGraph's own.
+    """
     for label in labels:
         if not label or "." in label or "\x00" in label:
             raise Invalid(
@@ -72,7 +76,7 @@ def change(
     minutes: float | None,
     fields: Sequence[str] | None,
 ) -> Put | Drop:
-    """What is to be written: a value, or its removal where there is none; nothing at the places of other adapters."""
+    """Return the write of a value, or its removal if it is None; reject other adapters' places."""
     where = tuple(where)
     if where and reserved(where[0]):
         raise Invalid(
@@ -90,20 +94,22 @@ def change(
 
 
 def write(scope: Scope, changes: Sequence[Put | Drop]) -> None:
-    """Write all of it or nothing, however much it is."""
-    most = limits.MAX_BATCH
-    if len(changes) <= most:
+    """Write any number of changes, all of them or none."""
+    batch_size = limits.MAX_BATCH
+    if len(changes) <= batch_size:
         scope.items.write(changes)
     else:
-        ordered = sorted(changes, key=lambda one: (one.place, one.key))
-        parts = [ordered[start : start + most] for start in range(0, len(ordered), most)]
+        ordered = sorted(changes, key=lambda change: (change.place, change.key))
+        parts = [
+            ordered[start : start + batch_size] for start in range(0, len(ordered), batch_size)
+        ]
         scope.transaction(lambda inner: [inner.items.write(part) for part in parts])
 
 
 def read(
     scope: Scope, wanted: Sequence[tuple[Namespace, str]], *, refresh: bool
 ) -> Sequence[PlacedItem | None]:
-    """Several items at one moment."""
+    """Read several items in one snapshot; None for each that is missing."""
     return scope.items.read(
         [(place(labels), stored(key)) for labels, key in wanted], refresh=refresh
     )
@@ -119,20 +125,26 @@ def search(
     offset: int = 0,
     refresh: bool = False,
 ) -> list[tuple[PlacedItem, float | None]]:
-    """What is at a namespace and below it: what a query finds, best first, and then the rest, the newest first."""
-    here, until = place(under), offset + limit
+    """Return the items at a namespace and below it, with their scores.
+
+    The hits of the query come first, best first; then all other items, newest first.
+    """
+    here = place(under)
+    until = offset + limit
     size = max(1, min(until, limits.MAX_PAGE))
     ranked = scope.items.search(query, here, where=where, limit=size) if query and limit else []
-    known = {(item.place, item.key) for item, _ in ranked}
-    every = _each(
+    ranked_keys = {(item.place, item.key) for item, _ in ranked}
+    all_items = _each(
         lambda after: scope.items.list(here, where=where, newest=True, limit=size, after=after)
     )
-    rest = ((item, None) for item in every if (item.place, item.key) not in known)
-    kept: list[tuple[PlacedItem, float | None]] = list(islice(chain(ranked, rest), offset, until))
-    mortal = [(item.place, item.key) for item, _ in kept if item.expires_at is not None]
-    if refresh and mortal:
-        scope.items.read(mortal, refresh=True)
-    return kept
+    unranked = ((item, None) for item in all_items if (item.place, item.key) not in ranked_keys)
+    page: list[tuple[PlacedItem, float | None]] = list(
+        islice(chain(ranked, unranked), offset, until)
+    )
+    expiring = [(item.place, item.key) for item, _ in page if item.expires_at is not None]
+    if refresh and expiring:
+        scope.items.read(expiring, refresh=True)
+    return page
 
 
 def namespaces(
@@ -144,25 +156,30 @@ def namespaces(
     limit: int = 100,
     offset: int = 0,
 ) -> list[Namespace]:
-    """Where there are items, in order: namespaces that begin and end in all these ways, cut off at a depth."""
+    """Return the namespaces that contain items, in order.
+
+    A namespace must match all prefixes and all suffixes; it is cut off at `depth`.
+    """
     begins, ends = ([place(path) for path in paths if path] for paths in (prefixes, suffixes))
     several = len(begins) > 1 or len(ends) > 1
     under, ending = (paths[0] if paths else () for paths in (begins, ends))
     cut = None if several else depth
-    found = _each(
-        lambda after: scope.items.places(under, ending=ending, depth=cut, limit=_PAGE, after=after)
+    matches = _each(
+        lambda after: scope.items.places(
+            under, ending=ending, depth=cut, limit=_PAGE_SIZE, after=after
+        )
     )
     if several:
-        fitting = (names for names in found if all(_like(names, path) for path in begins))
+        fitting = (names for names in matches if all(_like(names, path) for path in begins))
         fitting = (
             names for names in fitting if all(_like(names[::-1], path[::-1]) for path in ends)
         )
-        found = iter(dict.fromkeys(names[:depth] for names in fitting))
-    return [namespace(names) for names in islice(found, offset, offset + limit)]
+        matches = iter(dict.fromkeys(names[:depth] for names in fitting))
+    return [namespace(names) for names in islice(matches, offset, offset + limit)]
 
 
 def record(item: PlacedItem) -> dict[str, Any]:
-    """An item as LangGraph's are made."""
+    """Return the fields of LangGraph's item."""
     return {
         "namespace": namespace(item.place),
         "key": told(item.key),
@@ -173,7 +190,7 @@ def record(item: PlacedItem) -> dict[str, Any]:
 
 
 def _each(fetch: Callable[[str | None], Page[Record]]) -> Iterator[Record]:
-    """Everything, page by page."""
+    """Yield the records of all pages."""
     page = fetch(None)
     yield from page
     while page.next is not None:
@@ -183,5 +200,5 @@ def _each(fetch: Callable[[str | None], Page[Record]]) -> Iterator[Record]:
 
 def _like(names: Namespace, pattern: Namespace) -> bool:
     return len(names) >= len(pattern) and all(
-        wanted in ("*", name) for name, wanted in zip(names, pattern, strict=False)
+        label in ("*", name) for name, label in zip(names, pattern, strict=False)
     )

@@ -1,4 +1,7 @@
-"""Every failure as `application/problem+json` (RFC 9457): what is wrong, which field, what to do, and the request's id."""
+"""Failures as `application/problem+json` (RFC 9457).
+
+A problem says what is wrong, in which field, and what to do, and has the request's id.
+"""
 
 from __future__ import annotations
 
@@ -45,11 +48,11 @@ _DETAILS = {
 }
 RETRY_SECONDS = 1
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_MOST_TOLD = 5
-_PLAIN = (Busy, Corrupt, Full, ReadOnly, Unreachable)  # others may quote what was to be stored
+_MAX_LISTED_FIELDS = 5
+_PLAIN = (Busy, Corrupt, Full, ReadOnly, Unreachable)  # others may quote the data
 _log = logging.getLogger("retain.storage")
 EXPECTED = (RetainError, HTTPException, RequestValidationError, ValidationError)
-"""What a request may end with that is nobody's mistake but the caller's, or the moment's."""
+"""Errors that are not defects of the server: bad requests and temporary failures."""
 
 
 class Problem(BaseModel):
@@ -74,7 +77,7 @@ def answer(
     headers: Mapping[str, str] | None = None,
     **more: Any,
 ) -> Response:
-    """A problem as a response."""
+    """Return the response for a problem."""
     title = _TITLES.get(status, "Error")
     body = {
         "type": f"/problems/{type or title.lower().replace(' ', '-').replace('?', '')}",
@@ -84,12 +87,12 @@ def answer(
         "request_id": request_id,
         **more,
     }
-    written = json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")
-    return Response(written, status, dict(headers or {}), MEDIA)
+    payload = json.dumps(body, ensure_ascii=False, default=str).encode("utf-8", "replace")
+    return Response(payload, status, dict(headers or {}), MEDIA)
 
 
 def of(error: Exception, request: Request) -> Response:
-    """Any expected error as a response."""
+    """Return the response for any expected error."""
     if isinstance(error, RetainError):
         return of_error(error, request_id(request))
     if isinstance(error, HTTPException):
@@ -113,7 +116,7 @@ def of(error: Exception, request: Request) -> Response:
 
 
 def of_error(error: RetainError, request_id: str) -> Response:
-    """An error of the library as a response."""
+    """Return the response for an error of the library."""
     headers = {}
     if error.status in (429, 503):
         headers["Retry-After"] = str(error.details.get("seconds", RETRY_SECONDS))
@@ -127,7 +130,7 @@ def of_error(error: RetainError, request_id: str) -> Response:
 
 
 def told(error: RetainError, request_id: str | None = None) -> str:
-    """What a caller is told of an error; why the database failed is for the log alone."""
+    """Return the public text of an error; the reason of a database failure goes to the log only."""
     if isinstance(error, StorageError):
         fields = {
             "error": type(error).__name__,
@@ -139,27 +142,32 @@ def told(error: RetainError, request_id: str | None = None) -> str:
 
 
 def reason(error: StorageError) -> str | None:
-    """Why the database failed, in its own words, where these have nothing of what is stored."""
-    said = str(error.details.get("problem", "")).partition("\n")[0]
-    return said if said and isinstance(error, _PLAIN) else None
+    """Return the database's own reason for a failure, unless it may quote stored data."""
+    text = str(error.details.get("problem", "")).partition("\n")[0]
+    return text if text and isinstance(error, _PLAIN) else None
 
 
 def _of_shape(wrong: Sequence[Any], request_id: str, beside: int) -> Response:
-    """What does not have the shape that was asked for; `beside` is how many parts of a place only say where it came from."""
-    told: dict[str, str] = {}
-    for one in wrong:
+    """Return the response for validation errors.
+
+    beside: the number of leading parts of a location that only name the source, such as `body`
+    """
+    messages: dict[str, str] = {}
+    for error in wrong:
         place = [
             str(part)
-            for part in one["loc"][beside:]
+            for part in error["loc"][beside:]
             if not str(part).startswith(("function-", "list[", "dict["))
         ]
-        told.setdefault(
-            masking.mask(".".join(place)) or str((*one["loc"], "body")[0]), _said(one)
-        )  # it may be a key
-    detail = "; ".join(f"{where}: {what}" for where, what in list(told.items())[:_MOST_TOLD])
-    bad_json = any(one["type"] == "json_invalid" for one in wrong)
+        # The caller may have sent an API key in the place of a field name.
+        field = masking.mask(".".join(place)) or str((*error["loc"], "body")[0])
+        messages.setdefault(field, _said(error))
+    detail = "; ".join(
+        f"{where}: {what}" for where, what in list(messages.items())[:_MAX_LISTED_FIELDS]
+    )
+    bad_json = any(error["type"] == "json_invalid" for error in wrong)
     return answer(
-        400 if bad_json else 422, detail, request_id, type="invalid", field=next(iter(told))
+        400 if bad_json else 422, detail, request_id, type="invalid", field=next(iter(messages))
     )
 
 
@@ -168,17 +176,17 @@ def _said(one: Mapping[str, Any]) -> str:
         return "is not known here; check its name"
     if one["type"] == "missing":
         return "is needed"
-    said = str(one["msg"])
-    return said[:1].lower() + said[1:]
+    text = str(one["msg"])
+    return text[:1].lower() + text[1:]
 
 
 def request_id(request: Request) -> str:
-    """The id that this request has in the logs."""
+    """Return the id of this request in the logs."""
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
 def install(app: FastAPI) -> None:
-    """Answer every failure of an app in this form."""
+    """Register the handlers that turn every failure of an app into a problem response."""
 
     async def expected(request: Request, error: Exception) -> Response:
         return of(error, request)

@@ -124,5 +124,5 @@ def answer(result: Any, status: int = 200) -> Response:
 
 
 def _matches(known_etags: str, etag: str) -> bool:
-    known = [known.strip().removeprefix("W/") for known in known_etags.split(",")]
-    return etag in known or known == ["*"]
+    etags = [known.strip().removeprefix("W/") for known in known_etags.split(",")]
+    return etag in etags or etags == ["*"]

@@ -1,13 +1,15 @@
-"""The shapes of what goes over the wire, made from the verbs' own signatures: what a request may say, what an answer has.
+"""Pydantic models of requests and responses, built from the signatures of the verbs.
 
-A record is the same on the wire as in the library, but for what only Python needs: its JSON text appears as JSON. What a
-shape lets through, the library checks by its own rules, so that every way in refuses the same things.
+A record has the same fields on the wire as in the library, except that JSON text appears as JSON.
+The models check types only. The library checks the values, so that every interface rejects the
+same ones.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
@@ -43,26 +45,26 @@ from retain.messages.content import Content
 from retain.messages.message import PROVIDER_FIELDS, Message, NewMessage
 
 STRICT = ConfigDict(extra="forbid", strict=True)
-"""For a body: JSON says what is a number and what is text."""
+"""For a body: JSON distinguishes numbers from text."""
 LENIENT = ConfigDict(extra="forbid")
-"""For a query, where all is text."""
+"""For a query, where every value is text."""
 
 
 def _text(given: Any) -> str:
-    """Text of any letters, also of halves of some: what becomes of those is the library's to say."""
+    """Accept any text, even with lone surrogates; the library decides what becomes of those."""
     if not isinstance(given, str):
         raise PydanticCustomError("string_type", "must be text")
     return given
 
 
 def _moment(given: Any, info: ValidationInfo) -> datetime:
-    found = parse_time(_text(given), info.field_name or "")
-    assert found is not None
-    return found
+    moment = parse_time(_text(given), info.field_name or "")
+    assert moment is not None
+    return moment
 
 
 def _split(given: Any) -> Any:
-    """Several words of a query: the parameter again and again, or once with commas or as JSON."""
+    """Split a list in a query: a repeated parameter, or one with commas or JSON."""
     words = [given] if isinstance(given, str) else given
     return (
         [part for text in words for part in canonical.listed(text)] if words is not None else None
@@ -126,14 +128,14 @@ _IN_QUERY: dict[Any, Any] = {
         str, AfterValidator(JsonText), Field(description="A JSON object, as text.")
     ],
 }
-"""What a query can say only otherwise."""
+"""Types that have another form in a query."""
 
 
 def wire(hint: Any, *, in_query: bool) -> Any:
-    """A parameter's type, as a request can give it."""
+    """Return the type of a parameter in a request."""
     if get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint):
-        kept = [part for part in get_args(hint) if part is not NoneType]
-        inner = functools.reduce(lambda one, other: one | other, kept)
+        parts = [part for part in get_args(hint) if part is not NoneType]
+        inner = functools.reduce(operator.or_, parts)
         return wire(inner, in_query=in_query) | None
     if in_query and hint in _IN_QUERY:
         return _IN_QUERY[hint]
@@ -141,11 +143,10 @@ def wire(hint: Any, *, in_query: bool) -> Any:
 
 
 def method_of(endpoint: Endpoint, kinds: Mapping[str, type]) -> Callable[..., Any]:
-    """The verb behind a way."""
-    found: Callable[..., Any] = getattr(
-        kinds[endpoint.kind] if endpoint.kind else Scope, endpoint.verb
-    )
-    return found
+    """Return the method that an endpoint calls."""
+    kind = kinds[endpoint.kind] if endpoint.kind else Scope
+    method: Callable[..., Any] = getattr(kind, endpoint.verb)
+    return method
 
 
 @functools.cache
@@ -157,9 +158,9 @@ def asked(
     in_query: bool,
     name: str = "Request",
 ) -> type[BaseModel]:
-    """What a request may say besides what it is to `leave`: in its query, or in its body."""
+    """Return the model of a request's query or body, without the parameters in `leave`."""
     hints = get_type_hints(method)
-    made: dict[str, Any] = {}
+    model_fields: dict[str, Any] = {}
     for parameter in list(inspect.signature(method).parameters.values())[1:]:
         if parameter.name in leave:
             continue
@@ -170,18 +171,20 @@ def asked(
             shown["examples"] = [
                 EXAMPLES.get(f"{endpoint.kind}.{parameter.name}", EXAMPLES.get(parameter.name))
             ]
-        made[parameter.name] = (
+        model_fields[parameter.name] = (
             wire(hints[parameter.name], in_query=in_query),
             Field(default, **shown),
         )
     if in_query:
-        made |= whose()
+        model_fields |= whose()
     title = endpoint.name.title().replace("_", "")
-    return create_model(f"{title}{name}", __config__=LENIENT if in_query else STRICT, **made)
+    return create_model(
+        f"{title}{name}", __config__=LENIENT if in_query else STRICT, **model_fields
+    )
 
 
 def whose() -> dict[str, Any]:
-    """The parameters that say whose memory is meant, where the headers do not."""
+    """Return the parameters `user` and `agent`, which replace the headers of that purpose."""
     return {
         "user": (
             str | None,
@@ -198,21 +201,21 @@ Whose = create_model("Whose", __config__=LENIENT, **whose())
 
 
 def messages(given: Sequence[Any]) -> list[Any]:
-    """Messages out of a body: what JSON has no type for is read."""
-    made = []
-    for place, one in enumerate(given):
-        if isinstance(one, dict) and one.get("created_at") is not None:
+    """Return the messages of a body with their times parsed."""
+    parsed = []
+    for place, message in enumerate(given):
+        if isinstance(message, dict) and message.get("created_at") is not None:
             where = f"messages[{place}].created_at"
-            if not isinstance(one["created_at"], str):
+            if not isinstance(message["created_at"], str):
                 raise Invalid(field=where, problem="must be a moment like 2026-01-31T12:00:00Z")
-            one = {**one, "created_at": parse_time(one["created_at"], where)}  # noqa: PLW2901
-        made.append(one)
-    return made
+            message = {**message, "created_at": parse_time(message["created_at"], where)}  # noqa: PLW2901
+        parsed.append(message)
+    return parsed
 
 
 @functools.cache
 def shape(hint: Any) -> Any:
-    """A result's type, as an answer shows it."""
+    """Return the type of a result in a response."""
     if get_origin(hint) is Page:
         record = shape(get_args(hint)[0])
         name = "PlacePage" if get_origin(record) is tuple else f"{record.__name__}Page"
@@ -228,9 +231,7 @@ def shape(hint: Any) -> Any:
             ),
         )
     if get_origin(hint) in (Union, UnionType):
-        return functools.reduce(
-            lambda one, other: one | other, [shape(part) for part in get_args(hint)]
-        )
+        return functools.reduce(operator.or_, [shape(part) for part in get_args(hint)])
     if get_origin(hint) in (list, Sequence) or hint in (list, Sequence):
         return list[shape(get_args(hint)[0])] if get_args(hint) else list[Any]  # type: ignore[misc]
     if get_origin(hint) in (dict, Mapping):
@@ -254,11 +255,11 @@ def shape(hint: Any) -> Any:
 
 def _record(kind: type) -> type[BaseModel]:
     hints = get_type_hints(kind)
-    made: dict[str, Any] = {
-        one.name: (shape(hints[one.name]), ...) for one in fields(kind) if one.name != "raw"
+    model_fields: dict[str, Any] = {
+        field.name: (shape(hints[field.name]), ...) for field in fields(kind) if field.name != "raw"
     }
     if kind is Message:
-        made["content"] = (dict[str, Any], ...)
+        model_fields["content"] = (dict[str, Any], ...)
     if kind in (Item, PlacedItem):
-        made["value"] = (Any if kind is Item else dict[str, Any], ...)
-    return create_model(kind.__name__, __doc__=inspect.getdoc(kind), **made)
+        model_fields["value"] = (Any if kind is Item else dict[str, Any], ...)
+    return create_model(kind.__name__, __doc__=inspect.getdoc(kind), **model_fields)

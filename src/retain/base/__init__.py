@@ -1,1 +1,4 @@
-"""Errors, settings, ids, clock, tokens, canonical JSON, masking and logging: the layer that imports no other."""
+"""Errors, settings, ids, clock, tokens, canonical JSON, masking and logging.
+
+This layer imports no other.
+"""

@@ -1,11 +1,14 @@
-"""The one rule, at the edge, for text, ids and JSON: what is accepted here means the same on every engine.
+"""Validation of text, ids and JSON, so that values mean the same on every engine.
 
-- **Text** is kept as it is, but for two things no database keeps alike: NUL becomes `␀` (U+2400) and a lone
-  surrogate becomes `�` (U+FFFD). The six characters backslash-u-0000 are ordinary text and stay.
-- **Ids and keys** (sessions, users, agents, state keys …) name things, so nothing in them is changed: blank ones, ones
-  over 512 bytes, and ones with control characters or surrogates are refused; so are new ones that are `.` or `..`.
-- **JSON** is kept as the text it came as, if it came as text (`JsonText`) and the text rule changes nothing in it.
-  Nesting is at most 64 deep, numbers are finite as a double, NaN and Infinity are refused.
+- **Text** is stored unchanged, except for two characters that databases treat differently: NUL
+  becomes `␀` (U+2400) and a lone surrogate becomes `�` (U+FFFD). The six characters
+  backslash-u-0000 are ordinary text and stay.
+- **Ids and keys** (sessions, users, agents, state keys …) are never changed. Blank ones, ones over
+  512 bytes, and ones with control characters or surrogates are rejected; so are new ones that are
+  `.` or `..`.
+- **JSON** that arrives as text (`JsonText`) is stored byte for byte if the text rule changes
+  nothing in it. Nesting is at most 64 deep, numbers are finite as a double, and NaN and Infinity
+  are rejected.
 """
 
 from __future__ import annotations
@@ -32,24 +35,24 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonText(str):
-    """Text that already is JSON, to be kept byte for byte."""
+    """Text that already is JSON, to be stored byte for byte."""
 
 
 def key(value: str, field: str, secrets: Mode = "off") -> str:
-    """An id or key, unchanged, or an error that says what is wrong with it; a secret in a new one is refused, not masked."""
+    """Return an id or key unchanged, or raise; a secret in a new key is rejected, not masked."""
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
     if not value or value.isspace():
         raise Invalid(field=field, problem="must not be blank")
-    if len(value) > MAX_KEY_BYTES:  # first, so that nobody makes us search through megabytes
+    if len(value) > MAX_KEY_BYTES:  # checked first, so that no large text is searched
         raise TooLarge(
             field=field,
             size=len(value.encode("utf-8", "surrogatepass")),
             unit="bytes",
             limit=MAX_KEY_BYTES,
         )
-    if found := _CONTROL.search(value):
-        raise Invalid(field=field, problem=f"has a control character (U+{ord(found.group()):04X})")
+    if match := _CONTROL.search(value):
+        raise Invalid(field=field, problem=f"has a control character (U+{ord(match.group()):04X})")
     if len(value) * 4 > MAX_KEY_BYTES and (size := len(value.encode())) > MAX_KEY_BYTES:
         raise TooLarge(field=field, size=size, unit="bytes", limit=MAX_KEY_BYTES)
     return (
@@ -60,14 +63,20 @@ def key(value: str, field: str, secrets: Mode = "off") -> str:
 
 
 def name(value: str, field: str, secrets: Mode = "off") -> str:
-    """The key of something new. It will be a part of addresses, and browsers and proxies take `.` and `..` out of those."""
+    """Return the key of something new, or raise.
+
+    Keys become parts of URLs, from which browsers and proxies remove `.` and `..`.
+    """
     if value in (".", ".."):
         raise Invalid(field=field, problem=f"must not be {value!r}, which no address can name")
     return key(value, field, secrets)
 
 
 def text(value: str, field: str, limit: int, secrets: Mode = "off") -> str:
-    """Text with NUL and lone surrogates replaced, and secrets as the setting says, at most `limit` bytes of UTF-8."""
+    """Return text of at most `limit` bytes of UTF-8, with NUL and lone surrogates replaced.
+
+    Secrets in it are treated as the setting `secrets` says.
+    """
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
     cleaned = within(_clean(value), field, limit)
@@ -79,14 +88,14 @@ def text(value: str, field: str, limit: int, secrets: Mode = "off") -> str:
 
 
 def within(value: str, field: str, limit: int) -> str:
-    """Text of at most `limit` bytes of UTF-8."""
+    """Return the text, or raise `TooLarge` if it is over `limit` bytes of UTF-8."""
     if len(value) * 4 > limit and (size := len(value.encode())) > limit:
         raise TooLarge(field=field, size=size, unit="bytes", limit=limit)
     return value
 
 
 def whole(value: int, field: str, least: int = 0, most: int = 2**53) -> int:
-    """A whole number within its bounds."""
+    """Return a whole number, or raise `Invalid` if it is out of bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise Invalid(field=field, problem=f"must be a whole number, not {type(value).__name__}")
     if not least <= value <= most:
@@ -95,7 +104,7 @@ def whole(value: int, field: str, least: int = 0, most: int = 2**53) -> int:
 
 
 def amount(value: float, field: str) -> float:
-    """A number that is not negative, as a float, and small enough that a million of them can be added up."""
+    """Return a non-negative number as a float, small enough that a million can be summed."""
     if (
         isinstance(value, bool)
         or not isinstance(value, int | float)
@@ -106,7 +115,7 @@ def amount(value: float, field: str) -> float:
 
 
 def several(values: Sequence[T], field: str, most: int) -> Sequence[T]:
-    """A list that is neither empty nor longer than it may be."""
+    """Return a list, or raise if it is empty or too long."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
         raise Invalid(field=field, problem=f"must be a list of {field} that is not empty")
     if len(values) > most:
@@ -115,34 +124,33 @@ def several(values: Sequence[T], field: str, most: int) -> Sequence[T]:
 
 
 def words(search: str | None, limit: int) -> list[str]:
-    """The words that a search is for, without regard to capital letters; none where nothing is searched for."""
+    """Return the case-folded words of a search; an empty list without a search."""
     return [] if search is None else text(search, "search", limit).casefold().split()
 
 
 def listed(written: str) -> list[str]:
-    """Words with commas between them; names that have commas themselves are written as a JSON list."""
+    """Split a comma-separated list; names that contain commas come as a JSON list."""
     if written.lstrip().startswith('["'):
-        found = parse(written, "list")
-        if isinstance(found, list) and all(isinstance(one, str) for one in found):
-            return found
+        names = parse(written, "list")
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
     return [part.strip() for part in written.split(",") if part.strip()]
 
 
 def dump(value: Json, field: str, limit: int, secrets: Mode = "off") -> str:
-    """JSON text of a value, at most `limit` bytes; a JsonText is parsed, checked and kept as it is."""
+    """Return the JSON text of a value, at most `limit` bytes; a valid `JsonText` stays as it is."""
     if isinstance(value, JsonText):
         parsed = parse(value, field)
         cleaned = _guarded(_check(parsed, field, 0), field, secrets)
-        kept = cleaned == parsed and not _SURROGATE.search(
-            value
-        )  # one may hide under a key that comes twice
-        kept = kept and (
+        # Parsing drops the first value of a repeated key, which may hold a surrogate or a secret.
+        is_unchanged = cleaned == parsed and not _SURROGATE.search(value)
+        is_unchanged = is_unchanged and (
             secrets not in ("mask", "reject") or not masking.find(value)
-        )  # and so may a secret
-        written = str(value) if kept else _write(cleaned)
+        )
+        encoded = str(value) if is_unchanged else _write(cleaned)
     else:
-        written = _write(_guarded(_check(value, field, 0), field, secrets))
-    return within(written, field, limit)
+        encoded = _write(_guarded(_check(value, field, 0), field, secrets))
+    return within(encoded, field, limit)
 
 
 def _guarded(value: Any, field: str, secrets: Mode) -> Any:
@@ -168,7 +176,7 @@ def _not_a_number(word: str) -> None:
 
 
 quote = json.encoder.encode_basestring
-"""Text as a JSON string."""
+"""Encode text as a JSON string."""
 _write = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
@@ -179,7 +187,7 @@ def _clean(value: str) -> str:
 
 
 def _check(value: Any, field: str, depth: int) -> Any:
-    """The value with clean strings, or an error for what JSON or the rule does not allow."""
+    """Return the value with clean strings; raise `Invalid` for what JSON cannot hold."""
     if isinstance(value, str):
         return _clean(value)
     if value is None or isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Time as the database keeps it: whole microseconds since 1970 in UTC, the same number on every engine."""
+"""Time as stored: whole microseconds since 1970 in UTC, the same number on every engine."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _LAST = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
 
 def now() -> int:
-    """The clock of the machine, in microseconds."""
+    """Return the time of the machine's clock, in microseconds."""
     return time.time_ns() // 1_000
 
 
 def to_datetime(micros: int) -> datetime:
-    """Microseconds as an aware datetime in UTC."""
+    """Convert microseconds to an aware datetime in UTC."""
     if micros < _EXACT:
         return datetime.fromtimestamp(micros / SECOND, UTC)  # twice as fast as adding to 1970
     return _EPOCH + timedelta(microseconds=micros)
 
 
 def to_datetime_or_none(micros: int | None) -> datetime | None:
-    """The same for a column that may be null."""
+    """Convert microseconds, or null, to a datetime or None."""
     return None if micros is None else to_datetime(micros)
 
 
 def from_datetime(moment: datetime, field: str) -> int:
-    """An aware datetime as microseconds; a naive one is refused, because it could mean any moment of a day."""
+    """Convert an aware datetime to microseconds; raise `Invalid` for one without a time zone."""
     if not isinstance(moment, datetime):
         raise Invalid(field=field, problem="must be a datetime")
     if moment.tzinfo is None or moment.utcoffset() is None:
@@ -50,7 +50,7 @@ def from_datetime(moment: datetime, field: str) -> int:
 
 
 def after(start: int, seconds: float, field: str) -> int:
-    """The moment a number of seconds after another, refused where it leaves the calendar."""
+    """Return the time `seconds` after `start`; raise `Invalid` past the year 9999."""
     if (
         isinstance(seconds, bool)
         or not isinstance(seconds, int | float)
@@ -64,7 +64,7 @@ def after(start: int, seconds: float, field: str) -> int:
 
 
 def parse_time(text: str | None, field: str, *, days: bool = False) -> datetime | None:
-    """Parse an ISO 8601 time; with `days`, a bare date means the start of that day in local time."""
+    """Parse an ISO 8601 time; with `days`, a bare date is the start of that day in local time."""
     if text is None:
         return None
     try:

@@ -1,11 +1,11 @@
-"""Fixed limits: sizes, counts and times that protect the process and that no deployment has had to change.
+"""Fixed limits: sizes, counts and times that protect the process.
 
 They are not settings. Code reads them as `limits.MAX_PAGE`, so that a test can set a smaller value.
 """
 
 from __future__ import annotations
 
-# -- the size of one record ---------------------------------------------------------------------------
+# -- the size of one record ------------------------------------------------------------
 
 MAX_MESSAGE_BYTES = 1 << 20
 """The content of one message, as JSON."""
@@ -26,14 +26,14 @@ REF_TOKENS = 500
 REF_FILE_BYTES = 256 << 10
 """References above this size are stored in files, where there is a folder for them."""
 
-# -- one call -----------------------------------------------------------------------------------------
+# -- one call --------------------------------------------------------------------------
 
 MAX_BATCH = 1000
 """Records in one call that writes several."""
 MAX_PAGE = 1000
 """Records in one page of a list."""
 
-# -- models -------------------------------------------------------------------------------------------
+# -- models ----------------------------------------------------------------------------
 
 MODEL_RETRIES = 2
 """Retries of one failed call."""
@@ -44,11 +44,12 @@ SUMMARY_TOKENS = 800
 SUMMARY_INPUT_TOKENS = 12_000
 """Input of one summary call; a longer session is summarized in several."""
 QUERY_VECTOR_SECONDS = 3.0
-"""How long a search waits for the vector of its query before it goes on with words alone."""
+"""The longest wait of a search for the vector of its query; then it uses keywords alone."""
 VECTOR_MEMORY_MIB = 512
-"""Memory for vectors; the least recently searched are dropped. A million static vectors take 260 MiB."""
+"""Memory for vectors; the least recently searched are dropped. A million static vectors take
+260 MiB."""
 
-# -- chat ---------------------------------------------------------------------------------------------
+# -- chat ------------------------------------------------------------------------------
 
 CHAT_SECONDS = 300.0
 """One chat turn, with all its tool calls."""
@@ -59,13 +60,13 @@ CHAT_TOKENS = 2000
 MAX_RUNNING_TURNS = 32
 """Chat turns that one server process runs or queues at a time; the next get 503."""
 
-# -- the server ---------------------------------------------------------------------------------------
+# -- the server ------------------------------------------------------------------------
 
 MAX_IN_FLIGHT = 256
 """Requests that one process handles at a time; the next get 503."""
 REQUEST_SECONDS = 30.0
-"""How long a request may take to arrive."""
+"""The longest time for a request to arrive."""
 STOP_SECONDS = 10.0
-"""How long a stopping server lets running requests finish."""
+"""The longest time that a stopping server lets running requests finish."""
 JOB_INTERVAL_SECONDS = 5.0
 """The pause between two rounds of background jobs in the server."""

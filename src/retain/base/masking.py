@@ -1,8 +1,9 @@
-"""Secrets in what is written: keys, tokens and passwords that look like what they are, found by their shape.
+"""Detection of secrets in stored text: keys, tokens and passwords with a recognizable format.
 
-The setting `secrets` says what becomes of them: `off` (nothing is looked for), `flag` (counted), `mask` (a mark such as
-`[secret: github-token …a1B2]` stands for it) or `reject`. Every pattern is bounded, so a text costs time in proportion to
-its length, whatever it is made of. What has no shape of its own, such as a password in a sentence, is not found.
+The setting `secrets` selects the treatment: `off` (no search), `flag` (counted), `mask` (replaced
+by a mark such as `[secret: github-token …a1B2]`) or `reject`. Every pattern is bounded, so the time
+is proportional to the length of the text. A secret without a format of its own, such as a password
+in a sentence, is not found.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ _SHAPES = {
     r"[\"']?\s{0,3}(?::|=|:=|=>)\s{0,3}[\"']?(?=[^\s\d]{0,60}\d)(?=[^\sA-Za-z]{0,60}[A-Za-z])"
     r"([A-Za-z0-9_+/!@#$%^&*~.-]{10,200}={0,2})(?![A-Za-z0-9_(\[{.])",
 }
-_NEEDS = {  # what a text must have, in lower case, to be worth a closer look
+_NEEDS = {  # substrings, in lower case; without one of them the pattern is not tried
     "private-key": "-----begin",
     "aws-key": "akia asia agpa aida aroa abia acca",
     "aws-secret": "aws",
@@ -101,7 +102,7 @@ _NEEDS = {  # what a text must have, in lower case, to be worth a closer look
     "bearer-token": "bearer basic",
     "credential": "token secret passw key credential",
 }
-_LOOKS = tuple(
+_PATTERNS = tuple(
     (name, tuple(_NEEDS[name].split()), re.compile(shape)) for name, shape in _SHAPES.items()
 )
 _NAMED = re.compile(
@@ -110,17 +111,18 @@ _NAMED = re.compile(
 _CODE = re.compile(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[a-z]+(?:[_-][a-z]+)*\d?|[A-Z]+(?:_[A-Z0-9]+)+"
 )  # a name, not a value
-_SHOWN, _LEAST_SHOWN = 4, 16
-_CARRIED = 64 << 10
+_SHOWN_CHARACTERS = 4
+_MIN_LENGTH_SHOWN = 16
+_MAX_PENDING_BYTES = 64 << 10
 _here = threading.local()
 _lock = threading.Lock()
 _counts: Counter[str] = Counter()
 
 
 def mask(text: str, found: Callable[[str], None] = lambda kind: None) -> str:
-    """The text with a mark in the place of each secret; `found` is called with the kind of each."""
+    """Replace each secret by a mark; call `found` with the kind of each."""
     low = text.lower()
-    for kind, needs, pattern in _LOOKS:
+    for kind, needs, pattern in _PATTERNS:
         for word in needs:
             if word in low:
                 break
@@ -129,7 +131,8 @@ def mask(text: str, found: Callable[[str], None] = lambda kind: None) -> str:
 
         def mark(match: re.Match[str], kind: str = kind) -> str:
             group = match.re.groups
-            secret, whole = match[group], match[0]
+            secret = match[group]
+            whole = match[0]
             if kind == "credential" and _CODE.fullmatch(secret):
                 return whole
             found(kind)
@@ -141,60 +144,69 @@ def mask(text: str, found: Callable[[str], None] = lambda kind: None) -> str:
 
 
 def find(text: str) -> list[str]:
-    """The kinds of secrets in a text."""
+    """Return the kinds of secrets in a text."""
     kinds: list[str] = []
     mask(text, kinds.append)
     return kinds
 
 
 def guard(text: str, field: str, mode: Mode) -> str:
-    """A text as it may be written: as it is, masked, or an error that names the field and not the secret."""
+    """Return a text unchanged or masked, depending on the mode.
+
+    In mode `reject`, raise an error that names the field but not the secret.
+    """
     kinds: list[str] = []
     masked = mask(text, kinds.append)
     return str(_decide(text, masked, kinds, field, mode))
 
 
 def guard_json(value: Any, field: str, mode: Mode) -> Any:
-    """A JSON value as it may be written; a text under a name such as `api_key` is a secret whatever it looks like."""
+    """Apply `guard` to a JSON value.
+
+    Text under a name such as `api_key` counts as a secret whatever its format.
+    """
     kinds: list[str] = []
     masked = _mask_json(value, kinds.append, 0)
     return _decide(value, masked, kinds, field, mode)
 
 
 def guard_pieces(pieces: Iterator[bytes], field: str, mode: Mode) -> Iterator[bytes]:
-    """The bytes of a text as they may be written, piece by piece, cut at line ends; what is no text passes as it is."""
-    left, text = b"", None
+    """Apply `guard` to the bytes of a text, cut at line ends; binary data passes unchanged."""
+    pending = b""
+    is_text = None
     for piece in pieces:
-        text = b"\0" not in piece if text is None else text
-        if not text:
+        is_text = b"\0" not in piece if is_text is None else is_text
+        if not is_text:
             yield piece
             continue
-        left += piece
-        cut = left.rfind(b"\n") + 1
-        begun = left.rfind(b"-----BEGIN ", 0, cut)
-        if begun >= 0 and b"-----END " not in left[begun:cut]:
-            cut = begun
-        if not cut and len(left) > _CARRIED:  # a line that never ends, or a key
-            cut = len(left)
+        pending += piece
+        cut = pending.rfind(b"\n") + 1
+        key_start = pending.rfind(b"-----BEGIN ", 0, cut)
+        if key_start >= 0 and b"-----END " not in pending[key_start:cut]:
+            cut = key_start
+        if (
+            not cut and len(pending) > _MAX_PENDING_BYTES
+        ):  # a very long line, or an unfinished private key
+            cut = len(pending)
         if cut:
-            yield _guard_bytes(left[:cut], field, mode)
-            left = left[cut:]
-    if left:
-        yield _guard_bytes(left, field, mode)
+            yield _guard_bytes(pending[:cut], field, mode)
+            pending = pending[cut:]
+    if pending:
+        yield _guard_bytes(pending, field, mode)
 
 
 def derived(mode: Mode) -> Mode:
-    """The mode for what a model wrote: nobody is there to be refused."""
+    """Return the mode for a model's output, which nobody could correct after a rejection."""
     return "mask" if mode == "reject" else mode
 
 
 def seen() -> int:
-    """How many secrets were found in this thread so far."""
+    """Return the number of secrets found in this thread so far."""
     return int(getattr(_here, "seen", 0))
 
 
 def counts() -> dict[str, int]:
-    """How many secrets of each kind this process has found."""
+    """Return the number of secrets found in this process, by kind."""
     with _lock:
         return dict(_counts)
 
@@ -206,10 +218,10 @@ def _decide(value: Any, masked: Any, kinds: list[str], field: str, mode: Mode) -
     with _lock:
         _counts.update(kinds)
     if mode == "reject":
-        said = ", ".join(sorted(set(kinds)))
+        listed = ", ".join(sorted(set(kinds)))
         raise Invalid(
             field=field,
-            problem=f"has what looks like a secret ({said}): take it out, or name where it is kept",
+            problem=f"has what looks like a secret ({listed}): take it out, or name where it is kept",
         )
     return masked if mode == "mask" else value
 
@@ -234,7 +246,8 @@ def _under(name: str, item: Any, found: Callable[[str], None], depth: int) -> An
         and _NAMED.search(name)
         and _is_value(item)
     ):
-        kinds, masked = ["credential"], _mark("credential", item)
+        kinds = ["credential"]
+        masked = _mark("credential", item)
     for kind in kinds:
         found(kind)
     return masked
@@ -247,7 +260,9 @@ def _is_value(text: str) -> bool:
 
 
 def _mark(kind: str, secret: str) -> str:
-    end = secret[-_SHOWN:] if len(secret) >= _LEAST_SHOWN and secret[-_SHOWN:].isalnum() else ""
+    end = secret[-_SHOWN_CHARACTERS:]
+    if len(secret) < _MIN_LENGTH_SHOWN or not end.isalnum():
+        end = ""
     return f"[secret: {kind} …{end}]"
 
 

@@ -230,7 +230,7 @@ class Settings:
     def load(
         cls, file: Path | None = None, env: Mapping[str, str] | None = None, **flags: Any
     ) -> Settings:
-        """Read the file (`retain.yaml`, or the one in RETAIN_CONFIG), the environment, then the flags."""
+        """Read the file (`retain.yaml` or RETAIN_CONFIG), then the environment, then the flags."""
         env = os.environ if env is None else env
         path = file or Path(env.get("RETAIN_CONFIG") or FILE)
         if (file or "RETAIN_CONFIG" in env) and not path.is_file():
@@ -239,8 +239,8 @@ class Settings:
         if path.is_file():
             settings = settings._with(_read_yaml(path), str(path))
         settings = settings._with_environment(env)
-        given = {name: value for name, value in flags.items() if value is not None}
-        return settings._with(given, "flag")
+        set_flags = {name: value for name, value in flags.items() if value is not None}
+        return settings._with(set_flags, "flag")
 
     def _with_environment(self, env: Mapping[str, str]) -> Settings:
         own = {f"RETAIN_{name.upper()}": name for name in NAMES}
@@ -345,22 +345,22 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
 
 def _convert(name: str, value: Any, where: str) -> Any:
     """Convert a value from YAML or text to the type of its setting."""
-    wanted = TYPES[name]
+    type_ = TYPES[name]
     where = f"{where}, {name}"
-    if get_origin(wanted) is Literal:
-        return _convert_literal(get_args(wanted), value, where)
-    if wanted is bool:
+    if get_origin(type_) is Literal:
+        return _convert_literal(get_args(type_), value, where)
+    if type_ is bool:
         if str(value).lower() not in BOOLEANS:
             raise SettingsError(where=where, problem=f"must be true or false, not {value!r}")
         return BOOLEANS[str(value).lower()]
     if CHOICES[name]:
         return _convert_choices(CHOICES[name], value, where)
-    if wanted is str:
+    if type_ is str:
         if isinstance(value, list | dict | bool):
             shown = "a list, an object or a boolean" if name in SECRETS else repr(value)
             raise SettingsError(where=where, problem=f"must be text, not {shown}; put it in quotes")
         return "" if value is None else str(value)
-    return _convert_number(wanted, MINIMUMS[name], value, where)
+    return _convert_number(type_, MINIMUMS[name], value, where)
 
 
 def _convert_literal(words: tuple[str, ...], value: Any, where: str) -> str:

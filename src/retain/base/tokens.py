@@ -1,11 +1,14 @@
-"""How many tokens a text costs a model: exact where its vocabulary is at hand, estimated from the characters otherwise.
+"""Token counts: exact if the model's vocabulary is installed, otherwise estimated from the bytes.
 
-The estimate is called on everything that is stored, so it must cost next to nothing. Each byte of the text (in UTF-8) is in
-some of eight groups, and whenever a run of bytes of a group begins, that is the same part of a token: where letters turn
-into digits, or a rare letter follows a common one, a vocabulary has to begin a new token more often than inside a word.
-Runs are counted for all groups at once, as bits of one large number. More text never has fewer runs, and a text never has
-more runs than its parts together, so the estimate never falls when text is added and parts never cost less than the whole.
-`scripts/fit_tokens.py` found the groups; docs/internals/tokens.md says how far off they are on other texts.
+The estimate runs on everything that is stored, so it must be fast. Each byte of the UTF-8 text
+belongs to some of eight groups. Each start of a run of bytes of one group counts as a fixed
+fraction of a token: a new token is more likely where letters turn into digits, or where a rare
+letter follows a common one, than inside a word. The runs of all groups are counted at once, as
+bits of one large integer.
+
+Adding text never lowers the estimate, and the estimates of the parts of a text never sum to less
+than that of the whole. `scripts/fit_tokens.py` fitted the groups; docs/internals/tokens.md has the
+error on other texts.
 """
 
 from __future__ import annotations
@@ -32,24 +35,26 @@ _GROUPS = (
 """The eight groups: their ASCII characters, and their other bytes in UTF-8."""
 _RUNS = 1000
 _TOKENS = 336
-"""So many runs are so many tokens: what fits best, and two per cent more, because too little is worse than too much."""
+"""1000 runs count as 336 tokens: the best fit plus two per cent, because an estimate that is too low
+does more harm than one that is too high."""
 _LONGEST = 8
-"""A token stands for no more characters than this, on the average of any text, and for eight times as many spaces: what
-the same again and again would cost."""
+"""The most characters per token on average, and eight times as many for spaces. It bounds the estimate
+of repetitive text from below."""
 _BLOCK = 1 << 15
 _number = int.from_bytes
 _VOCABULARIES = (
     ("o200k", r"chatgpt|gpt-4o|gpt-4\.|gpt-[5-9]|gpt-oss|o[1-9]\b"),
     ("cl100k", r"gpt-4|gpt-3\.?5|text-embedding"),
 )
-"""The vocabularies that are at hand, and the names of the models that use them; the first that fits."""
+"""The vocabularies that can be installed, with the models that use them; the first match counts."""
 _FACTORS = (
     (1.25, r"claude-(instant|[123]\b|[a-z]+-[123]\b|[a-z]+-4(?![-.]?[789]\b))"),
     (1.6, r"claude"),
     (1.1, r"mistral|mixtral|codestral|ministral|magistral|devstral|pixtral"),
     (1.05, r"qwen|qwq|deepseek"),
 )
-"""What the estimate is multiplied by for families whose vocabulary is not at hand; docs/internals/tokens.md says how that is known."""
+"""Factors of the estimate for model families without a vocabulary here. Their origin is in
+docs/internals/tokens.md."""
 
 
 def _flags() -> bytes:
@@ -65,23 +70,23 @@ def _flags() -> bytes:
 
 
 FLAGS = _flags()
-"""The groups that each byte is in, a bit for each."""
+"""The groups of each byte, one bit per group."""
 
 
 def estimate(text: str) -> int:
-    """About how many tokens `text` is, for a model of today; 0 only for no text."""
+    """Estimate the tokens of `text` for a current model; 0 only for empty text."""
     size = len(text)
     runs = _count_runs(text) if size <= _BLOCK else _count_in_blocks(text)
-    found = -(-runs * _TOKENS // _RUNS)
-    if found * _LONGEST >= size:
-        return found
-    return max(found, -((7 * text.count(" ") - 8 * size) // (8 * _LONGEST)))
+    tokens = -(-runs * _TOKENS // _RUNS)
+    if tokens * _LONGEST >= size:
+        return tokens
+    return max(tokens, -((7 * text.count(" ") - 8 * size) // (8 * _LONGEST)))
 
 
 def _count_runs(text: str) -> int:
     try:
         encoded = text.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
+    except UnicodeEncodeError:  # a lone surrogate
         encoded = text.encode("utf-8", "surrogatepass")
     here = _number(encoded.translate(FLAGS), "little")
     before = here << 8
@@ -89,7 +94,10 @@ def _count_runs(text: str) -> int:
 
 
 def _count_in_blocks(text: str) -> int:
-    """The same for a large text, without large numbers: each block begins with the last character of the one before."""
+    """Count the runs of a large text block by block, to avoid huge integers.
+
+    Each block starts with the last character of the previous block.
+    """
     runs = _count_runs(text[:_BLOCK])
     for start in range(_BLOCK, len(text), _BLOCK):
         runs += _count_runs(text[start - 1 : start + _BLOCK]) - _count_runs(text[start - 1])
@@ -97,39 +105,44 @@ def _count_in_blocks(text: str) -> int:
 
 
 def count(text: str, model: str = "") -> int:
-    """How many tokens `text` is for a model, by name: exact where its vocabulary is at hand, else estimated."""
+    """Count the tokens of `text` for the model: exact if its vocabulary is installed, else estimated."""
     return counter(model)(text)
 
 
 def counter(model: str) -> Callable[[str], int]:
-    """What counts tokens for a model, by name: to be asked for once and called often."""
+    """Return the function that counts tokens for a model; get it once and call it often."""
     return _counter(model)
 
 
 def cut(text: str, tokens: int, *, end: bool = False, some: bool = False) -> str:
-    """The longest beginning, or end, of at most so many estimated tokens; no character as people see it is split.
+    """Return the longest start, or with `end` the longest end, of at most `tokens` estimated tokens.
 
-    Unless there is to be `some` beginning, and the first such character alone is too large: they come in any size.
+    Grapheme clusters are not split. Exception: with `some`, the result is not empty even if the
+    first cluster alone is too large, because a cluster can have any size.
     """
     if tokens <= 0:
         return ""
     size = len(text)
     if size <= _BLOCK and estimate(text) <= tokens:
         return text
-    most = _most(
+    length_limit = _most(
         lambda length: estimate(text[size - length :] if end else text[:length]) <= tokens, size
     )
     if end:
-        return text[boundary(text, size - most, up=True) :]
-    return text[: boundary(text, most) or (max(most, 1) if some else 0)]
+        return text[boundary(text, size - length_limit, up=True) :]
+    return text[: boundary(text, length_limit) or (max(length_limit, 1) if some else 0)]
 
 
 def _most(fits: Callable[[int], bool], size: int) -> int:
-    """The largest length that fits, looked for from below: a huge text is not read for a small cut."""
+    """Return the largest length that fits.
+
+    Search upwards from small lengths, so that a small cut does not read a huge text.
+    """
     high = 64
     while high <= size and fits(high):
         high *= 2
-    low, high = high // 2 if high > 64 else 0, min(high, size + 1)
+    low = high // 2 if high > 64 else 0
+    high = min(high, size + 1)
     while high - low > 1:
         middle = (low + high) // 2
         if fits(middle):
@@ -140,14 +153,17 @@ def _most(fits: Callable[[int], bool], size: int) -> int:
 
 
 def _plain(character: str) -> bool:
-    """Whether a character never joins another such one: Latin, Greek, Cyrillic, kana and ideographs, without their marks."""
+    """Return True if a character never forms a cluster with another plain character.
+
+    Plain are Latin, Greek, Cyrillic, kana and ideographs, without combining marks.
+    """
     return (
         character < "\u0300" or "\u0370" <= character < "\u0483" or "\u30a0" <= character < "\ua000"
     )
 
 
 def boundary(text: str, place: int, *, up: bool = False) -> int:
-    """The place nearest to `place`, downwards or upwards, between two characters as people see them (grapheme clusters)."""
+    """Return the boundary of grapheme clusters nearest to `place`: below it, or with `up` above."""
     start = place
     while 0 < start < len(text) and not (
         _plain(text[start - 1]) and _plain(text[start]) and text[start] != "\n"
@@ -181,18 +197,18 @@ def _counter(model: str) -> Callable[[str], int]:
 
 @functools.lru_cache(256)
 def factor(model: str) -> float:
-    """How many tokens of a model, by name, one estimated token is: above 1 where its vocabulary is known to be smaller."""
+    """Return the model's tokens per estimated token: above 1 if its vocabulary is smaller."""
     return next((times for times, names in _FACTORS if _fits(model, names)), 1.0)
 
 
 def _fits(model: str, names: str) -> bool:
-    name = model.lower().rpartition("/")[2]  # a provider or a folder may stand before it
+    name = model.lower().rpartition("/")[2]  # without a provider or folder prefix
     return re.search(f"(^|[^a-z0-9])({names})", name) is not None
 
 
 @functools.cache
 def _exact(vocabulary: str) -> Callable[[str], int] | None:
-    """The count of a vocabulary, if the library that has it is installed (`retain[tokens]`)."""
+    """Return the exact counter of a vocabulary, or None if `retain[tokens]` is not installed."""
     try:
         from rs_bpe.bpe import openai  # type: ignore[import-not-found]
     except ImportError:
@@ -202,7 +218,7 @@ def _exact(vocabulary: str) -> Callable[[str], int] | None:
     def exactly(text: str) -> int:
         try:
             return int(encoding.count(text))
-        except UnicodeEncodeError:  # half of a surrogate pair: what a service would read instead
+        except UnicodeEncodeError:  # a lone surrogate: count its replacement
             return int(encoding.count(text.encode("utf-8", "replace").decode()))
 
     return exactly

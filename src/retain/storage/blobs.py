@@ -1,8 +1,9 @@
-"""Where contents are kept: small ones in the database, large ones in files, each once for a user, by its hash.
+"""Stored contents: small ones in the database, large ones in files, each once per user, by its hash.
 
-Storing has two halves. `take` works outside of any transaction: a large content is in its file, or in its table, when it
-returns. `add` is a few statements in the transaction that also adds the reference. A content without a reference goes in
-the transaction that removes its last one; what a crash left behind is found by `collect`, which `retain purge` calls.
+Storing has two steps. `take` works outside of any transaction: when it returns, a large content is
+in its file or in its table. `add` runs a few statements in the transaction that also adds the
+reference. The transaction that removes the last reference also removes the content. `collect`,
+which `retain purge` calls, removes what a crash left behind.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from retain.storage.folder import Folder, Held, See, older_than, pour
 from retain.storage.parts import PART_BYTES, Part, PartsFile, chunks, cut, join
 
 GRACE = 60 * clock.MINUTE
-"""How long what nobody refers to may be in somebody's hands."""
-_MOST_IN_MEMORY = 4 << 20
+"""Age in microseconds from which an unreferenced content may be removed; a writer may still need a
+younger one."""
+_MAX_BYTES_IN_MEMORY = 4 << 20
 _PARTS_IN_ONE_WRITE = 8
 _IN_ONE_WRITE = 500
 _VANISHED = "a content was removed while it was being stored again"
@@ -75,7 +77,7 @@ _MADE = "select created_at from tenants where tenant = :tenant"
 
 @dataclass(frozen=True)
 class Stored:
-    """A content that `take` took: small enough to be in memory, in a file that is held, or in its table already."""
+    """A content that `take` stored: in memory if small, in a held file, or already in its table."""
 
     user: str
     digest: str
@@ -85,32 +87,33 @@ class Stored:
 
 
 class Blobs:
-    """The contents of one database; `folder` is for large ones, None where everything stays in the database."""
+    """The contents of one database; with `folder` None, large contents stay in the database, too."""
 
     def __init__(self, database: Database, folder: Folder | None) -> None:
         self.database = database
         self.folder = folder
         self._tenants: dict[str, str] = {}
 
-    # -- storing -----------------------------------------------------------------------------------------------
+    # -- storing -----------------------------------------------------------------------------
 
     def take(
         self, tenant: str, user: str, pieces: Iterable[bytes], see: See = lambda piece: None
     ) -> Stored:
-        """Store a content, but for what `add` does in a transaction; `see` is shown every piece of it."""
+        """Store a content, except for the rows that `add` writes; pass every piece to `see`."""
         coming = iter(self._within_limit(pieces))
-        begun: list[bytes] = []
-        size, most = 0, min(limits.REF_FILE_BYTES, _MOST_IN_MEMORY)
+        first_pieces: list[bytes] = []
+        size = 0
+        memory_limit = min(limits.REF_FILE_BYTES, _MAX_BYTES_IN_MEMORY)
         for piece in coming:
-            begun.append(piece)
+            first_pieces.append(piece)
             size += len(piece)
-            if size > most:
+            if size > memory_limit:
                 break
         else:
-            whole = b"".join(begun)
+            whole = b"".join(first_pieces)
             see(whole)
             return Stored(user, hashlib.sha256(whole).hexdigest(), size, tuple(cut([whole])))
-        everything = chain(_handing_over(begun), coming)
+        everything = chain(_handing_over(first_pieces), coming)
         if self.folder is None:
             with tempfile.TemporaryFile() as spool:
                 return self._stage(tenant, user, spool, *pour(everything, spool, see))
@@ -124,7 +127,7 @@ class Blobs:
             self._drop(held)
 
     def add(self, tx: Transaction, stored: Stored) -> None:
-        """Have the content's row, in the transaction that adds a reference to it."""
+        """Add the content's row, in the transaction that adds a reference to it."""
         which = {"user": stored.user, "digest": stored.digest}
         if not stored.parts and stored.held is None:
             if not tx.run(_ADD_STAGED, **which):
@@ -138,7 +141,7 @@ class Blobs:
             tx.run(_NO_PARTS, **which)
 
     def settle(self, tenant: str, stored: Stored) -> None:
-        """After the commit: let the file go, and remove it if the same content was there already."""
+        """Release the file after the commit, and remove it if the content was already stored."""
         held = stored.held
         if held is None:
             return
@@ -153,7 +156,7 @@ class Blobs:
             self.folder.remove([held.name])
 
     def _stage(self, tenant: str, user: str, file: IO[bytes], digest: str, size: int) -> Stored:
-        """Write a large content into its table, a few parts at a time, so that nobody waits for all of it."""
+        """Write a large content to its table, a few parts per transaction, to keep locks short."""
         which = {"user": user, "digest": digest}
         done = self.database.write(tenant, lambda tx: tx.one(_STAGE, **which, bytes=size))
         if not done or not done[0]:
@@ -178,7 +181,8 @@ class Blobs:
             raise Busy(problem=_VANISHED)
 
     def _within_limit(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        size, limit = 0, limits.MAX_REF_BYTES
+        size = 0
+        limit = limits.MAX_REF_BYTES
         for piece in pieces:
             size += len(piece)
             if size > limit:
@@ -186,29 +190,33 @@ class Blobs:
             yield piece
 
     def _place(self, tenant: str, user: str) -> str:
-        """Where a user's files are: hashes, so that no name can lead elsewhere, and no two databases share a place."""
+        """Return the folder of a user's files.
+
+        Its name is made of hashes: no tenant or user name can point outside of the folder, and no
+        two databases share one.
+        """
         return f"{self._tenant_place(tenant)}/{_hashed(user)}"
 
     def _tenant_place(self, tenant: str) -> str:
         if tenant not in self._tenants:
-            made = self.database.read(tenant, lambda tx: tx.one(_MADE))
-            if made is None:
+            row = self.database.read(tenant, lambda tx: tx.one(_MADE))
+            if row is None:
                 self.database.write(tenant, lambda tx: None)
-                made = self.database.read(tenant, lambda tx: tx.one(_MADE))
-            self._tenants[tenant] = _hashed(f"{tenant} {made}")
+                row = self.database.read(tenant, lambda tx: tx.one(_MADE))
+            self._tenants[tenant] = _hashed(f"{tenant} {row}")
         return self._tenants[tenant]
 
-    # -- reading -----------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------
 
     def open(self, tenant: str, user: str, digest: str) -> IO[bytes]:
-        """A content as a file that can be read from any place."""
-        found = self.database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
-        if found is None or not found[2]:
+        """Open a content as a seekable file."""
+        row = self.database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
+        if row is None or not row[2]:
             raise Corrupt(problem=f"the content {digest} is missing")
-        size, file, _ = found
+        size, file, _ = row
         if file is not None:
             return self._in_folder(file)
-        where = f"a part of the content {digest} is missing"
+        problem = f"a part of the content {digest} is missing"
 
         def fetch(at: int) -> tuple[int, bytes] | None:
             most = at // PART_BYTES + 1
@@ -217,7 +225,9 @@ class Blobs:
             )
             return None if part is None else (part[0], join(part[1], part[2]))
 
-        return io.BufferedReader(PartsFile(size, fetch, lambda: Corrupt(problem=where)), PART_BYTES)
+        return io.BufferedReader(
+            PartsFile(size, fetch, lambda: Corrupt(problem=problem)), PART_BYTES
+        )
 
     def _in_folder(self, name: str) -> IO[bytes]:
         if self.folder is None:
@@ -226,26 +236,32 @@ class Blobs:
             )
         return self.folder.open(name)
 
-    # -- letting go --------------------------------------------------------------------------------------------
+    # -- removing ----------------------------------------------------------------------------
 
     def release(self, tx: Transaction, contents: Iterable[tuple[str, str]]) -> list[str]:
-        """Remove those contents (users and hashes) that no reference needs; the files to `discard` after the commit."""
-        gone = []
+        """Remove contents, given by user and hash, that no reference needs.
+
+        Return the files to pass to `discard` after the commit, one name per content; the name is
+        empty if the content had no file.
+        """
+        files = []
         for user, digest in contents:
-            tx.lock_rows(
-                _LOCK, user=user, digest=digest
-            )  # a statement after this sees who refers to it
+            # Once the row is locked, the next statement sees every reference to it.
+            tx.lock_rows(_LOCK, user=user, digest=digest)
             row = tx.one(_RELEASE, user=user, digest=digest, stale=tx.now - GRACE)
             if row is not None:
-                gone.append(row[0] or "")
-        return gone
+                files.append(row[0] or "")
+        return files
 
     def discard(self, files: Iterable[str]) -> bool:
-        """Remove files whose rows are gone for good; False if somebody is copying them, and `collect` does it later."""
+        """Remove files whose rows were deleted.
+
+        Return False if a copy is running; `collect` then removes them later.
+        """
         return self.folder is None or self.folder.remove(filter(None, files))
 
     def collect(self, tenant: str, *, frees_space: bool = True) -> int:
-        """Remove what no reference needs, and what crashes left; how many contents and files."""
+        """Remove unreferenced contents and files left by crashes; return how many."""
         done = 0
         while gone := self.database.write(tenant, self._collect_rows, frees_space=frees_space):
             self.discard(gone)
@@ -255,7 +271,7 @@ class Blobs:
         return done
 
     def erase(self, tenant: str, user: str) -> bool:
-        """Remove every file that a user without rows has left; False if somebody is copying them."""
+        """Remove all files of a user without rows; return False if a copy is running."""
         return self.folder is None or self._clear(tenant, self._place(tenant, user), 0)[1]
 
     def _collect_rows(self, tx: Transaction) -> list[str]:
@@ -264,14 +280,14 @@ class Blobs:
 
     def _clear(self, tenant: str, place: str, seconds: float) -> tuple[int, bool]:
         assert self.folder
-        named = {
+        known_files = {
             name for (name,) in self.database.read(tenant, lambda tx: tx.all(_FILES), long=True)
         }
         look = "select 1 from blobs where tenant = :tenant and file = :file"
 
         def has_row(name: str) -> bool:
             return (
-                name in named
+                name in known_files
                 or self.database.read(tenant, lambda tx: tx.one(look, file=name)) is not None
             )
 
@@ -285,14 +301,14 @@ class Blobs:
             is not None
         )
 
-    # -- copying and checking ----------------------------------------------------------------------------------
+    # -- copying and checking ----------------------------------------------------------------
 
     def copying(self) -> AbstractContextManager[None]:
-        """While this lasts, no file is removed."""
+        """Return a context in which no file is removed."""
         return nullcontext() if self.folder is None else self.folder.copying()
 
     def backup(self, target: Path) -> None:
-        """Write a consistent copy of the database, and one of the files that its rows name."""
+        """Write a consistent copy of the database and of the files that its rows name."""
         if self.folder is None:
             self.database.backup(target)
             return
@@ -307,7 +323,7 @@ class Blobs:
                 raise
 
     def parts(self, tx: Transaction, user: str | None) -> Iterator[dict[str, Any]]:
-        """Every content in parts, wherever it is kept, for an export."""
+        """Yield the parts of every content, from the database or its file, for an export."""
         for owner, digest, _, file in tx.all(_ALL, user=user):
             which = {"user_id": owner, "digest": digest}
             if file is None:
@@ -321,7 +337,7 @@ class Blobs:
     def put(
         self, tenant: str, user: str, digest: str, rows: Iterable[Mapping[str, Any]]
     ) -> tuple[int, bool]:
-        """Take a content from an import, keep it where this database keeps such; how many parts, and if it was new."""
+        """Store a content from an import; return the number of its parts and if it was new."""
         count = 0
 
         def pieces() -> Iterator[bytes]:
@@ -331,12 +347,12 @@ class Blobs:
                 yield join(str(row["encoding"]), str(row["data"]))
 
         def work(tx: Transaction) -> bool:
-            found = tx.one(_FIND, user=user, digest=digest)
-            if found is None or found[0] != stored.bytes or stored.digest != digest:
+            existing = tx.one(_FIND, user=user, digest=digest)
+            if existing is None or existing[0] != stored.bytes or stored.digest != digest:
                 raise Invalid(
                     field="file", problem=f"the content {digest} is not what its hash says"
                 )
-            if found[2] and (stored.parts or stored.held):
+            if existing[2] and (stored.parts or stored.held):
                 return False
             self.add(tx, stored)
             tx.run(_IMPORTED, user=user, digest=digest)
@@ -349,19 +365,19 @@ class Blobs:
         return count, new
 
     def settled(self, tenant: str) -> None:
-        """After an import: what has its references now is in nobody's hands."""
+        """Finish an import: clear the staging mark of contents that have references."""
         self.database.write(tenant, lambda tx: tx.run(_SETTLED))
 
     def verify(self, tenants: Sequence[str]) -> list[Finding]:
-        """Read every content and compare it with its hash; find files that belong to nobody."""
+        """Compare every content with its hash, and find files without a row."""
         damaged = [
             f"{tenant}: {problem}" for tenant in tenants for problem in self._damaged(tenant)
         ]
-        left = [f"{tenant}: {name}" for tenant in tenants for name in self._left(tenant)]
-        more = " (`retain purge` removes them)" if left else ""
+        orphans = [f"{tenant}: {name}" for tenant in tenants for name in self._left(tenant)]
+        more = " (`retain purge` removes them)" if orphans else ""
         return [
             Finding("every stored content is what its hash says", _listed(damaged)),
-            Finding("no file is left without its content's row", _listed(left) + more),
+            Finding("no file is left without its content's row", _listed(orphans) + more),
         ]
 
     def _damaged(self, tenant: str) -> Iterator[str]:
@@ -370,9 +386,10 @@ class Blobs:
         ):
             try:
                 with self.open(tenant, user, digest) as content:
-                    seen, length = hashlib.sha256(), 0
+                    actual_digest = hashlib.sha256()
+                    length = 0
                     for piece in chunks(content):
-                        seen.update(piece)
+                        actual_digest.update(piece)
                         length += len(piece)
             except (Corrupt, Unreachable, OSError) as error:
                 if self.database.read(
@@ -381,7 +398,7 @@ class Blobs:
                 ):
                     yield f"{digest}: {error}"
                 continue
-            if (seen.hexdigest(), length) != (digest, size):
+            if (actual_digest.hexdigest(), length) != (digest, size):
                 yield f"{digest} is damaged"
 
     def _left(self, tenant: str) -> Iterator[str]:
@@ -393,10 +410,10 @@ class Blobs:
             for name in self.folder.names(self._tenant_place(tenant))
             if self.folder.made(name) < old
         }
-        named = {
+        known_files = {
             name for (name,) in self.database.read(tenant, lambda tx: tx.all(_FILES), long=True)
         }
-        yield from sorted(on_disk - named)
+        yield from sorted(on_disk - known_files)
 
 
 def _hashed(text: str) -> str:
@@ -404,7 +421,7 @@ def _hashed(text: str) -> str:
 
 
 def _handing_over(pieces: list[bytes]) -> Iterator[bytes]:
-    """Each in turn, and none is kept."""
+    """Yield the pieces in order and drop the reference to each."""
     while pieces:
         yield pieces.pop(0)
 

@@ -1,4 +1,4 @@
-"""Chat completions in OpenAI's protocol: whole, or as a stream of events, and streams that are not as they should be."""
+"""Chat completions in OpenAI's protocol: whole, streamed, or deliberately broken."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retain.testing.models import Asked, pieces
 
 @dataclass(frozen=True)
 class Answer:
-    """What a service says, cut to what was allowed if it is `limited`; its tokens are words."""
+    """An answer of a service, cut at `max_tokens` if it is `limited`; tokens are words."""
 
     asked: Asked
     text: str
@@ -23,7 +23,7 @@ class Answer:
     limited: bool = True
 
     def whole(self, how: str = "") -> bytes:
-        """As one object."""
+        """Return the answer as one JSON object."""
         message: dict[str, Any] = {"role": "assistant", "content": self._said}
         if self.calls:
             message["tool_calls"] = [_call(call) for call in self.calls]
@@ -38,12 +38,12 @@ class Answer:
         ).encode()
 
     def streamed(self, how: str = "") -> bytes:
-        """As server-sent events: the words, the calls in fragments, how it ended, what it took."""
+        """Return the answer as server-sent events: words, fragments of calls, finish reason, usage."""
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"content": piece} for piece in pieces(self._said)]
         for place, call in enumerate(self.calls):
-            begun = _call(call) | {"function": {"name": call.name, "arguments": ""}}
-            deltas.append({"tool_calls": [{"index": place, **begun}]})
+            first_fragment = _call(call) | {"function": {"name": call.name, "arguments": ""}}
+            deltas.append({"tool_calls": [{"index": place, **first_fragment}]})
             half = len(call.arguments) // 2
             deltas += [
                 {"tool_calls": [{"index": place, "function": {"arguments": part}}]}
@@ -119,17 +119,16 @@ def _call(call: Call) -> dict[str, Any]:
 
 
 def huge(size: int, streamed: bool) -> Iterator[bytes]:
-    """A completion of so many bytes, in parts."""
-    start, end = (
-        b'{"choices":[{"index":0,"message":{"role":"assistant","content":"',
-        b'"},"finish_reason":"stop"}]}',
-    )
+    """Yield a completion of `size` bytes, in parts."""
+    start = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"'
+    end = b'"},"finish_reason":"stop"}]}'
     if streamed:
-        start, end = b"data: " + start.replace(b"message", b"delta"), end + b"\n\n"
+        start = b"data: " + start.replace(b"message", b"delta")
+        end += b"\n\n"
     yield start
-    left = size - len(start) - len(end)
-    while left:
-        part = min(left, 1 << 16)
+    remaining = size - len(start) - len(end)
+    while remaining:
+        part = min(remaining, 1 << 16)
         yield b"a" * part
-        left -= part
+        remaining -= part
     yield end

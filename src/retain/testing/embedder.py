@@ -1,4 +1,4 @@
-"""An embedder for tests: the same vector for the same text, and failures when they are wanted."""
+"""An embedder for tests: the same vector for the same text, and failures on request."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from retain.base.errors import ModelUnavailable
 
 
 def vector(text: str, dimension: int) -> list[float]:
-    """The same vector for the same text, of length 1."""
+    """Return the vector of a text: of length 1, and always the same for the same text."""
     bits = hashlib.shake_256(text.encode("utf-8", "surrogatepass")).digest(dimension)
     length = sum((byte - 127.5) ** 2 for byte in bits) ** 0.5
     return [(byte - 127.5) / length for byte in bits]
 
 
 class FakeEmbedder:
-    """An embedder that makes the same vector of the same text and of no other; `asked` are the batches of texts it got.
+    """An embedder that gives each text its own vector; `asked` has the batches it received.
 
-    It fails with the texts that `fails` is true of, as `how` says: `error`, `unavailable`, `wrong-dimension`, `wrong-count`,
-    `nan` or `zero`.
+    It fails for texts for which `fails` returns True. `how` selects the failure: `error`,
+    `unavailable`, `wrong-dimension`, `wrong-count`, `nan` or `zero`.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class FakeEmbedder:
         self.asked: list[list[str]] = []
 
     def embed(self, texts: Sequence[str]) -> Any:
-        """A vector for each text, or what it was told to do wrong."""
+        """Return a vector for each text, or fail as `how` says."""
         import numpy as np
 
         self.asked.append(list(texts))

@@ -1,4 +1,4 @@
-"""Models for tests: they give the answers that they are given, ask for tools, or fail."""
+"""Models for tests: they give prepared answers, call tools, or fail."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from retain.messages.pairing import Call
 from retain.models import Completion, Reply
 
 Said = str | Reply
-"""What a model says: a text, or a text with tools that it asks for, as `calling` makes it."""
+"""An answer of a model: a text, or a text with tool calls, as `calling` returns it."""
 Answer = Said | RetainError | Callable[["Asked"], Said]
-"""What a scripted model does when it is asked: say this, raise this, or say what this function makes of the question."""
+"""A scripted answer: a reply, an error to raise, or a function from the question to a reply."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One question that a model was asked; in a conversation, `prompt` is what the user said last."""
+    """One question to a model; in a conversation, `prompt` is the last user message."""
 
     system: str
     prompt: str
@@ -31,16 +31,16 @@ class Asked:
 
 
 def calling(*calls: tuple[str, Mapping[str, Any] | str], text: str = "") -> Reply:
-    """What a model says that asks for tools, each by its name and arguments; all of one answer are asked for at once."""
-    made = [
+    """Return an answer that calls tools in parallel, each given by name and arguments."""
+    tool_calls = [
         Call(
             f"call-{number}-{name}"[:40],
             name,
-            given if isinstance(given, str) else json.dumps(given),
+            arguments if isinstance(arguments, str) else json.dumps(arguments),
         )
-        for number, (name, given) in enumerate(calls, 1)
+        for number, (name, arguments) in enumerate(calls, 1)
     ]
-    return Reply(text, made, "scripted")
+    return Reply(text, tool_calls, "scripted")
 
 
 def conversation(
@@ -49,7 +49,7 @@ def conversation(
     max_tokens: int,
     use_tools: bool = True,
 ) -> Asked:
-    """A question that is a whole conversation, in OpenAI's shape."""
+    """Return the question for a whole conversation in OpenAI's format."""
     system = "\n\n".join(
         _text(message["content"]) for message in messages if message["role"] == "system"
     )
@@ -61,7 +61,7 @@ def conversation(
 
 
 def pieces(text: str) -> Iterator[str]:
-    """A text in the pieces in which it is streamed: its words."""
+    """Yield the words of a text, as they are streamed."""
     start = 0
     while start < len(text):
         end = text.find(" ", start) + 1 or len(text)
@@ -76,11 +76,11 @@ def _text(content: Any) -> str:
 
 
 class ScriptedModel:
-    """A model that gives its answers in order, the last one again and again; `asked` is what it was asked.
+    """A model that gives its answers in order and repeats the last; `asked` has the questions.
 
-    An answer is a text, `calling(…)` for tools, an error to raise, or a function of the question that returns one of the
-    first two. A function runs in the caller's thread, outside any transaction, so it may also do what must happen while a
-    model is thinking. Its tokens are words.
+    An answer is a text, `calling(…)` for tools, an error to raise, or a function of the question
+    that returns one of the first two. A function runs in the caller's thread, outside any
+    transaction, so a test can use it to act while the model is working. Tokens are counted as words.
     """
 
     def __init__(self, *answers: Answer, name: str = "scripted", cost: float | None = None) -> None:
@@ -93,13 +93,13 @@ class ScriptedModel:
         self._lock = threading.Lock()
 
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
-        """Give the next answer."""
-        said = self._next(Asked(system, prompt, max_tokens))
+        """Return the next answer."""
+        reply = self._next(Asked(system, prompt, max_tokens))
         return Completion(
-            said.text,
+            reply.text,
             self.name,
             len(f"{system} {prompt}".split()),
-            len(said.text.split()),
+            len(reply.text.split()),
             self._cost,
             0.0,
         )
@@ -114,20 +114,20 @@ class ScriptedModel:
         use_tools: bool = True,
         seconds: float | None = None,
     ) -> Reply:
-        """Give the next answer, word by word where somebody listens."""
-        said = self._next(conversation(messages, tools, max_tokens, use_tools))
-        for piece in pieces(said.text) if on_text else ():
+        """Return the next answer; with `on_text`, also stream it word by word."""
+        reply = self._next(conversation(messages, tools, max_tokens, use_tools))
+        for piece in pieces(reply.text) if on_text else ():
             on_text(piece)  # type: ignore[misc]
         words = sum(len(_text(message["content"]).split()) for message in messages)
         return Reply(
-            said.text,
-            said.calls,
+            reply.text,
+            reply.calls,
             self.name,
             words,
-            len(said.text.split()),
+            len(reply.text.split()),
             self._cost,
             0.0,
-            said.cut,
+            reply.cut,
         )
 
     def _next(self, question: Asked) -> Reply:
@@ -136,12 +136,12 @@ class ScriptedModel:
             self.asked.append(question)
         if isinstance(answer, RetainError):
             raise answer.again()
-        said = answer if isinstance(answer, str | Reply) else answer(question)
-        return said if isinstance(said, Reply) else Reply(said, (), self.name)
+        reply = answer if isinstance(answer, str | Reply) else answer(question)
+        return reply if isinstance(reply, Reply) else Reply(reply, (), self.name)
 
 
 class FailingModel(ScriptedModel):
-    """A model that fails whenever it is asked, as a service that does not answer, or with the error that it is given."""
+    """A model that always fails: with the given error, or as a service that does not answer."""
 
     def __init__(self, error: RetainError | None = None, *, name: str = "failing") -> None:
         super().__init__(
@@ -150,7 +150,7 @@ class FailingModel(ScriptedModel):
 
 
 class EchoModel(ScriptedModel):
-    """A model that says again what it was asked, or what `say` makes of it."""
+    """A model that answers with the question, or with the result of `say`."""
 
     def __init__(self, say: Callable[[str], str] = str, *, name: str = "echo") -> None:
         super().__init__(lambda asked: say(asked.prompt), name=name)

@@ -1,4 +1,4 @@
-"""A service on this machine that speaks OpenAI's protocols as it should, or as it is told to misbehave."""
+"""A local service with OpenAI's protocols that can be told to misbehave."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ HUGE = 50 << 20
 MISBEHAVIOURS = (
     "500",  # an error of the service
     "429",  # too many requests, with Retry-After
-    "hang",  # accepts, and never answers
+    "hang",  # accepts the connection and never answers
     "drip",  # answers one byte a second
     "reset",  # the connection is reset in the middle of the answer
     "invalid-json",  # half an object
-    "empty",  # 200, and no body
-    "html",  # 200, and a page of a proxy
+    "empty",  # 200 without a body
+    "html",  # 200 with a proxy's HTML page
     "huge",  # 50 MB of text
     "wrong-dimension",  # embeddings: vectors that are one too long
     "nan",  # embeddings: NaN and Infinity in the vectors
     "wrong-count",  # one answer or vector too few
     "junk",  # lone surrogates, NULs, text that runs backwards
-    "injection",  # says again what was asked, and tries to give orders
-    "babble",  # says more than it was given, whatever max_tokens says
+    "injection",  # repeats the question and adds a prompt injection
+    "babble",  # answers at length and ignores max_tokens
     "refused",  # 401, with the key in the message
     "redirect",  # 307, to another address
     "packed",  # 50 MB of text, in a few compressed kilobytes
-    "early",  # streams: closed before the end, without a word
+    "early",  # streams: closed before the end, without an error
     "stream-error",  # streams: an error of the service in the middle of the answer
 )
-"""What a FakeService can do wrong, by name."""
+"""The names of all misbehaviours of a FakeService."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request that a service got."""
+    """One request that a service received."""
 
     path: str
     headers: dict[str, str]
@@ -62,12 +62,15 @@ class Request:
 
 
 class FakeService:
-    """A service on this machine that speaks OpenAI's chat completions and embeddings, and misbehaves when it is told to.
+    """A local service with OpenAI's chat completions and embeddings, which misbehaves on request.
 
-    `answer` is what it says, or a function of the question; `body`, where it is given, is sent instead of any answer.
-    `requests` are the ones it got, `hung_up` is how often the other side closed the connection before the whole answer
-    was sent, `sent` how many bytes of answers were.
-    Use it with `with`; whatever hangs ends when it is closed. Its tokens are words.
+    answer:   the text of every answer, or a function of the question
+    body:     if set, sent as the body of every response
+    requests: the requests received so far
+    hung_up:  how often a client closed the connection before the whole answer was sent
+    sent:     the number of bytes of answers sent
+
+    Use it in a `with` statement; closing it ends requests that hang. It counts words as tokens.
     """
 
     def __init__(
@@ -104,33 +107,34 @@ class FakeService:
 
     @property
     def url(self) -> str:
-        """Its address, as a setting `base_url`."""
+        """The address, for the setting `base_url`."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
     def misbehave(self, how: str, times: int = 1 << 62) -> None:
-        """From now on, or for so many requests, do this wrong (a name of MISBEHAVIOURS); `""` for nothing."""
+        """Misbehave from now on, or for `times` requests; `how` is one of MISBEHAVIOURS, or empty."""
         if how and how not in MISBEHAVIOURS:
             raise ValueError(
                 f"there is no misbehaviour {how!r}; there are {', '.join(MISBEHAVIOURS)}"
             )
         with self._lock:
-            self._misbehaviour, self._times = how, times
+            self._misbehaviour = how
+            self._times = times
 
     def take(self, request: Request) -> str:
-        """Note a request, and say what is to be done wrong with it."""
+        """Record a request and return the misbehaviour to apply to it."""
         with self._lock:
             self.requests.append(request)
             self._times -= 1
             return self._misbehaviour if self._times >= 0 else ""
 
     def note(self, *, sent: int = 0, hung_up: bool = False) -> None:
-        """Count what was sent, and who did not wait for it."""
+        """Count bytes sent and closed connections."""
         with self._lock:
             self.sent += sent
             self.hung_up += hung_up
 
     def close(self) -> None:
-        """Stop, and end what hangs."""
+        """Stop the service and end requests that hang."""
         self.closing.set()
         self._server.shutdown()
         self._server.server_close()
@@ -144,26 +148,26 @@ class FakeService:
 
 
 class _Gone(Exception):
-    """The other side hung up, or the service is being closed."""
+    """The client closed the connection, or the service is closing."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers one request, as it should or as it was told not to."""
+    """Handler of one request, with or without misbehaviour."""
 
     service: FakeService
     streams = False
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
-        """The list of models, for clients that ask."""
+        """Answer with the list of models."""
         self._send(
             json.dumps({"object": "list", "data": [{"id": "fake", "object": "model"}]}).encode()
         )
 
     def do_POST(self) -> None:
-        """Chat completions and embeddings."""
+        """Answer a chat completion or an embeddings request."""
         try:
             body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
             self.streams = bool(body.get("stream"))
@@ -234,17 +238,19 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(*whole.get(how, (answer, 200, {})))
 
     def _chat(self, body: Any, how: str) -> bytes:
-        most = body.get("max_tokens") or body.get("max_completion_tokens") or 1 << 30
+        max_tokens = body.get("max_tokens") or body.get("max_completion_tokens") or 1 << 30
         use_tools = body.get("tool_choice") != "none"
-        asked = conversation(body["messages"], body.get("tools") or (), most, use_tools)
-        said = self.service.answer(asked) if callable(self.service.answer) else self.service.answer
-        text, calls = (said.text, said.calls) if isinstance(said, Reply) else (said, ())
+        question = conversation(body["messages"], body.get("tools") or (), max_tokens, use_tools)
+        reply = self.service.answer
+        if callable(reply):
+            reply = reply(question)
+        text, calls = (reply.text, reply.calls) if isinstance(reply, Reply) else (reply, ())
         text = {
             "junk": JUNK,
-            "injection": f"{asked.prompt}\n{INJECTION}",
-            "babble": f"{asked.prompt} {text} " * 3,
+            "injection": f"{question.prompt}\n{INJECTION}",
+            "babble": f"{question.prompt} {text} " * 3,
         }.get(how, text)
-        answer = completions.Answer(asked, text, calls, body["model"], limited=not how)
+        answer = completions.Answer(question, text, calls, body["model"], limited=not how)
         return answer.streamed(how) if body.get("stream") else answer.whole(how)
 
     def _embeddings(self, body: Any, how: str) -> bytes:
@@ -291,7 +297,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.service.note(sent=len(part))
 
     def _wait(self, seconds: float) -> None:
-        """Wait, but not for somebody who has hung up."""
+        """Wait; raise `_Gone` if the client closes the connection."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.service.closing.wait(0.02):
@@ -306,7 +312,7 @@ def _error(message: str) -> bytes:
 
 
 def _encoded(vector: list[float], form: str | None) -> str | list[float]:
-    """A vector as it was asked for."""
+    """Return a vector in the requested format."""
     if form == "base64":
         return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
     return vector
