@@ -1,1 +1,1 @@
-"""How retain is reached: each face parses, calls and renders, and decides nothing."""
+"""The command line: it parses arguments, calls the library and renders the results."""

@@ -1,4 +1,4 @@
-"""The two backends of `retain chat`: the local database, or a server. Both report the same events."""
+"""The two backends of `retain chat`, a local database and a server, with the same events."""
 
 from __future__ import annotations
 

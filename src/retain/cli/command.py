@@ -73,7 +73,7 @@ def audited(memory: Memory, tenant: str, action: str) -> Memory:
 def add_to_audit_log(
     memory: Memory, tenants: Iterable[str], action: str, subject: str = ""
 ) -> None:
-    """Audit what changes nothing or is already done, in tenants that exist and can be written to."""
+    """Audit an action that writes nothing else, or is done, in the tenants that exist."""
     if not is_audited(memory.settings, action):
         return
     name = operator("").name

@@ -75,8 +75,8 @@ def _load_texts(scope: Scope, session: str, report: Report) -> dict[str, str]:
 def _load_text(scope: Scope, session: str, kind: str, id: str) -> str | None:
     match kind:
         case "messages":
-            other, _, seq = id.rpartition(" ")  # of this session, or of the named one
-            return scope.messages.get(other or session, int(seq)).text
+            other_session, _, seq = id.rpartition(" ")  # empty for this session
+            return scope.messages.get(other_session or session, int(seq)).text
         case "knowledge":
             document, _, seq = id.rpartition(" ")
             return scope.knowledge.passages(document, seq=int(seq)).items[0].text

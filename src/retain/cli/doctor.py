@@ -69,8 +69,8 @@ def _run_checks(arguments: Arguments) -> Iterator[Check]:
     yield from _check_settings(settings)
     try:
         if _can_be_created(settings):
-            found = f"There is no database yet at {settings.shown('database')}."
-            yield Check("database", "ok", found, "The first write or `retain serve` creates it.")
+            message = f"There is no database yet at {settings.shown('database')}."
+            yield Check("database", "ok", message, "The first write or `retain serve` creates it.")
         else:
             with Memory.open(settings=settings, migrate_up=False, create=False) as memory:
                 yield from _check_database(memory)
@@ -120,8 +120,8 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
         yield Check("settings", "problem", "embedder is `service` without embedding_model.", todo)
     if settings.workers > 1 and in_memory(settings):
         todo = "Use a database file, or one worker: workers do not share memory."
-        found = f"{settings.workers} workers with a database in memory."
-        yield Check("settings", "problem", found, todo)
+        message = f"{settings.workers} workers with a database in memory."
+        yield Check("settings", "problem", message, todo)
     if settings.summary_enabled and not (settings.model or settings.summary_model):
         todo = f"Set model or summary_model; `{EXTRACTIVE}` needs no service."
         yield Check("settings", "warning", "summary_enabled is set without a model.", todo)
@@ -133,19 +133,19 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
 def _check_database(memory: Memory) -> Iterator[Check]:
     database = memory.database
     yield Check("database", "ok", f"{database.name}: {database.engine()}")
-    found = database.version()
+    schema = database.version()
     expected = memory.migrations[-1].number
-    if found > expected:
+    if schema > expected:
         todo = "Use the version of retain that wrote it, or a newer one."
-        yield Check("schema", "problem", f"Schema {found}; this retain knows {expected}.", todo)
-    elif found < expected:
+        yield Check("schema", "problem", f"Schema {schema}; this retain knows {expected}.", todo)
+    elif schema < expected:
         todo = "Run `retain migrate up`; starting the server does it too."
-        yield Check("schema", "warning", f"Schema {found} of {expected}.", todo)
+        yield Check("schema", "warning", f"Schema {schema} of {expected}.", todo)
     else:
-        yield Check("schema", "ok", f"Schema {found} is current.")
+        yield Check("schema", "ok", f"Schema {schema} is current.")
     figures = database.figures()
     yield from _check_disk(figures)
-    if found != expected:
+    if schema != expected:
         return
     if figures.get("file_bytes", 0) > MAX_VERIFIED_BYTES:
         yield Check("verify", "ok", "Not verified: the file is large.", "Run `retain verify`.")
@@ -169,8 +169,8 @@ def _verify(memory: Memory) -> Iterator[Check]:
     findings = memory.verify()
     wrong = [finding for finding in findings if not finding.ok]
     for finding in wrong:
-        found = f"Not true: {finding.check} ({finding.problem})"
-        yield Check("verify", "problem", found, "See `retain verify` and the operations guide.")
+        message = f"Not true: {finding.check} ({finding.problem})"
+        yield Check("verify", "problem", message, "See `retain verify` and the operations guide.")
     if not wrong:
         yield Check("verify", "ok", f"All {len(findings)} checks of the data passed.")
 
@@ -194,24 +194,24 @@ def _check_models(memory: Memory, *, call: bool) -> Iterator[Check]:
     if models.main is None:
         todo = "Set model, base_url and api_key. Without a model, chat answers are limited."
         yield Check("model", "ok", "No model is set.", todo)
-    named = {"model": models.main}
+    models_by_name = {"model": models.main}
     if models.summary is not models.main:
-        named["summary model"] = models.summary
-    for name, model in named.items():
+        models_by_name["summary model"] = models.summary
+    for name, model in models_by_name.items():
         if model is None:
             continue
-        found = model.name
+        description = model.name
         if settings.api_key and name == "model":
-            found += f", key {settings.shown('api_key')}"
+            description += f", key {settings.shown('api_key')}"
         if not call:
-            yield Check(name, "ok", found, "Add --models to call it.")
+            yield Check(name, "ok", description, "Add --models to call it.")
             continue
         try:
             model.complete("Answer with one word.", "Say ok.", max_tokens=64)
-            yield Check(name, "ok", f"{found} answered.")
+            yield Check(name, "ok", f"{description} answered.")
         except RetainError as error:
             todo = "Check the model's name, the address and the key."
-            yield Check(name, "problem", f"{found}: {error}", todo)
+            yield Check(name, "problem", f"{description}: {error}", todo)
     yield from _check_embedder(memory, call=call)
 
 
@@ -222,8 +222,8 @@ def _check_embedder(memory: Memory, *, call: bool) -> Iterator[Check]:
         yield Check("embedder", "ok", "None: search uses words only.")
         return
     if settings.embedder == "service" and not call:
-        found = f"The service's model {settings.embedding_model}."
-        yield Check("embedder", "ok", found, "Add --models to call it.")
+        message = f"The service's model {settings.embedding_model}."
+        yield Check("embedder", "ok", message, "Add --models to call it.")
         return
     try:
         dimensions = len(embed_texts(embedder, ["hello"])[0])
@@ -239,8 +239,8 @@ def _check_embedder(memory: Memory, *, call: bool) -> Iterator[Check]:
     seconds = max((item.seconds for item in lags), default=0.0)
     is_late = pending > 0 and seconds > WARN_LAG_SECONDS
     todo = "Run `retain serve` or `retain jobs --every 5 --all-tenants`." if is_late else ""
-    found = f"{pending} texts wait for a vector, the oldest for {seconds:.0f} s."
-    yield Check("vectors", "warning" if is_late else "ok", found, todo)
+    message = f"{pending} texts wait for a vector, the oldest for {seconds:.0f} s."
+    yield Check("vectors", "warning" if is_late else "ok", message, todo)
 
 
 def _check_server(settings: Settings) -> Check:
@@ -263,8 +263,8 @@ def _check_server(settings: Settings) -> Check:
             return Check("server", "problem", f"The server at {url} is not ready.", "See its log.")
     except (OSError, ValueError):
         pass
-    found = f"Another program listens on port {settings.port}."
-    return Check("server", "warning", found, "Set another `port`.")
+    message = f"Another program listens on port {settings.port}."
+    return Check("server", "warning", message, "Set another `port`.")
 
 
 COMMANDS = (

@@ -88,8 +88,8 @@ def _show(report: Report, *, json_wanted: bool) -> None:
         (what, str(number), str(report.written[what]), str(report.there[what]))
         for what, number in report.read.items()
     ]
-    written = "would be written" if report.dry_run else "written"
-    print_table(("", "read", written, "already there"), rows)
+    written_heading = "would be written" if report.dry_run else "written"
+    print_table(("", "read", written_heading, "already there"), rows)
     if report.unplaced:
         print(f"\n{len(report.unplaced)} were not imported:")
         unplaced = [(item.what, item.where, item.reason) for item in report.unplaced]

@@ -1,4 +1,4 @@
-"""The command line: every verb of every kind, built from the endpoint table and the verbs' signatures.
+"""The command line: all verbs of all kinds, built from the endpoint table and the signatures.
 
 argparse is used because other libraries take longer to import than the rest of `retain --help`.
 """
@@ -126,7 +126,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Open the null device for closed standard streams, so that no other file takes their number."""
+    """Open the null device for closed standard streams, to reserve their numbers."""
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
             with suppress(OSError):
@@ -263,7 +263,7 @@ def _call(arguments: argparse.Namespace) -> int:
     method = getattr(_KINDS[endpoint.kind], endpoint.verb)
     hints = get_type_hints(method)
     positional = []
-    named = {}
+    keywords = {}
     for parameter in list(inspect.signature(method).parameters.values())[1:]:
         value = getattr(arguments, parameter.name)
         if value is None:
@@ -271,14 +271,14 @@ def _call(arguments: argparse.Namespace) -> int:
         hint = _without_none(hints[parameter.name])
         converted = _convert(value, hint, parameter.name, arguments)
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            named[parameter.name] = converted
+            keywords[parameter.name] = converted
         else:
             positional.append(converted)
     with open_memory(arguments, create=endpoint.verb in _CREATING_VERBS) as memory:
         scope = scope_of(arguments, memory)
         if getattr(arguments, "raw", False):
-            return _copy_content(scope, *positional, **named)
-        result = getattr(getattr(scope, endpoint.kind), endpoint.verb)(*positional, **named)
+            return _copy_content(scope, *positional, **keywords)
+        result = getattr(getattr(scope, endpoint.kind), endpoint.verb)(*positional, **keywords)
     if endpoint.raw_output and not arguments.json:
         show_raw(result)
     else:
@@ -301,8 +301,8 @@ def _convert(value: Any, hint: Any, name: str, arguments: argparse.Namespace) ->
         return _read_stdin()
     if hint in (bool, str) or get_origin(hint) is Literal:
         return value
-    for wanted, convert in _CONVERTERS:
-        if hint == wanted:
+    for type_, convert in _CONVERTERS:
+        if hint == type_:
             return convert(value, name, arguments)
     raise TypeError(f"no conversion to {hint} for the parameter {name}")
 
@@ -312,8 +312,8 @@ def _number(kind: type) -> Callable[[str, str, argparse.Namespace], Any]:
         try:
             return kind(value)
         except ValueError:
-            wanted = "a whole number" if kind is int else "a number"
-            raise Invalid(field=name, problem=f"must be {wanted}, not {value!r}") from None
+            expected = "a whole number" if kind is int else "a number"
+            raise Invalid(field=name, problem=f"must be {expected}, not {value!r}") from None
 
     return convert
 

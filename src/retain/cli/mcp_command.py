@@ -55,7 +55,7 @@ def _warn_if_missing(name: str, value: str | None) -> None:
 def import_hint(
     memory: Memory, path: str, database: str | None, tenant: str | None, user: str | None
 ) -> str:
-    """Return how to import the official memory server's file if it exists and the graph is empty."""
+    """Return a hint to import the official memory server's file, if the graph is empty."""
     if not path or not os.path.exists(path):
         return ""
     if not is_empty(memory.scope(tenant=tenant, user=user).graph):

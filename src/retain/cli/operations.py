@@ -1,4 +1,4 @@
-"""Commands for operators: migrations, verification, export, retention, erasure, backup, settings."""
+"""Commands for operators: migration, verification, export, retention, erasure, backup, settings."""
 
 from __future__ import annotations
 

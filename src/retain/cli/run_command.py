@@ -1,9 +1,9 @@
 """`retain run -- CMD`: run a command and store a large output behind a placeholder (R2, R5).
 
 The output is shown as it arrives, standard output and standard error each on its own stream. The
-line with the placeholder goes to standard error. With `--quiet`, which is meant for agents, standard
-output gets a small output itself or, for a large one, only that line. The exit status is always the
-command's, even if storing fails.
+line with the placeholder goes to standard error. With `--quiet`, which is meant for agents,
+standard output gets a small output itself or, for a large one, only that line. The exit status is
+always the command's, even if storing fails.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class SignalForwarder:
 
 
 def _signals_sent_by_terminal() -> tuple[int, ...]:
-    """Return the signals that a terminal sends to the command itself, because it shares our group."""
+    """Return the signals that a terminal sends to the command itself, in our process group."""
     try:
         with open("/dev/tty", "rb", buffering=0) as terminal:
             in_foreground = os.tcgetpgrp(terminal.fileno()) == os.getpgrp()

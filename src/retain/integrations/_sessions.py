@@ -1,4 +1,4 @@
-"""Sessions as the integrations use them: created on first use, recalled from, saved within limits."""
+"""Sessions of the integrations: created on first use, recalled from, saved within limits."""
 
 from __future__ import annotations
 

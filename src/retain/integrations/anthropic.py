@@ -1,7 +1,7 @@
 """Anthropic's memory tool: Claude's files live in the database.
 
-Every answer is, byte for byte, the answer of the SDK's own tool for a folder on a disk. A command is
-one transaction: a folder moves whole or not at all, and concurrent edits see each other.
+Every answer is, byte for byte, the answer of the SDK's own tool for a folder on a disk. A command
+is one transaction: a folder moves whole or not at all, and concurrent edits see each other.
 """
 
 from __future__ import annotations

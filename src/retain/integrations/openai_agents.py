@@ -39,7 +39,7 @@ class RetainSession:
         )
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
-        """Return the newest items, oldest first: up to `limit`, else the settings' limit, else all."""
+        """Return the newest items, oldest first: up to `limit`, or the settings' limit, or all."""
         limit = resolve_session_limit(limit, self.session_settings)
         return await asyncio.to_thread(self._get, limit)
 

@@ -1,4 +1,7 @@
-"""The caller of an MCP request: permissions and identity come from the transport, not the message."""
+"""The caller of an MCP request.
+
+Permissions and identity come from the transport, not from the message.
+"""
 
 from __future__ import annotations
 

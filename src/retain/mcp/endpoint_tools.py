@@ -86,18 +86,19 @@ class EndpointTool:
             return {NoneType: _SUCCESS_SCHEMA, bytes: _BYTES_SCHEMA, Context: _CONTEXT_SCHEMA}[
                 hint
             ], False
-        found = TypeAdapter(shape(hint)).json_schema(mode="serialization")
-        if found.get("type") == "object":
-            return found, False
-        known = found.pop("$defs", None)
-        wrapped = {"type": "object", "properties": {"result": found}, "required": ["result"]}
-        return ({**wrapped, "$defs": known} if known else wrapped), True
+        schema = TypeAdapter(shape(hint)).json_schema(mode="serialization")
+        if schema.get("type") == "object":
+            return schema, False
+        definitions = schema.pop("$defs", None)
+        wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"]}
+        return ({**wrapped, "$defs": definitions} if definitions else wrapped), True
 
     @cached_property
     def definition(self) -> ToolDefinition:
         """The definition of the tool for clients."""
         title = f"{self.endpoint.kind} {self.endpoint.verb}".strip().replace("_", " ").capitalize()
-        reads, removes = self.endpoint.needs == "read", self.endpoint.needs == "delete"
+        reads = self.endpoint.needs == "read"
+        removes = self.endpoint.needs == "delete"
         replaces = self.endpoint.method in ("PUT", "PATCH", "DELETE")
         return ToolDefinition(
             name=self.endpoint.name,
@@ -111,19 +112,19 @@ class EndpointTool:
     def parse(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call as the verb takes them."""
         try:
-            said = self.call_model.model_validate(arguments)
+            call = self.call_model.model_validate(arguments)
         except ValidationError as error:
             first = error.errors()[0]
             raise Invalid(
                 field=".".join(map(str, first["loc"])) or "arguments", problem=first["msg"]
             ) from None
-        named = {name: getattr(said, name) for name in said.model_fields_set}
-        if "messages" in named:
-            named["messages"] = messages(named["messages"])
-        if isinstance(named.get("lines"), str):
-            first_line, _, last_line = named["lines"].partition("-")
-            named["lines"] = int(first_line), int(last_line)
-        return named
+        values = {name: getattr(call, name) for name in call.model_fields_set}
+        if "messages" in values:
+            values["messages"] = messages(values["messages"])
+        if isinstance(values.get("lines"), str):
+            first_line, _, last_line = values["lines"].partition("-")
+            values["lines"] = int(first_line), int(last_line)
+        return values
 
     def render(self, found: Any) -> Answer:
         """Render the result of the verb as a JSON object."""
@@ -133,8 +134,8 @@ class EndpointTool:
             return _render_bytes(found)
         if isinstance(found, Context):
             return {"messages": found.messages, "report": found.report.as_json()}
-        told = as_json(found)
-        return {"result": told} if self.output_schema[1] else told
+        answer = as_json(found)
+        return {"result": answer} if self.output_schema[1] else answer
 
 
 class EndpointTools:
@@ -163,15 +164,15 @@ class EndpointTools:
         caller.principal.require(endpoint.needs)
         if endpoint.returns_removed:
             caller.principal.require("read")
-        named = tool.parse(arguments)
-        scope = caller.scope(user=named.pop("user", None), agent=named.pop("agent", None))
-        caller.principal.require_for(endpoint.needs, endpoint.kind, named, scope.owner.user)
+        values = tool.parse(arguments)
+        scope = caller.scope(user=values.pop("user", None), agent=values.pop("agent", None))
+        caller.principal.require_for(endpoint.needs, endpoint.kind, values, scope.owner.user)
         if endpoint.needs != "read":
             scope = caller.acting(scope, endpoint.name)
         if endpoint.name == _LIST_ENTRIES:
-            named["review"] = "accepted"
-        found = invoke(endpoint, scope, named)
-        return tool.render(_without_pending(found) if endpoint.needs == "read" else found)
+            values["review"] = "accepted"
+        result = invoke(endpoint, scope, values)
+        return tool.render(_without_pending(result) if endpoint.needs == "read" else result)
 
     def result(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool; errors become error results."""
@@ -191,7 +192,7 @@ def _without_pending(found: Any) -> Any:
     if isinstance(found, Entry) and found.review != "accepted":
         raise NotFound(what="entry", id=found.id)
     if isinstance(found, list):
-        return [one for one in found if not isinstance(one, Entry) or one.review == "accepted"]
+        return [item for item in found if not isinstance(item, Entry) or item.review == "accepted"]
     return found
 
 

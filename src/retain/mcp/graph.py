@@ -82,7 +82,7 @@ def _closed(schema: Schema) -> Schema:
         return schema
     return {
         **schema,
-        "properties": {name: _closed(one) for name, one in schema["properties"].items()},
+        "properties": {name: _closed(field) for name, field in schema["properties"].items()},
         "additionalProperties": False,
     }
 
@@ -142,25 +142,26 @@ class GraphTool:
 def _create_entities(graph: Graphs, arguments: Mapping[str, Any]) -> Answer:
     added = graph.add(
         [
-            Entity(one["name"], one["entityType"], one["observations"])
-            for one in arguments["entities"]
+            Entity(entity["name"], entity["entityType"], entity["observations"])
+            for entity in arguments["entities"]
         ]
     )
-    return _render_list("entities", [_entity(one) for one in added])
+    return _render_list("entities", [_entity(entity) for entity in added])
 
 
 def _create_relations(graph: Graphs, arguments: Mapping[str, Any]) -> Answer:
     return _render_list(
-        "relations", [_relation(one) for one in graph.relate(_relations(arguments))]
+        "relations", [_relation(relation) for relation in graph.relate(_relations(arguments))]
     )
 
 
 def _add_observations(graph: Graphs, arguments: Mapping[str, Any]) -> Answer:
     added = graph.observe(
-        [Observations(one["entityName"], one["contents"]) for one in arguments["observations"]]
+        [Observations(item["entityName"], item["contents"]) for item in arguments["observations"]]
     )
     return _render_list(
-        "results", [{"entityName": one.name, "addedObservations": list(one.texts)} for one in added]
+        "results",
+        [{"entityName": item.name, "addedObservations": list(item.texts)} for item in added],
     )
 
 
@@ -171,7 +172,7 @@ def _delete_entities(graph: Graphs, arguments: Mapping[str, Any]) -> Answer:
 
 def _delete_observations(graph: Graphs, arguments: Mapping[str, Any]) -> Answer:
     graph.forget(
-        [Observations(one["entityName"], one["observations"]) for one in arguments["deletions"]]
+        [Observations(item["entityName"], item["observations"]) for item in arguments["deletions"]]
     )
     return _render_success("Observations deleted successfully")
 
@@ -279,7 +280,7 @@ def _graph(caller: Caller, tool: GraphTool, arguments: Mapping[str, Any]) -> Gra
     if tool.permission == "read":
         return scope.graph
     (first,) = tool.input_schema["properties"]
-    subject = f"graph {', '.join(_name(one) for one in arguments[first])}"
+    subject = f"graph {', '.join(_name(item) for item in arguments[first])}"
     return caller.acting(scope, tool.action, subject).graph
 
 
@@ -311,7 +312,10 @@ _UNDEFINED = object()
 
 
 def _relations(arguments: Mapping[str, Any]) -> list[Relation]:
-    return [Relation(one["from"], one["to"], one["relationType"]) for one in arguments["relations"]]
+    return [
+        Relation(relation["from"], relation["to"], relation["relationType"])
+        for relation in arguments["relations"]
+    ]
 
 
 def _entity(one: Entity) -> dict[str, Any]:
@@ -323,11 +327,11 @@ def _relation(one: Relation) -> dict[str, Any]:
 
 
 def _render_graph(graph: Graph) -> Answer:
-    told = {
-        "entities": [_entity(one) for one in graph.entities],
-        "relations": [_relation(one) for one in graph.relations],
+    answer = {
+        "entities": [_entity(entity) for entity in graph.entities],
+        "relations": [_relation(relation) for relation in graph.relations],
     }
-    return _to_json(told), told
+    return _to_json(answer), answer
 
 
 def _render_list(name: str, told: Sequence[Mapping[str, Any]]) -> Answer:

@@ -61,43 +61,44 @@ def list_page(caller: Caller, cursor: str | None) -> tuple[list[Resource], str |
     """Return a page of resources and the next cursor: notes, conversations, stored texts."""
     scope = caller.scope()
     kind, after = decode_cursor(cursor, [str, str]) if cursor else (SESSIONS, "")
-    found: list[Resource] = [] if cursor else _first(scope)
+    resources: list[Resource] = [] if cursor else _first(scope)
     if kind == SESSIONS:
         sessions = scope.sessions.list(limit=PAGE_SIZE, after=after or None)
-        found += [
+        resources += [
             Resource(
-                uri=resource_uri(SESSIONS, one.id),
-                name=one.id,
-                title=_line(one.label) or None,
+                uri=resource_uri(SESSIONS, session.id),
+                name=session.id,
+                title=_line(session.label) or None,
                 mime_type=PLAIN,
             )
-            for one in sessions
+            for session in sessions
         ]
         if sessions.next:
-            return found, encode_cursor([SESSIONS, sessions.next])
+            return resources, encode_cursor([SESSIONS, sessions.next])
         after = ""
     refs = scope.refs.list(active=True, limit=PAGE_SIZE, after=after or None)
-    found += [
+    resources += [
         Resource(
-            uri=resource_uri(REFS, one.key),
-            name=one.key,
-            description=_line(one.summary),
-            mime_type=None if one.type == "image" else PLAIN,  # which image, its bytes tell
+            uri=resource_uri(REFS, ref.key),
+            name=ref.key,
+            description=_line(ref.summary),
+            mime_type=None if ref.type == "image" else PLAIN,  # only its bytes tell which format
         )
-        for one in refs
+        for ref in refs
     ]
-    return found, encode_cursor([REFS, refs.next]) if refs.next else None
+    return resources, encode_cursor([REFS, refs.next]) if refs.next else None
 
 
 def _first(scope: Scope) -> list[Resource]:
-    user, agent = scope.owner.user, scope.owner.agent
-    found = [
+    user = scope.owner.user
+    agent = scope.owner.agent
+    resources = [
         Resource(
             uri=resource_uri(SESSIONS), name=SESSIONS, title="Recent conversations", mime_type=JSON
         )
     ]
     if user is not None and agent is not None:
-        found.append(
+        resources.append(
             Resource(
                 uri=resource_uri(NOTES, user, agent),
                 name=NOTES,
@@ -105,7 +106,7 @@ def _first(scope: Scope) -> list[Resource]:
                 mime_type=MARKDOWN,
             )
         )
-    return found
+    return resources
 
 
 def read(caller: Caller, uri: str) -> TextResourceContents | BlobResourceContents:
@@ -114,17 +115,21 @@ def read(caller: Caller, uri: str) -> TextResourceContents | BlobResourceContent
         raise NotFound(what="resource", id=uri[:200])
     match [unquote(part) for part in uri.removeprefix(SCHEME).split("/")]:
         case [kind, user, agent] if kind == NOTES and user and agent:
-            text, media = caller.scope(user=user, agent=agent).notes.read().text, MARKDOWN
+            text = caller.scope(user=user, agent=agent).notes.read().text
+            media = MARKDOWN
         case [kind] if kind == SESSIONS:
-            text, media = _sessions(caller.scope()), JSON
+            text = _sessions(caller.scope())
+            media = JSON
         case [kind, id] if kind == SESSIONS and id:
-            text, media = _session(caller.scope(), id), PLAIN
+            text = _session(caller.scope(), id)
+            media = PLAIN
         case [kind, key] if kind == REFS and key:
             if (image := _image(caller.scope(), key)) is not None:
                 return BlobResourceContents(
                     uri=uri, blob=base64.b64encode(image).decode(), mime_type=media_of(image)
                 )
-            text, media = _reference(caller.scope(), key), PLAIN
+            text = _reference(caller.scope(), key)
+            media = PLAIN
         case _:
             raise NotFound(what="resource", id=uri[:200])
     return TextResourceContents(uri=uri, text=text, mime_type=media)
@@ -133,38 +138,38 @@ def read(caller: Caller, uri: str) -> TextResourceContents | BlobResourceContent
 def complete(caller: Caller, argument: str, prefix: str) -> list[str]:
     """Return the values of a URI parameter that begin with `prefix`."""
     scope = caller.scope()
-    found: Sequence[str]
+    values: Sequence[str]
     match argument:
         case "id":
-            found = [one.id for one in scope.sessions.list(limit=LIST_LIMIT)]
+            values = [session.id for session in scope.sessions.list(limit=LIST_LIMIT)]
         case "key":
-            found = [one.key for one in scope.refs.list(active=True, limit=LIST_LIMIT)]
+            values = [ref.key for ref in scope.refs.list(active=True, limit=LIST_LIMIT)]
         case "agent":
-            found = (
+            values = (
                 [scope.owner.agent]
                 if scope.owner.agent
-                else [one.name for one in scope.agents.list(limit=LIST_LIMIT)]
+                else [agent.name for agent in scope.agents.list(limit=LIST_LIMIT)]
             )
         case "user":
-            found = [scope.owner.user] if scope.owner.user else []
+            values = [scope.owner.user] if scope.owner.user else []
         case _:
-            found = []
-    return [name for name in found if name.startswith(prefix)][:MAX_COMPLETIONS]
+            values = []
+    return [name for name in values if name.startswith(prefix)][:MAX_COMPLETIONS]
 
 
 def _sessions(scope: Scope) -> str:
-    told = [
+    sessions = [
         {
-            "uri": resource_uri(SESSIONS, one.id),
-            "id": one.id,
-            "label": one.label,
-            "agent": one.agent,
-            "messages": one.count,
-            "updated_at": one.updated_at.isoformat(timespec="seconds").replace("+00:00", "Z"),
+            "uri": resource_uri(SESSIONS, session.id),
+            "id": session.id,
+            "label": session.label,
+            "agent": session.agent,
+            "messages": session.count,
+            "updated_at": session.updated_at.isoformat(timespec="seconds").replace("+00:00", "Z"),
         }
-        for one in scope.sessions.list(limit=LIST_LIMIT)
+        for session in scope.sessions.list(limit=LIST_LIMIT)
     ]
-    return json.dumps(told, ensure_ascii=False, indent=1)
+    return json.dumps(sessions, ensure_ascii=False, indent=1)
 
 
 def _session(scope: Scope, id: str) -> str:
@@ -188,8 +193,8 @@ def _session(scope: Scope, id: str) -> str:
 
 def _image(scope: Scope, key: str) -> bytes | None:
     """Return the bytes of a stored image; None if it is not an image or too large to show."""
-    found = scope.refs.info(key)
-    if found.type != "image" or found.bytes > MOST_BYTES:
+    ref = scope.refs.info(key)
+    if ref.type != "image" or ref.bytes > MOST_BYTES:
         return None
     data = scope.refs.content(key)
     return data if media_of(data) else None

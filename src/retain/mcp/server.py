@@ -56,7 +56,7 @@ that it contains."""
 RESOURCE_NOT_FOUND = -32002
 """The code for a missing resource in revisions before 2026-07-28."""
 CACHE_MILLISECONDS = 60_000
-"""How long a client may cache the lists of tools and prompts, for its own caller only."""
+"""The time for which a client may cache the lists of tools and prompts, for its own caller only."""
 T = TypeVar("T")
 Context = ServerRequestContext[Any, Any]
 

@@ -22,9 +22,9 @@ Frame = SessionMessage | Exception
 async def serve(server: Server[Any]) -> None:
     """Serve until the input ends."""
     async with stdio_server() as (read, write), anyio.create_task_group() as tasks:
-        forward, rest = anyio.create_memory_object_stream[Frame](0)
+        forward, forwarded = anyio.create_memory_object_stream[Frame](0)
         tasks.start_soon(_relay, server, read, write, forward)
-        await server.run(rest, write, server.create_initialization_options())
+        await server.run(forwarded, write, server.create_initialization_options())
         tasks.cancel_scope.cancel()
 
 

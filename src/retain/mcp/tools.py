@@ -43,7 +43,8 @@ class Tools:
 
     def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Call a tool on behalf of the caller."""
-        effect, action = self._tools[name].does(arguments), self._tools[name].deed(arguments)
+        effect = self._tools[name].does(arguments)
+        action = self._tools[name].deed(arguments)
         scope = caller.scope()
         caller.principal.require_for(effect, action.partition("_")[0], arguments, scope.owner.user)
         if effect != "read":

@@ -1,1 +1,1 @@
-"""Where memory is kept: one small protocol, an engine in each file that carries its name."""
+"""Storage: the database protocol, its engines for SQLite and PostgreSQL, and stored contents."""

@@ -25,7 +25,7 @@ def connect(
 ) -> tuple[Database, list[Migration]]:
     """Open the database in the settings, and return it with the migrations of its engine.
 
-    Nothing is migrated yet. `wait_seconds` is how long a call waits for a connection or for another writer.
+    Nothing is migrated yet. `wait_seconds` limits the wait for a connection or another writer.
     """
     url = settings.database
     if in_memory(settings):
@@ -71,7 +71,7 @@ def absent(settings: Settings) -> bool:
 
 
 def folder(settings: Settings) -> Folder | None:
-    """Return the folder for large contents: from the settings, or beside the SQLite file, or None."""
+    """Return the folder for large contents, from the settings or beside the SQLite file, or None."""
     url = settings.database
     if settings.ref_folder:
         path = Path(settings.ref_folder).absolute()

@@ -1,12 +1,14 @@
 """Export and import: JSON Lines that come back byte for byte, from any engine into any other.
 
-The first line says what the file is, a `tenant` line starts each tenant, every other line is one row of one table in the
-order of its key, and the last line has the number of rows and the SHA-256 of all lines before it, so that a file that
-was cut off or changed is refused before anything is written. An import adds what is missing, and finds again what it
-already added: it can be repeated after an interruption. A row that is there with other content stops it.
+The first line identifies the file, a `tenant` line starts each tenant, and every other line is one
+row of one table, in the order of its key. The last line has the number of rows and the SHA-256 of
+all lines before it: a file that was cut off or changed is rejected before anything is written.
 
-Stored contents are written in parts of a fixed size, wherever they are kept, and an import keeps them where its database
-keeps such contents.
+An import adds the missing rows and skips those that exist, so it can be repeated after an
+interruption. It stops at a row that exists with other content.
+
+Stored contents are written in parts of a fixed size, whether they are in files or in the database.
+An import stores them according to the settings of its own database.
 """
 
 from __future__ import annotations
@@ -32,12 +34,12 @@ _IN_ONE_WRITE = 500
 _BEHIND = """insert into search_behind (tenant, round) values (:tenant, 1)
              on conflict (tenant) do update set round = search_behind.round + 1"""
 Progress = Callable[[int, int], None]
-"""Called with how much is done and how much there is, 0 where that is not known."""
+"""Called with the number of rows done and the total, or 0 if the total is unknown."""
 
 
 @dataclass(frozen=True)
 class Copied:
-    """What an export wrote or an import read: rows by table, and how many of them an import found missing."""
+    """The result of an export or import: rows by table, and how many an import added."""
 
     rows: dict[str, int]
     new: int = 0
@@ -53,7 +55,7 @@ def export(
     user: str | None = None,
     progress: Progress | None = None,
 ) -> Copied:
-    """Write every row of the tenants (of all, if none are named), each tenant as of one moment."""
+    """Write every row of the tenants, or of all tenants, each in one snapshot."""
     digest = hashlib.sha256()
     counts = {table.name: 0 for table in tables}
 
@@ -116,8 +118,8 @@ def import_(
     _inspect(
         file,
         {
-            name: set(found) - {"tenant"} - by_name[name].local.keys()
-            for name, found in columns.items()
+            name: set(names) - {"tenant"} - by_name[name].local.keys()
+            for name, names in columns.items()
         },
     )
     counts = {table.name: 0 for table in tables}
@@ -127,7 +129,8 @@ def import_(
     for (kind, value), lines in groupby(_lines(file), key=_belongs):
         if kind == "tenant":
             tenants.append(value)
-            writer.write(_import_change(value), lambda tx: None)  # one without rows is a tenant too
+            # A tenant without rows is imported, too.
+            writer.write(_import_change(value), lambda tx: None)
         if kind != "table":
             continue
         rows = (line["row"] for _, line in lines)
@@ -159,7 +162,7 @@ def _batches(
     columns: Sequence[str],
     rows: Iterator[Mapping[str, Any]],
 ) -> Iterator[tuple[int, int]]:
-    """Add rows, a batch in each write; how many each had, and how many of them were new."""
+    """Add rows in batches; yield the number of rows and of new rows in each batch."""
     while batch := list(islice(rows, _IN_ONE_WRITE)):
         yield (
             len(batch),
@@ -173,7 +176,7 @@ def _batches(
 def _contents(
     blobs: Blobs, tenant: str, rows: Iterator[Mapping[str, Any]]
 ) -> Iterator[tuple[int, int]]:
-    """Store contents, part after part; how many parts each had, and how many of them were new."""
+    """Store contents; yield the number of parts and of new parts of each."""
     for (user, digest), parts in groupby(rows, key=lambda row: (row["user_id"], row["digest"])):
         count, new = blobs.put(tenant, user, digest, parts)
         yield count, count if new else 0
@@ -182,19 +185,19 @@ def _contents(
 def _add(
     tx: Transaction, table: Table, columns: Sequence[str], rows: Sequence[Mapping[str, Any]]
 ) -> int:
-    """Add the rows that are missing; the others must be the same."""
+    """Add the missing rows and return their number; raise `Conflict` if an existing row differs."""
     added = 0
-    tx.run(_BEHIND)  # with the rows, because an import may be killed at any moment
+    tx.run(_BEHIND)  # in this transaction: an import may be killed at any time
     for row in rows:
         if tx.run(table.insert(columns), **row):
             added += 1
             continue
-        found = tx.one(table.find(), **{name: row[name] for name in table.key})
-        there = None if found is None else dict(zip(columns, found, strict=True))
-        if there is None or {name: there[name] for name in there if name not in table.local} != {
-            **row,
-            "tenant": tx.tenant,
-        }:
+        values = tx.one(table.find(), **{name: row[name] for name in table.key})
+        existing = None
+        if values is not None:
+            pairs = zip(columns, values, strict=True)
+            existing = {name: value for name, value in pairs if name not in table.local}
+        if existing != {**row, "tenant": tx.tenant}:
             key = " ".join(str(row[name]) for name in table.key)
             raise Conflict(
                 problem=f"{table.name} {key} is already there with other content; import into an empty database"
@@ -221,7 +224,7 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[int, Any]]:
 
 
 def _belongs(numbered: tuple[int, Mapping[str, Any]]) -> tuple[str, str]:
-    """Which run of lines a line belongs to."""
+    """Return the group of a line: a tenant, a table, or the frame of the file."""
     number, line = numbered
     if isinstance(line.get("tenant"), str):
         return "tenant", line["tenant"]
@@ -233,7 +236,7 @@ def _belongs(numbered: tuple[int, Mapping[str, Any]]) -> tuple[str, str]:
 
 
 def _check(file: IO[bytes], schema: int) -> int:
-    """Read the file through once: is it an export, whole and unchanged? How many rows it has."""
+    """Check that the file is an export, complete and unchanged; return its number of rows."""
     first = file.readline()
     head = _head(first)
     if head.get("retain") != FORMAT:
@@ -260,7 +263,10 @@ def _check(file: IO[bytes], schema: int) -> int:
 
 
 def _inspect(file: IO[bytes], columns: Mapping[str, Set[str]]) -> None:
-    """Read it through again: could every line be written? A checksum says that a file is whole, not that we made it."""
+    """Check that every line can be written.
+
+    A matching checksum means that the file is complete, not that retain wrote it.
+    """
     file.seek(0)
     tenant = ""
     for number, line in _lines(file):
@@ -300,7 +306,7 @@ def _tenant(name: str, number: int) -> str:
 
 
 def _can_be_kept(value: Any) -> bool:
-    """Whether every engine keeps the value as it is."""
+    """Return True if every engine stores the value unchanged."""
     if isinstance(value, str):
         return canonical.text(value, "file", 4 * len(value)) == value
     if isinstance(value, int):

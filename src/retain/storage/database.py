@@ -1,12 +1,13 @@
 """The interface that every database engine implements.
 
-A unit of work is a function that takes a `Transaction`. The engine decides when to run it, may run it
-again after a lost connection, and returns only after the commit. So a unit of work must be short, must
-not wait for a network or a model, and must have no effect besides its statements and its return value.
+A unit of work is a function that takes a `Transaction`. The engine decides when to run it, may run
+it again after a lost connection, and returns only after the commit. So a unit of work must be
+short, must not wait for a network or a model, and must have no effect besides its statements and
+its return value.
 
-Statements are plain SQL in the subset that all engines share, with `:named` parameters. Two parameters
-are always bound: `:tenant`, which every statement must use, and `:now`, the database's clock in
-microseconds.
+Statements are plain SQL in the subset that all engines share, with `:named` parameters. Two
+parameters are always bound: `:tenant`, which every statement must use, and `:now`, the database's
+clock in microseconds.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Transaction(Protocol):
         ...
 
     def lock(self, name: str) -> None:
-        """Take the tenant's lock of this name until the commit; for what may have no row to lock yet."""
+        """Take the tenant's lock of this name until the commit; it needs no row."""
         ...
 
     def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -116,7 +117,7 @@ class Database(Protocol):
         ...
 
     def refit(self) -> None:
-        """Use what the server offers now but did not when the tables were created, such as an extension."""
+        """Use what the server has offered since the tables were created, such as an extension."""
         ...
 
     def health(self) -> list[Finding]:
@@ -128,7 +129,7 @@ class Database(Protocol):
         ...
 
     def figures(self) -> dict[str, float]:
-        """Return measurements that cost nothing, such as connections in use, for the metrics page."""
+        """Return cheap measurements, such as connections in use, for the metrics page."""
         ...
 
     def backup(self, target: Path) -> None:

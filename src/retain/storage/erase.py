@@ -27,8 +27,8 @@ _NO_MESSAGES = (
 class Receipt:
     """The number of rows removed from each table; it holds no content.
 
-    `compacted` is False where a reader still kept deleted pages in the log, or an export or a backup its files: `retain
-    purge` clears them later.
+    `compacted` is False if a reader still needed deleted pages in the log, or if an export or a
+    backup still needed the files. `retain purge` clears them later.
     """
 
     tenant: str
@@ -39,18 +39,17 @@ class Receipt:
 
 
 def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str) -> Receipt:
-    """Remove all rows of a user, children first, and then what is left of them in files, free pages and logs.
+    """Remove all rows of a user, children first, and then their files, free pages and logs.
 
-    What the index has of them goes last, with what was put there until a moment ago; it is no memory, and not counted, as
-    their keys are not.
+    The rows of the search index are removed last, so that ones added meanwhile are included. The
+    receipt counts neither these nor the user's keys.
     """
 
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
         removed = {}
         for table in (table for table in reversed(tables) if table.owned):
-            if (
-                table.name == "sessions"
-            ):  # which were there says the statement that removes them, and none before it
+            if table.name == "sessions":
+                # The ids come from the `delete` itself: an earlier read could miss new sessions.
                 sessions = tx.all(_SESSIONS, user=user)
                 tx.many(_THEIR_MESSAGES, [{"id": id} for (id,) in sessions])
             removed[table.name] = (
@@ -64,6 +63,6 @@ def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, us
     at, removed = writer.write(change, work, frees_space=True, long=True)
     try:
         compacted = all([blobs.erase(tenant, user), writer.database.compact()])
-    except StorageError:  # what is erased is erased: the receipt says what is left to do
+    except StorageError:  # the rows are erased; the receipt says that files are left
         compacted = False
     return Receipt(tenant, user, clock.to_datetime(at), dict(reversed(removed.items())), compacted)

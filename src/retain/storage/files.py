@@ -1,4 +1,4 @@
-"""File system helpers: network drives, private files, files that appear when complete, the reserve file."""
+"""File system helpers: network drives, private files, atomic writes, the reserve file."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ def filesystem_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> 
         lines = mounts.read_bytes().splitlines()
     except OSError:
         return ""
-    wanted = folder.resolve()
-    best, found = -1, ""
+    path = folder.resolve()
+    longest = -1
+    filesystem = ""
     for line in lines:
-        left, _, right = line.partition(b" - ")
+        mount, _, options = line.partition(b" - ")
         point = Path(
-            os.fsdecode(_ESCAPED.sub(lambda octal: bytes([int(octal[1], 8)]), left.split(b" ")[4]))
+            os.fsdecode(_ESCAPED.sub(lambda octal: bytes([int(octal[1], 8)]), mount.split(b" ")[4]))
         )
-        if wanted.is_relative_to(point) and len(point.parts) >= best:
-            best, found = len(point.parts), right.split(b" ")[0].decode()
-    return found
+        if path.is_relative_to(point) and len(point.parts) >= longest:
+            longest = len(point.parts)
+            filesystem = options.split(b" ")[0].decode()
+    return filesystem
 
 
 def is_network(filesystem: str) -> bool:
@@ -43,7 +45,10 @@ def is_network(filesystem: str) -> bool:
 
 
 def make_private(path: Path) -> None:
-    """Create the file if it is missing, readable by its owner only; SQLite's side files get the same mode."""
+    """Create the file if it is missing, readable by its owner only.
+
+    SQLite gives its side files the same mode.
+    """
     with suppress(OSError):  # it exists, or SQLite will say what is wrong
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
@@ -60,7 +65,7 @@ def check_target(path: Path) -> None:
 
 @contextmanager
 def writing(out: IO[bytes] | Path | str) -> Iterator[IO[bytes]]:
-    """Yield a file to write to: an open one, or a new private one that appears when it is complete."""
+    """Yield a file to write to: an open one, or a new private one, visible when complete."""
     if not isinstance(out, str | Path):
         yield _of_bytes(out, "out", "write")
         return
@@ -68,11 +73,11 @@ def writing(out: IO[bytes] | Path | str) -> Iterator[IO[bytes]]:
     partial = target.with_name(f"{target.name}.partial") if target.name else target
     try:
         partial.unlink(missing_ok=True)
-        made = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     except OSError as error:
         raise Invalid(field="file", problem=f"cannot be written: {error.strerror}") from None
     try:
-        with os.fdopen(made, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -108,9 +113,8 @@ def _of_bytes(file: Any, field: str, verb: str) -> IO[bytes]:
 def has_room(folder: Path) -> bool:
     """Return True if there is enough space to open an SQLite database in the folder."""
     disk = shutil.disk_usage(folder)
-    return (
-        disk.free >= 1 << 20 or not disk.total
-    )  # a file system without a size, such as /proc, is not full
+    # A file system without a size, such as /proc, is not full.
+    return disk.free >= 1 << 20 or not disk.total
 
 
 def take_from_ballast(path: Path) -> bool:
@@ -127,7 +131,7 @@ MIN_FREE_MIB = 64
 
 
 def make_ballast(path: Path, mebibytes: int) -> None:
-    """Create the reserve file that an emergency purge deletes; not on a disk that is short of space."""
+    """Create the reserve file that an emergency purge deletes, unless the disk is nearly full."""
     size = mebibytes << 20
     if path.exists() or shutil.disk_usage(path.parent).free < 20 * size:
         return

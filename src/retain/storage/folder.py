@@ -1,10 +1,13 @@
-"""A folder of large contents: files that appear whole or not at all, and are never removed under anybody's hands.
+"""A folder of large contents: files appear only when complete, and are not removed while in use.
 
-A file's name is made of hashes and a random tail and is in at most one row, so that removing a row says which file goes.
-Three locks that the system drops when a process dies keep hands off each other:
-- who writes a file shares it until its row is there: a file without a row that nobody shares was left by a crash;
-- who copies shares the folder: nothing is removed while an export or a backup reads what it found in the rows;
-- who removes has the folder for itself, or leaves the files for the next `retain purge`.
+A file's name is made of hashes and a random suffix, and at most one row has it. So a removed row
+names the file to delete. Three file locks coordinate processes; the system releases them when a
+process dies:
+- A writer holds a shared lock on its file until the row is committed. A file without a row and
+  without a lock was left by a crash.
+- A copy holds a shared lock on the folder. Nothing is removed while an export or a backup reads
+  the files that its rows name.
+- A removal holds an exclusive lock on the folder, or leaves the files for the next `retain purge`.
 """
 
 from __future__ import annotations
@@ -27,17 +30,17 @@ from retain.base.errors import Full, ReadOnly, StorageError, Unreachable
 
 _NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}/[0-9a-f]{64}\.[0-9a-f]{16}")
 _UNFINISHED = "new."
-_LOOK_EVERY = 16 << 20
+_CHECK_INTERVAL_BYTES = 16 << 20
 _MIB = 1 << 20
 _WAITS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064)
 
 
 See = Callable[[bytes], None]
-"""Somebody who is shown every piece of a content, in order."""
+"""A callback that receives every piece of a content, in order."""
 
 
 class Held:
-    """A file that was just written; nobody clears it away until it is let go, or this process ends."""
+    """A file that was just written; it is not cleared until it is released or this process ends."""
 
     def __init__(self, name: str, digest: str, size: int, file: IO[bytes]) -> None:
         self.name = name
@@ -46,12 +49,12 @@ class Held:
         self._file = file
 
     def let_go(self) -> None:
-        """Its row is there, or will never be."""
+        """Release the file: its row is committed, or never will be."""
         self._file.close()
 
 
 class Folder:
-    """The files of one database, by tenant and user; the folder itself is made when it is first needed."""
+    """The files of one database, by tenant and user; the folder is created on first use."""
 
     def __init__(self, path: Path, *, durable: bool, min_free_mib: int) -> None:
         self.path = path
@@ -59,24 +62,24 @@ class Folder:
         self._min_free = min_free_mib * _MIB
 
     def write(self, place: str, pieces: Iterable[bytes], see: See) -> Held:
-        """Write a content to a new file of a place, in a way that survives a power cut."""
+        """Write a content to a new file in a place; durable files survive a power failure."""
         with in_our_words(self.path):
-            made, file = self._new(place)
+            unfinished, file = self._new(place)
             try:
                 digest, size = pour(self._while_there_is_room(pieces), file, see)
                 if self._durable:
                     os.fsync(file.fileno())
                 name = f"{place}/{digest}.{secrets.token_hex(8)}"
-                os.rename(made, self.path / name)
-                self._settle(made.parent)
+                os.rename(unfinished, self.path / name)
+                self._settle(unfinished.parent)
             except BaseException:
-                made.unlink(missing_ok=True)
+                unfinished.unlink(missing_ok=True)
                 file.close()
                 raise
         return Held(name, digest, size, file)
 
     def open(self, name: str) -> IO[bytes]:
-        """A file, to read."""
+        """Open a file for reading."""
         if not _NAME.fullmatch(name):
             raise Unreachable(problem=f"{name!r} is not the name of a stored content")
         try:
@@ -88,20 +91,20 @@ class Folder:
             raise Unreachable(problem=f"{name} cannot be read: {error.strerror}") from error
 
     def made(self, name: str) -> float:
-        """When a file was written; a moment to come for one that is gone."""
+        """Return the time a file was written; infinity if it does not exist."""
         with suppress(OSError):
             return (self.path / name).stat().st_mtime
         return float("inf")
 
     def names(self, place: str) -> Iterator[str]:
-        """The files under a place, also unfinished ones."""
+        """Yield the names of the files under a place, including unfinished ones."""
         root = self.path / place
         for folder, _, files in os.walk(root):
             for name in files:
                 yield str((Path(folder) / name).relative_to(self.path))
 
     def remove(self, names: Iterable[str]) -> bool:
-        """Remove files whose rows are gone; False if somebody is copying, and they are left for later."""
+        """Remove files whose rows were deleted; return False, removing none, if a copy is running."""
         names = [name for name in names if _NAME.fullmatch(name)]
         if not names:
             return True
@@ -114,21 +117,24 @@ class Folder:
     def clear(
         self, place: str, older_than: float, has_row: Callable[[str], bool]
     ) -> tuple[int, bool]:
-        """Remove what crashes left under a place; how many files, and False if somebody is copying."""
+        """Remove files that crashes left under a place.
+
+        Return how many, and False if a copy is running and nothing was removed.
+        """
         if not (self.path / place).is_dir():
             return 0, True
         with self._alone() as alone:
             if not alone:
                 return 0, False
-            done = sum(self._clear(name, older_than, has_row) for name in self.names(place))
+            removed = sum(self._clear(name, older_than, has_row) for name in self.names(place))
             for folder, _, _ in os.walk(self.path / place, topdown=False):
                 with suppress(OSError):  # it is not empty
                     os.rmdir(folder)
-        return done, True
+        return removed, True
 
     @contextmanager
     def copying(self) -> Iterator[None]:
-        """While this lasts, no file is removed."""
+        """Return a context in which no file is removed."""
         if not self.path.is_dir():
             yield
             return
@@ -137,17 +143,17 @@ class Folder:
             yield
 
     def copy_to(self, target: Path) -> None:
-        """Copy every finished file; the target appears only when it is whole."""
+        """Copy every finished file; the target appears only when it is complete."""
         if not self.path.is_dir():
             return
         partial = target.with_name(target.name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)
         try:
             with in_our_words(target):
-                other = Folder(partial, durable=self._durable, min_free_mib=0)
+                target_folder = Folder(partial, durable=self._durable, min_free_mib=0)
                 for name in self.names(""):
                     if _NAME.fullmatch(name):
-                        self._copy(name, other)
+                        self._copy(name, target_folder)
                 if partial.is_dir():
                     os.rename(partial, target)
         finally:
@@ -170,7 +176,7 @@ class Folder:
                 if os.fstat(file.fileno()).st_mtime > older_than:
                     return False
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if has_row(name):  # asked last: who lets a file go has its row
+                if has_row(name):  # checked last: a released file has its row
                     return False
                 path.unlink(missing_ok=True)
                 return True
@@ -178,12 +184,12 @@ class Folder:
             return False
 
     def _new(self, place: str) -> tuple[Path, IO[bytes]]:
-        """A new file that is shared from its first moment on: one that was cleared away before that is made again."""
+        """Create a file with a shared lock; retry if another process cleared it before the lock."""
         folder = self.path / place
         self.path.mkdir(0o700, exist_ok=True)
         while True:
             path = folder / f"{_UNFINISHED}{secrets.token_hex(8)}"
-            with suppress(FileNotFoundError):  # the folder was empty, and cleared away
+            with suppress(FileNotFoundError):  # the folder was empty and was removed
                 self._make(folder)
                 file = _create(path)
                 fcntl.flock(file, fcntl.LOCK_SH)
@@ -192,17 +198,18 @@ class Folder:
                 file.close()
 
     def _make(self, folder: Path) -> None:
-        """Have a folder of a user's, for the owner of the database alone."""
+        """Create a user's folder, accessible to the owner of the database only."""
         if not folder.is_dir():
             folder.parent.mkdir(0o700, exist_ok=True)
             folder.mkdir(0o700, exist_ok=True)
             self._settle(folder.parent, self.path, self.path.parent)
 
     def _while_there_is_room(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        size, look_at = 0, 0
+        size = 0
+        next_check = 0
         for piece in pieces:
-            if size >= look_at:
-                look_at = size + _LOOK_EVERY
+            if size >= next_check:
+                next_check = size + _CHECK_INTERVAL_BYTES
                 self._refuse_if_full()
             size += len(piece)
             yield piece
@@ -210,12 +217,14 @@ class Folder:
     def _refuse_if_full(self) -> None:
         disk = os.statvfs(self.path)
         free = disk.f_bavail * disk.f_frsize
-        if free < self._min_free + _LOOK_EVERY:
-            least = self._min_free // _MIB
-            raise Full(problem=f"{free // _MIB} MiB are free and writing stops below {least} MiB")
+        if free < self._min_free + _CHECK_INTERVAL_BYTES:
+            min_free_mib = self._min_free // _MIB
+            raise Full(
+                problem=f"{free // _MIB} MiB are free and writing stops below {min_free_mib} MiB"
+            )
 
     def _settle(self, *folders: Path) -> None:
-        """Make names survive a power cut too."""
+        """Make file names survive a power failure, too."""
         for folder in folders if self._durable else ():
             descriptor = os.open(folder, os.O_RDONLY)
             try:
@@ -230,7 +239,7 @@ class Folder:
             return
         with self._lock_file() as file:
             for wait in _WAITS:
-                time.sleep(wait)  # for another who removes, not for one who copies
+                time.sleep(wait)  # long enough for another removal, not for a copy
                 with suppress(BlockingIOError):
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
@@ -245,8 +254,9 @@ class Folder:
 
 
 def pour(pieces: Iterable[bytes], out: IO[bytes], see: See) -> tuple[str, int]:
-    """Write pieces, and beside it in another thread hash and show them; the hash of all, and their size."""
-    digest, size = hashlib.sha256(), 0
+    """Write pieces while another thread hashes them and calls `see`; return the hash and the size."""
+    digest = hashlib.sha256()
+    size = 0
 
     def look(piece: bytes) -> None:
         digest.update(piece)
@@ -267,7 +277,7 @@ def pour(pieces: Iterable[bytes], out: IO[bytes], see: See) -> tuple[str, int]:
 
 
 def older_than(seconds: float) -> float:
-    """The moment so many seconds ago, by the clock of the file system."""
+    """Return the time `seconds` ago, comparable with the modification times of files."""
     return time.time() - seconds
 
 
@@ -279,7 +289,7 @@ def _create(path: Path) -> IO[bytes]:
 
 @contextmanager
 def in_our_words(path: Path) -> Iterator[None]:
-    """The errors of the file system in our words."""
+    """Convert file system errors to storage errors."""
     try:
         yield
     except OSError as error:

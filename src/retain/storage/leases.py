@@ -1,8 +1,9 @@
 """Leases on background work, so that two processes do not pay a model for the same result.
 
-A lease saves work; it does not make it safe. It expires if its holder dies or is too slow, and another process
-may then take it. So a job calls `held` in the transaction that stores its result, and also checks that nothing
-changed underneath. Times are the database's, so the clocks of two machines need not agree.
+A lease saves work; it does not make it safe. It expires if its holder dies or is too slow, and
+another process may then take it. So a job calls `held` in the transaction that stores its result,
+and also checks that its input did not change. Times are the database's, so the clocks of two
+machines need not agree.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _CLAIM = """insert into leases (tenant, what, fence, expires_at) values (:tenant
 
 @dataclass(frozen=True)
 class Lease:
-    """The exclusive right to work on something until it expires; each holder has its own fence number."""
+    """The exclusive right to a piece of work until it expires; each holder has its own fence number."""
 
     tenant: str
     what: str

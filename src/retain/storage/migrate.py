@@ -1,8 +1,8 @@
-"""Migrations: bring a database's schema to the version that this code knows, one numbered step at a time.
+"""Migrations: bring a database's schema to this code's version, one numbered step at a time.
 
-A step is one file with an `-- up` and a `-- down` part. An engine runs it in a transaction of its own, under a lock, and
-only if the database is at the version before it: so any number of processes may start at once, and one that was
-killed in the middle leaves the database at the last whole step.
+A step is one file with an `-- up` and a `-- down` part. An engine runs it in its own transaction,
+under a lock, and only if the database is at the version before it. So any number of processes may
+start at once, and a process killed midway leaves the database at the last complete step.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Migration:
 
 def shipped(engine: str) -> list[Migration]:
     """Return the migrations of this version of retain, in order."""
-    found = []
+    migrations = []
     for file in resources.files("retain.storage.migrations").iterdir():
         match = _NAME.fullmatch(file.name)
         if match and match["engine"] in (None, engine):
-            found.append(
+            migrations.append(
                 read(int(match["number"]), match["name"], file.read_text(encoding="utf-8"))
             )
-    return sorted(found, key=lambda migration: migration.number)
+    return sorted(migrations, key=lambda migration: migration.number)
 
 
 def read(number: int, name: str, text: str) -> Migration:
@@ -57,10 +57,10 @@ def read(number: int, name: str, text: str) -> Migration:
 
 def check(database: Database, known: Sequence[Migration]) -> int:
     """Return the database's version; raise `SchemaTooNew` if a newer retain wrote it."""
-    found = database.version()
-    if found > known[-1].number:
-        raise SchemaTooNew(found=found, known=known[-1].number)
-    return found
+    version = database.version()
+    if version > known[-1].number:
+        raise SchemaTooNew(found=version, known=known[-1].number)
+    return version
 
 
 def due_up(
@@ -70,18 +70,18 @@ def due_up(
     last = known[-1].number if to is None else to
     if not 0 <= last <= known[-1].number:
         raise Invalid(field="to", problem=f"must be a version from 0 to {known[-1].number}")
-    found = check(database, known)
-    return [migration for migration in known if found < migration.number <= last]
+    version = check(database, known)
+    return [migration for migration in known if version < migration.number <= last]
 
 
 def due_down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
     """Return the migrations above a version, in the order to revert them."""
-    found = check(database, known)
-    if not 0 <= to <= found:
+    version = check(database, known)
+    if not 0 <= to <= version:
         raise Invalid(
-            field="to", problem=f"must be a version from 0 to {found}, where the database is now"
+            field="to", problem=f"must be a version from 0 to {version}, where the database is now"
         )
-    return [migration for migration in reversed(known) if to < migration.number <= found]
+    return [migration for migration in reversed(known) if to < migration.number <= version]
 
 
 def up(database: Database, known: Sequence[Migration], to: int | None = None) -> list[Migration]:
@@ -94,7 +94,7 @@ def up(database: Database, known: Sequence[Migration], to: int | None = None) ->
 
 
 def down(database: Database, known: Sequence[Migration], to: int) -> list[Migration]:
-    """Revert migrations until the database is at a version, and return those that this call reverted."""
+    """Revert migrations down to a version, and return those that this call reverted."""
     return [
         migration
         for migration in due_down(database, known, to)

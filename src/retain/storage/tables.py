@@ -16,9 +16,10 @@ _IDENTIFIER = re.compile(r"[a-z][a-z_]*")
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the order of its rows, the condition for rows of `:user`, and the one for rows that have not expired.
+    """A table: the order of its rows, and the conditions for rows of `:user` and unexpired rows.
 
-    `local` columns say how this database keeps a row: they are in no export, and start with these values after an import.
+    `local` columns describe storage in this database: exports omit them, and an import sets them to
+    these values.
     """
 
     name: str
@@ -44,7 +45,7 @@ class Table:
         return f"delete from {self.name} where tenant = :tenant and {self.owned}"
 
     def insert(self, columns: Sequence[str]) -> str:
-        """Return the statement that adds one row unless its key exists; the columns are from the catalog."""
+        """Return the statement that adds one row unless its key exists."""
         names = [_identifier(column) for column in columns if column != "tenant"]
         values = ", ".join(self.local.get(name, f":{name}") for name in names)
         return f"insert into {self.name} (tenant, {', '.join(names)}) values (:tenant, {values}) on conflict do nothing"

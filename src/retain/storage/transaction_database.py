@@ -1,7 +1,8 @@
 """An open transaction in the place of a database, so that several verbs become one write.
 
-`Scope.transaction` gives its work a scope over these classes. While the work runs, its thread cannot use
-the real database: such a call would not be part of the transaction, and on SQLite it would wait forever.
+`Scope.transaction` gives its work a scope over these classes. While the work runs, its thread
+cannot use the real database: such a call would not be part of the transaction, and on SQLite it
+would wait forever.
 """
 
 from __future__ import annotations
@@ -88,8 +89,8 @@ class TransactionDatabase:
 class TransactionBlobs(Blobs):
     """The contents of references inside a transaction: they can be removed, but not stored or read.
 
-    Storing and reading wait for a disk, which a transaction must not. `discarded` collects the files to
-    delete after the commit.
+    Storing and reading wait for a disk, which a transaction must not. `discarded` collects the files
+    to delete after the commit.
     """
 
     def __init__(self, blobs: Blobs) -> None:

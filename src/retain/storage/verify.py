@@ -17,35 +17,36 @@ def count(
     """Count the rows of each table, over some tenants or all."""
     counts = {table.name: 0 for table in tables}
     for tenant in database.tenants() if tenants is None else tenants:
-        found = database.read(
+        rows = database.read(
             tenant, lambda tx: [tx.one(table.count()) or (0,) for table in tables], long=True
         )
-        for table, row in zip(tables, found, strict=True):
+        for table, row in zip(tables, rows, strict=True):
             counts[table.name] += row[0]
     return counts
 
 
 def verify(database: Database, checks: Sequence[Check], blobs: Blobs, schema: int) -> list[Finding]:
-    """Run all checks of the engine, the kinds and the stored contents, and return a finding for each."""
+    """Run all checks of the engine, the kinds and the contents; return a finding for each."""
     findings = list(database.health())
-    found = database.version()
+    version = database.version()
     findings.append(
         Finding(
-            "the schema is up to date", "" if found == schema else f"it is at {found} of {schema}"
+            "the schema is up to date",
+            "" if version == schema else f"it is at {version} of {schema}",
         )
     )
-    if found != schema:
+    if version != schema:
         return findings
     tenants = database.tenants()
     for check in checks:
         wrong: list[str] = []
         for tenant in tenants:
-            found_wrong = database.read(
+            violations = database.read(
                 tenant,
                 lambda tx, check=check: _wrong(tx, check),  # type: ignore[misc]
                 long=True,
             )
-            wrong += [f"{tenant}: {what}" for what in found_wrong]
+            wrong += [f"{tenant}: {what}" for what in violations]
         more = f" and {len(wrong) - MAX_SHOWN} more" if len(wrong) > MAX_SHOWN else ""
         findings.append(Finding(check.what, "; ".join(wrong[:MAX_SHOWN]) + more))
     return findings + blobs.verify(tenants)

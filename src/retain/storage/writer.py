@@ -1,8 +1,9 @@
 """The one place through which every change to memory goes.
 
-A kind describes its change and hands it over with the function that makes it. `Writer` runs the function in a
-transaction and then tells its listeners, such as background jobs. `retain.auth.audit.AuditedWriter` adds the audit row
-and the idempotent response to the same transaction.
+A kind describes its change and passes it with the function that makes it. `Writer` runs the
+function in a transaction and then notifies its listeners, such as background jobs.
+`retain.auth.audit.AuditedWriter` adds the audit row and the idempotent response to the same
+transaction.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class Change:
     tenant: str
     table: Table | None = None
     row: RowKey | Callable[[Any], RowKey | Sequence[RowKey]] | None = None
-    """The row of `table` that changes, or a function that gets it from the result of the transaction."""
+    """The row of `table` that changes, or a function that gets it from the transaction's result."""
     subject: str = ""
-    """What changes, where it is not one row of `table`: a session's id, for example."""
+    """The id of what changes if it is not one row of `table`, such as a session's id."""
     returns: Callable[[Any], Any] | None = None
     """Makes the verb's return value from the result of the transaction. None: they are the same."""
 
@@ -53,7 +54,7 @@ class Writer:
         frees_space: bool = False,
         long: bool = False,
     ) -> T:
-        """Run `work` in one transaction and commit it; the options are those of `Database.write`."""
+        """Run `work` in one transaction and commit it; `Database.write` explains the options."""
         result = self.database.write(
             change.tenant, work, idempotent=idempotent, frees_space=frees_space, long=long
         )

@@ -47,7 +47,7 @@ class FaultyDatabase:
         self._database = database
         self._faults: list[_Fault] = []
 
-    # -- the script ---------------------------------------------------------------------------------
+    # -- the script ------------------------------------------------------------------------
 
     def fail(
         self,
@@ -60,8 +60,8 @@ class FaultyDatabase:
     ) -> None:
         """Raise an error at the n-th operation from now, and at the next ones after it.
 
-        operation: `read` and `write` fail before any statement runs; `commit` fails after the statements
-                   of a write, which are rolled back, or kept if `committed`
+        operation: `read` and `write` fail before any statement runs; `commit` fails after the
+                   statements of a write, which are rolled back, or kept if `committed`
         times:     how many operations fail; None: all until `heal`
         """
         self._faults.append(_Fault(operation, at - 1, times, error=error, committed=committed))
@@ -105,7 +105,7 @@ class FaultyDatabase:
             return fault
         return None
 
-    # -- reads and writes ---------------------------------------------------------------------------
+    # -- reads and writes ------------------------------------------------------------------
 
     def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
         """Read, unless a fault strikes."""
@@ -138,7 +138,7 @@ class FaultyDatabase:
             _strike(fault)
         return result
 
-    # -- the rest of the database -------------------------------------------------------------------
+    # -- the rest of the database ----------------------------------------------------------
 
     def tenants(self) -> list[str]:
         """Return the tenants of the real database, with a read of its own."""

@@ -1,4 +1,4 @@
-"""What ADK's session and memory services share: scopes, session ids, and events as messages."""
+"""Common parts of ADK's session and memory services: scopes, session ids, events as messages."""
 
 from __future__ import annotations
 

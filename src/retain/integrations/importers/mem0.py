@@ -74,7 +74,7 @@ def _read_export(value: Any, where: str) -> Iterator[Record]:
         return
     records = [record for name in lists for record in _read_export(value[name], f"{where} {name}")]
     yield from records
-    # What stands beside one person's memories is that person's.
+    # Values beside the memories of a single user belong to that user.
     users = {record.user for record in records if isinstance(record, Entry)}
     user = users.pop() if len(users) == 1 else None
     relations, unplaced = split_objects(value.get("relations"), "relation", f"{where} relations")

@@ -1,9 +1,9 @@
 """Safe reading of foreign files: JSON larger than memory, archives, broken input.
 
-Nothing in an archive is written to disk, so no name in it can lead anywhere. A JSON list is read one
-element at a time; whatever must be read whole is at most MAX_JSON_BYTES. A parsed object takes five
-to ten times the memory of its text, so an import needs memory for the longest conversation, not for
-all of them.
+Nothing in an archive is written to disk, so no file name in it can do harm. A JSON list is read one
+element at a time; a value that must be read whole is at most MAX_JSON_BYTES. A parsed object takes
+five to ten times the memory of its text, so an import needs memory for the longest conversation,
+not for all of them.
 """
 
 from __future__ import annotations

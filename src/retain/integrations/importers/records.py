@@ -1,4 +1,4 @@
-"""What a reader yields: one class for each place that imported data can have here."""
+"""The records that a reader yields: one class for each place that imported data can have."""
 
 from __future__ import annotations
 

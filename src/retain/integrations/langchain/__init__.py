@@ -1,4 +1,4 @@
-"""LangChain: `RetainMiddleware` gives an agent memory, `RetainChatMessageHistory` is a chat history."""
+"""LangChain: memory for an agent (`RetainMiddleware`), chat history (`RetainChatMessageHistory`)."""
 
 from retain.integrations.langchain.history import RetainChatMessageHistory
 from retain.integrations.langchain.middleware import RetainMiddleware

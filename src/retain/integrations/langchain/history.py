@@ -19,7 +19,7 @@ with require_extra("langchain"):
 
 
 class RetainChatMessageHistory(BaseChatMessageHistory):
-    """The messages of one session. The first message creates the session; a missing one is empty."""
+    """The messages of one session. The first message creates it; a missing session is empty."""
 
     def __init__(self, scope: Scope, session_id: str) -> None:
         self.scope = require_local_scope(scope)

@@ -145,14 +145,14 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         text = str(question.text) if isinstance(question, HumanMessage) else ""
         run = (session, question.id if question is not None else None)
         with self._lock:
-            known = self._runs.get(run)
-        if known is None:
-            known = (recall(self.scope, session, text, self.budget), time.monotonic())
+            cached = self._runs.get(run)
+        if cached is None:
+            cached = (recall(self.scope, session, text, self.budget), time.monotonic())
             with self._lock:
-                self._runs[run] = known
+                self._runs[run] = cached
                 while len(self._runs) > MAX_OPEN_RUNS:  # runs that never finished
                     self._runs.popitem(last=False)
-        return known[0]
+        return cached[0]
 
     def _offload_output(
         self, request: ToolCallRequest, result: ToolMessage | Command[Any]

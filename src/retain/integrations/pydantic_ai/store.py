@@ -59,7 +59,7 @@ class EntryId(str):
 
 
 class _StoredRecord(NamedTuple):
-    """What is stored of a conversation beside its messages."""
+    """The stored data of a conversation except its messages."""
 
     record: ConversationRecord
     branches: str | None  # the session with the entries that branches left behind
@@ -187,7 +187,7 @@ class RetainConversationStore(ConversationStore):
                 raise KeyError(head)
         elif has_changed or stored is None or stored.record.head_id != head:
             raise KeyError(head)
-        # What is missing now was removed by another client.
+        # Entries that are missing now were removed by another client.
         return line if limit is None else line[-limit:]
 
     def _write(
@@ -351,7 +351,7 @@ def _read_entries(
 def _read_consistently(
     scope: Scope, conversation: str
 ) -> tuple[_StoredRecord | None, list[_Entry], dict[str, _Entry]]:
-    """Return the record and the entries of one moment: whatever moves entries changes the version."""
+    """Return the record and the entries of one moment: moving entries changes the version."""
     while True:
         stored = _read_record(scope, conversation)
         line, left = _read_entries(scope, conversation, stored.branches if stored else None)

@@ -36,9 +36,9 @@ def check_store(value: Query) -> Json:
     metadata = check_object(value["metadata"], "metadata")
     if len(metadata) > 16:
         raise Invalid(field="metadata", problem=f"must have at most 16 pairs, not {len(metadata)}")
-    for key, one in metadata.items():
+    for key, text in metadata.items():
         _check_text(key, "metadata", 1, 64)
-        _check_text(one, f"metadata.{key}", 0, 512)
+        _check_text(text, f"metadata.{key}", 0, 512)
     return {"name": name, "description": description, "metadata": metadata}
 
 
@@ -156,8 +156,8 @@ def parse_int(query: Query, name: str, default: int, minimum: int, maximum: int)
 
 def created_filter(query: Query) -> Json:
     """Return the filter for the creation time."""
-    found = {f"${bound}": query.get(f"created_at[{bound}]") for bound in ("gte", "lte")}
-    at = {name: _parse_time(value, name) for name, value in found.items() if value}
+    bounds = {f"${bound}": query.get(f"created_at[{bound}]") for bound in ("gte", "lte")}
+    at = {name: _parse_time(value, name) for name, value in bounds.items() if value}
     return {"at": at} if at else {}
 
 

@@ -33,7 +33,7 @@ class Stores:
         self._scope = scope
         self._by = by
 
-    # -- stores ------------------------------------------------------------------------------------------------
+    # -- stores ----------------------------------------------------------------------------
 
     def create(self, body: Query) -> Json:
         """Create a store."""
@@ -68,9 +68,11 @@ class Stores:
                 **item.value["metadata"],
                 **formats.check_object(changes.get("metadata", {}), "metadata"),
             }
-            kept = {name: value for name, value in metadata.items() if value is not None}
-            known = {name: item.value[name] for name in ("name", "description")}
-            value = item.value | formats.check_store({**known, **changes, "metadata": kept})
+            new_metadata = {name: value for name, value in metadata.items() if value is not None}
+            old_fields = {name: item.value[name] for name in ("name", "description")}
+            value = item.value | formats.check_store(
+                {**old_fields, **changes, "metadata": new_metadata}
+            )
             return (
                 item
                 if value == item.value
@@ -115,15 +117,13 @@ class Stores:
         self._change(id, StoreFiles.remove_store)
         return {"id": id, "type": "memory_store_deleted"}
 
-    # -- memories ----------------------------------------------------------------------------------------------
+    # -- memories --------------------------------------------------------------------------
 
     def create_memory(self, store: str, body: Query, query: Query) -> Json:
         """Create a memory at a free path."""
-        full, path, content = (
-            formats.is_full(query),
-            formats.parse_path(body.get("path")),
-            formats.check_content(body.get("content")),
-        )
+        full = formats.is_full(query)
+        path = formats.parse_path(body.get("path"))
+        content = formats.check_content(body.get("content"))
 
         def work(files: StoreFiles) -> Item:
             _clear_path(files, path)
@@ -133,12 +133,13 @@ class Stores:
 
     def retrieve_memory(self, store: str, id: str, query: Query) -> Json:
         """Return a memory."""
-        full, files = formats.is_full(query, default="full"), self._files(store)
+        full = formats.is_full(query, default="full")
+        files = self._files(store)
         _read_store(files)
         for _ in range(MAX_READS):  # it may move between the two reads
-            found = _find_memory(files, id)
-            if found is not None:
-                return formats.render_memory(store, found, full)
+            memory = _find_memory(files, id)
+            if memory is not None:
+                return formats.render_memory(store, memory, full)
         raise NotFound(what="memory", id=id)
 
     def update_memory(self, store: str, id: str, body: Query, query: Query) -> Json:
@@ -150,15 +151,17 @@ class Stores:
 
         def work(files: StoreFiles) -> Item:
             item = _require_memory(files, id)
-            text, old = item.value["text"], path_of(item)
-            new_text, new = text if content is None else content, old if path is None else path
-            if (new_text, new) == (text, old):
+            old_text = item.value["text"]
+            old_path = path_of(item)
+            new_text = old_text if content is None else content
+            new_path = old_path if path is None else path
+            if (new_text, new_path) == (old_text, old_path):
                 return item
             _check_precondition(item, expected)
-            if new != old:
+            if new_path != old_path:
                 files.scope.items.remove(item.place, item.key)
-                _clear_path(files, new)
-            return files.put(new, new_text, item)
+                _clear_path(files, new_path)
+            return files.put(new_path, new_text, item)
 
         return formats.render_memory(store, self._change(store, work), full)
 
@@ -177,12 +180,11 @@ class Stores:
         return {"id": id, "type": "memory_deleted"}
 
     def list_memories(self, store: str, query: Query) -> Json:
-        """Return memories and, at `depth`, folders; a folder's own files come before its subfolders."""
-        full, files = formats.is_full(query), self._files(store)
-        limit, depth = (
-            formats.parse_limit(query, maximum=MAX_FULL_RECORDS if full else 100),
-            formats.parse_int(query, "depth", 0, 0, MAX_PATH_NAMES),
-        )
+        """Return memories and, at `depth`, folders; files come before subfolders."""
+        full = formats.is_full(query)
+        files = self._files(store)
+        limit = formats.parse_limit(query, maximum=MAX_FULL_RECORDS if full else 100)
+        depth = formats.parse_int(query, "depth", 0, 0, MAX_PATH_NAMES)
         prefix = (
             formats.parse_path(query["path_prefix"], prefix=True)
             if query.get("path_prefix")
@@ -191,11 +193,10 @@ class Stores:
         after, last = formats.decode_page(query["page"]) if query.get("page") else (None, "")
         _read_store(files)
         data: list[Json] = []
-        deepest, folder = len(prefix) + depth if depth else MAX_PATH_NAMES, ""
+        deepest = len(prefix) + depth if depth else MAX_PATH_NAMES
+        folder = ""
         size = min(PAGE_SIZE, limits.MAX_PAGE)
-        while (
-            len(prefix) < MAX_PATH_NAMES
-        ):  # nothing can be in a folder that is as deep as a file can be
+        while len(prefix) < MAX_PATH_NAMES:  # a folder at the maximum depth is always empty
             page = self._scope.items.list(files.root + prefix, limit=size, after=after)
             for item in page:
                 path = path_of(item)
@@ -217,25 +218,22 @@ class Stores:
                 )
             if page.next is None:
                 break
-            if (
-                not folder or folder != last
-            ):  # else it goes on behind that folder, however much is in it
+            # If the page ended inside the last listed folder, `after` already skips that folder.
+            if not folder or folder != last:
                 after = page.next
         return {"data": data, "next_page": None}
 
-    # -- versions ----------------------------------------------------------------------------------------------
+    # -- versions --------------------------------------------------------------------------
 
     def list_versions(self, store: str, query: Query) -> Json:
         """Return the versions of a store's memories, newest first."""
-        full, files = formats.is_full(query), self._files(store)
+        full = formats.is_full(query)
+        files = self._files(store)
         _read_store(files)
-        limit, where = (
-            formats.parse_limit(query, maximum=MAX_FULL_RECORDS if full else 100),
-            formats.created_filter(query),
-        )
-        if query.get("service_account_id") or query.get(
-            "session_id"
-        ):  # no version here has such an author
+        limit = formats.parse_limit(query, maximum=MAX_FULL_RECORDS if full else 100)
+        where = formats.created_filter(query)
+        # No version here has such an author.
+        if query.get("service_account_id") or query.get("session_id"):
             return {"data": [], "next_page": None}
         for name, field in (
             ("memory_id", "memory"),
@@ -247,14 +245,15 @@ class Stores:
         page = self._scope.items.list(
             files.versions, where=where, exact=True, limit=limit, after=query.get("page")
         )
-        found = [
+        data = [
             formats.render_version(store, item, full) for item in page if formats.is_version(item)
         ]
-        return {"data": found, "next_page": page.next}
+        return {"data": data, "next_page": page.next}
 
     def retrieve_version(self, store: str, id: str, query: Query) -> Json:
         """Return a version."""
-        full, files = formats.is_full(query, default="full"), self._files(store)
+        full = formats.is_full(query, default="full")
+        files = self._files(store)
         _read_store(files)
         return formats.render_version(store, _require_version(files, id), full)
 
@@ -265,9 +264,8 @@ class Stores:
             item = _require_version(files, id)
             if item.value.get("redacted_by"):
                 return item
-            if (memory := _find_memory(files, item.value["memory"])) is not None and memory.value[
-                "version"
-            ] == id:
+            memory = _find_memory(files, item.value["memory"])
+            if memory is not None and memory.value["version"] == id:
                 raise Invalid(
                     field="memory_version_id",
                     problem="is the current version: change or delete the memory first",
@@ -291,7 +289,7 @@ class Stores:
         return self._files(store).change(checked)
 
 
-# -- lookups and checks ------------------------------------------------------------------------------------
+# -- lookups and checks --------------------------------------------------------------------
 
 
 def _replace(scope: Scope, item: Item, value: Json, fields: list[str]) -> Item:
@@ -300,36 +298,36 @@ def _replace(scope: Scope, item: Item, value: Json, fields: list[str]) -> Item:
 
 def _read_store(files: StoreFiles) -> Item:
     """Return the item of the store."""
-    found = files.record()
-    if not formats.is_store(found):
+    item = files.record()
+    if not formats.is_store(item):
         raise NotFound(what="memory store", id=files.store)
-    return found
+    return item
 
 
 def _find_memory(files: StoreFiles, id: str) -> Item | None:
     """Return a memory by its id, or None."""
     place = files.scope.items.read([(files.ids, id)])[0]
     path = None if place is None else place.value.get("path")
-    found = files.find(tuple(path)) if isinstance(path, list) and path else None
+    memory = files.find(tuple(path)) if isinstance(path, list) and path else None
     return (
-        found
-        if found is not None and formats.is_memory(found) and found.value["id"] == id
+        memory
+        if memory is not None and formats.is_memory(memory) and memory.value["id"] == id
         else None
     )
 
 
 def _require_memory(files: StoreFiles, id: str) -> Item:
-    found = _find_memory(files, id)
-    if found is None:
+    memory = _find_memory(files, id)
+    if memory is None:
         raise NotFound(what="memory", id=id)
-    return found
+    return memory
 
 
 def _require_version(files: StoreFiles, id: str) -> Item:
-    found = files.scope.items.read([(files.versions, id)])[0]
-    if found is None or not formats.is_version(found):
+    version = files.scope.items.read([(files.versions, id)])[0]
+    if version is None or not formats.is_version(version):
         raise NotFound(what="memory version", id=id)
-    return found
+    return version
 
 
 def _clear_path(files: StoreFiles, path: Path) -> None:
@@ -344,12 +342,15 @@ def _clear_path(files: StoreFiles, path: Path) -> None:
         for item in empty if blocked is None else ():
             files.remove(item)
     if blocked is not None:
-        taken = f"/{'/'.join(path_of(blocked))}"
-        said = {"conflicting_memory_id": blocked.value.get("id"), "conflicting_path": taken}
+        blocking_path = f"/{'/'.join(path_of(blocked))}"
+        details = {
+            "conflicting_memory_id": blocked.value.get("id"),
+            "conflicting_path": blocking_path,
+        }
         raise Conflict(
-            problem=f"The memory at {taken} blocks this path",
+            problem=f"The memory at {blocking_path} blocks this path",
             type="memory_path_conflict_error",
-            told=said,
+            told=details,
         )
 
 

@@ -73,7 +73,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Protocol:
-    """What the operations of a protocol have in common."""
+    """The common properties of a protocol's operations."""
 
     kind: str  # the kind whose permissions apply
     subject: str  # in the audit log

@@ -1,1 +1,4 @@
-"""The schema's steps: NNNN_name.sql, or a pair NNNN_name.sqlite.sql and NNNN_name.postgres.sql, each up and down."""
+"""The migrations of the schema, each with an up and a down part.
+
+A migration is a file NNNN_name.sql, or a pair NNNN_name.sqlite.sql and NNNN_name.postgres.sql.
+"""

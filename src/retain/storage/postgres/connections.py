@@ -1,7 +1,8 @@
 """A pool of PostgreSQL connections, and the translation of its errors.
 
-A thread that needs a connection opens it, and returns it to the pool for the next. A pool with its own threads
-was tried: after an outage it slept for seconds although the server was back, and could only report a timeout.
+A thread that needs a connection opens it, and returns it to the pool for the next. A pool with its
+own threads was tried: after an outage it slept for seconds although the server was back, and could
+only report a timeout.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ class Pool:
         self.reset()
 
     def reset(self) -> object:
-        """Forget all connections, at first and in a forked child, and return them: they are the parent's."""
-        left = getattr(self, "_idle", None)
+        """Forget all connections, initially and in a forked child, and return them to the caller."""
+        inherited = getattr(self, "_idle", None)
         self._gate = threading.Lock()
         self._idle: deque[Connection] = deque()
         self._free_slots = self._size
         self._queue: deque[threading.Lock] = deque()
-        return left
+        return inherited
 
     def take(self) -> Connection:
         """Return a connection for the caller; the thread that waits longest is served first."""
@@ -110,12 +111,11 @@ class Pool:
 
     def figures(self) -> dict[str, float]:
         """Return the pool's size and the number of used, idle and awaited connections."""
-        used, idle, waiting = self._size - self._free_slots, len(self._idle), len(self._queue)
         return {
             "pool_size": self._size,
-            "pool_used": used,
-            "pool_idle": idle,
-            "pool_waiting": waiting,
+            "pool_used": self._size - self._free_slots,
+            "pool_idle": len(self._idle),
+            "pool_waiting": len(self._queue),
         }
 
     def forget_idle(self) -> None:
@@ -142,7 +142,7 @@ def read_address(url: str, setting: str) -> dict[str, Any]:
 
 
 def run_script(connection: Connection, script: bytes) -> PGresult:
-    """Run statements without parameters and without a cursor, which would cost more than they do."""
+    """Run statements without parameters, and without the cost of a cursor."""
     connection.pgconn.send_query(script)
     result: PGresult = connection.wait(execute(connection.pgconn))[-1]
     if result.status in (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK):

@@ -1,7 +1,8 @@
-"""The PostgreSQL engine, through psycopg: a pool, and transactions that carry their tenant for row-level security.
+"""The PostgreSQL engine, through psycopg: a pool, and transactions bound to one tenant.
 
-Nothing is set on a connection that outlives a transaction, so a pooler in transaction mode works. Each
-transaction switches to the application's role, which owns nothing, sets the tenant, and reads the clock.
+No setting of a connection outlives a transaction, so a pooler in transaction mode works. Each
+transaction switches to the application's role, which owns nothing, sets the tenant for row-level
+security, and reads the clock.
 """
 
 from __future__ import annotations
@@ -43,15 +44,15 @@ COLUMN_TYPES = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text",
 KEEPALIVE_OPTIONS = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
              "tcp_user_timeout": 15_000}  # fmt: skip
 WAIT_SECONDS = 10.0
-"""How long to wait for a connection, or for a server that restarts."""
+"""The longest wait for a connection, or for a server that restarts."""
 STATEMENT_SECONDS = 15.0
-"""How long one statement may run, unless its transaction is `long`."""
+"""The longest time for one statement, unless its transaction is `long`."""
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
 MAX_CACHED_BEGINS = 1000
 _NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
-# Every short statement of ours has an index that gives its rows in order. Before the server has statistics, as after a large
-# import, it would rather read and sort a whole session for its last twenty messages.
+# Every short statement has an index that returns its rows in order. Without statistics, as after a
+# large import, the server would read and sort a whole session for its last twenty messages.
 INDEX_SCAN_OPTIONS = {
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
@@ -121,7 +122,7 @@ class PostgresTransaction:
 
 
 class _TransientFailure(Exception):
-    """A try that may succeed if repeated; `committing` if it is unknown whether it was committed."""
+    """A failure after which a retry may succeed; `committing` if it happened during the commit."""
 
     def __init__(self, cause: psycopg.Error, committing: bool = False) -> None:
         super().__init__(str(cause))
@@ -165,7 +166,7 @@ class PostgresDatabase:
         self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
         _OPEN.add(self)
 
-    # -- reading and writing -----------------------------------------------------------------------------------
+    # -- reading and writing ---------------------------------------------------------------
 
     def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
         return self._run_with_retries((_READ, long), tenant, work, idempotent=True)
@@ -193,7 +194,7 @@ class PostgresDatabase:
     def _run_with_retries(
         self, begin: tuple[str, bool], tenant: str, work: Work[T], *, idempotent: bool
     ) -> T:
-        """Retry after lost connections and deadlocks, as long as the last try certainly changed nothing."""
+        """Retry after lost connections and deadlocks, if the last try certainly changed nothing."""
         forbid_in_transaction(self)
         deadline = time.monotonic() + self._wait_seconds
         pause = 0.01
@@ -264,7 +265,7 @@ class PostgresDatabase:
         now = run_script(connection, script).get_value(0, 0)
         return self._clock() if self._clock else int(now or 0)
 
-    # -- operating ---------------------------------------------------------------------------------------------
+    # -- operating -------------------------------------------------------------------------
 
     def tenants(self) -> list[str]:
         sql = "select tenant from tenants where :tenant = '*' order by tenant"
@@ -297,7 +298,7 @@ class PostgresDatabase:
                 time.sleep(random.uniform(0.02, 0.1))
 
     def _apply_when_free(self, connection: Connection, wanted: Step, deadline: float) -> bool:
-        """Apply a migration, waiting for locks only briefly at a time: writers queue behind one that waits."""
+        """Apply a migration with short lock waits, because writers queue behind a waiting lock."""
         while True:
             try:
                 with connection.transaction():
@@ -333,8 +334,8 @@ class PostgresDatabase:
 
     def engine(self) -> str:
         with self._own_connection(self._url) as connection:
-            said = connection.execute("show server_version").fetchone() or ("",)
-        return f"PostgreSQL {said[0]}, as {self._settings.postgres_role or 'the connecting role'}"
+            row = connection.execute("show server_version").fetchone() or ("",)
+        return f"PostgreSQL {row[0]}, as {self._settings.postgres_role or 'the connecting role'}"
 
     def figures(self) -> dict[str, float]:
         return self._pool.figures()
@@ -385,7 +386,7 @@ class PostgresDatabase:
         _OPEN.discard(self)
         self._pool.close()
 
-    # -- connecting --------------------------------------------------------------------------------------------
+    # -- connecting ------------------------------------------------------------------------
 
     def _connect(self) -> Connection:
         if self._prepares:

@@ -1,8 +1,9 @@
-"""Privileges in PostgreSQL: the owner that migrates, the application's role, and row-level security on every table.
+"""Privileges in PostgreSQL: the owner that migrates, the application's role, row-level security.
 
-After each migration every table that has a tenant gets forced row-level security, so that a new table cannot be forgotten:
-without a tenant in the transaction there are no rows, and with one there are only its own. That holds for the owner too,
-so a step that rewrites rows lifts it from the tables it names, for its own transaction.
+Each migration ends by forcing row-level security on every table that has a tenant, so that no new
+table is forgotten. A transaction without a tenant sees no rows, and one with a tenant only that
+tenant's. This applies to the owner, too, so a step that rewrites rows lifts the security of the
+tables it names for its own transaction.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ def version(connection: Connection) -> int:
 
 
 def script(step: Step, steps: str, settings: Settings) -> str:
-    """Return all statements of one migration, with row-level security and grants for every table."""
+    """Return all statements of one migration, with row-level security and grants."""
     names = {
         "schema": quoted(SCHEMA),
         "schema_text": Literal(SCHEMA).as_string(),
@@ -204,7 +205,10 @@ _CHECKS = {
 def findings(connection: Connection, settings: Settings) -> list[Finding]:
     """Check isolation, indexes and durability on this server."""
     parameters = {"schema": SCHEMA, "role": settings.postgres_role}
-    found = {
+    rows_by_check = {
         check: connection.execute(sql, parameters).fetchall() for check, sql in _CHECKS.items()
     }
-    return [Finding(check, ", ".join(str(row[0]) for row in rows)) for check, rows in found.items()]
+    return [
+        Finding(check, ", ".join(str(row[0]) for row in rows))
+        for check, rows in rows_by_check.items()
+    ]

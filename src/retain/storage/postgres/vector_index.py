@@ -1,16 +1,18 @@
 """An approximate vector index, for more than a million vectors on a server with pgvector.
 
-Such an index makes writing a vector many times dearer, and comparing a million one by one takes about 0.1 s: so it is made
-only above that. The working role owns nothing, so this is the owner's work, at each `retain migrate up`: tables grow,
-and a server may get the extension later. Nothing here ever fails: without it, search is exact.
+Such an index makes writing a vector many times slower, and comparing a million vectors one by one
+takes only about 0.1 s. So it is created only above that number. The application's role owns
+nothing, so the owner creates the index, at each `retain migrate up`: tables grow, and a server may
+get the extension later. Nothing here fails: without the index, search is exact.
 """
 
 from __future__ import annotations
 
-# How many rows there are is what the server last counted: row-level security hides them from the owner too. The column makes
-# itself of the bytes that are stored anyway, so whoever writes a vector need not know of it; the scale is
-# left out, for it changes no direction. The type is named with its schema, because a restore knows no search path. Before
-# 0.8, a filter could leave an index's answer empty.
+# The number of rows is the server's last estimate: row-level security hides the rows even from the
+# owner. The column is generated from the stored bytes, so writers need not know of it; the scale is
+# left out, because it does not change the direction of a vector. The type is qualified with its
+# schema, because a restore has no search path. Before pgvector 0.8, a filter could leave the result
+# of an index empty.
 SCRIPT = """do $$
 declare size int;
 begin

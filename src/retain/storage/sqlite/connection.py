@@ -24,7 +24,7 @@ from retain.storage.files import has_room, make_private, take_from_ballast
 
 APPLICATION_ID = 0x5265_746E  # "Retn": marks a file as ours
 BUSY_SECONDS = 30.0
-"""How long to wait for another process that is writing."""
+"""The longest wait for another process that is writing."""
 MAX_LOG_MIB = 256
 """Readers that keep the write-ahead log above this size are stopped."""
 
@@ -117,7 +117,7 @@ def truncate_log(connection: apsw.Connection, wait_seconds: float) -> bool:
 
 
 class BusyHandler:
-    """SQLite's busy handler: short random pauses, so that waiting processes do not retry in step."""
+    """SQLite's busy handler: short random pauses, so that processes do not retry in step."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds

@@ -1,4 +1,4 @@
-"""The SQLite engine, through apsw: one file in WAL mode, one writing connection with group commit, and readers."""
+"""The SQLite engine, through apsw: a file in WAL mode, one writer with group commit, and readers."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class SqliteDatabase:
         if BALLAST_MIB and not self._temporary:
             make_ballast(self._ballast, BALLAST_MIB)
 
-    # -- reading -----------------------------------------------------------------------------------------------
+    # -- reading ---------------------------------------------------------------------------
 
     def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
         forbid_in_transaction(self)
@@ -187,7 +187,7 @@ class SqliteDatabase:
             else:
                 connection.close()
 
-    # -- writing -----------------------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------
 
     def write(
         self,
@@ -208,7 +208,7 @@ class SqliteDatabase:
             return self._group.submit(Job(tenant, work, frees_space))  # type: ignore[no-any-return]
 
     def _commit(self, batch: list[Job]) -> None:
-        """Run the jobs in one transaction: failed ones are rolled back, the others are committed together."""
+        """Run the jobs in one transaction: failed ones are rolled back, the others committed."""
         connection = self._writer()
         self._reject_if_disk_full(batch)
         try:
@@ -271,7 +271,7 @@ class SqliteDatabase:
         return writing
 
     def _reject_if_disk_full(self, batch: list[Job]) -> None:
-        """Fail the jobs that need space if the disk is nearly full; the disk is checked a few times a second."""
+        """Fail the jobs that need space if the disk, checked a few times a second, is nearly full."""
         if time.monotonic() > self._check_disk_at:
             try:
                 disk = os.statvfs(self._folder)
@@ -279,16 +279,16 @@ class SqliteDatabase:
                 raise Unreachable(problem=str(error)) from error
             self._free_mib = disk.f_bavail * disk.f_frsize >> 20
             self._check_disk_at = time.monotonic() + DISK_CHECK_SECONDS
-        least = files.MIN_FREE_MIB
-        if self._free_mib < least and not self._temporary:
+        min_free_mib = files.MIN_FREE_MIB
+        if self._free_mib < min_free_mib and not self._temporary:
             for job in batch:
                 if not job.frees_space:
                     job.error = Full(
-                        problem=f"{self._free_mib} MiB are free and writing stops below {least} MiB"
+                        problem=f"{self._free_mib} MiB are free and writing stops below {min_free_mib} MiB"
                     )
 
     def _limit_log(self, connection: apsw.Connection) -> None:
-        """Keep the write-ahead log short: interrupt readers that hold it for long, then truncate it.
+        """Keep the write-ahead log short: interrupt slow readers, then truncate it.
 
         The batch is committed already, so an error here must not fail it.
         """
@@ -316,7 +316,7 @@ class SqliteDatabase:
             return os.stat(f"{self.path}-wal").st_size >> 20
         return 0
 
-    # -- operating ---------------------------------------------------------------------------------------------
+    # -- operating -------------------------------------------------------------------------
 
     def tenants(self) -> list[str]:
         sql = "select tenant from tenants where :tenant = '*' order by tenant"
@@ -354,12 +354,12 @@ class SqliteDatabase:
         return f"SQLite {apsw.sqlite_lib_version()}, {mode}, {self._settings.sqlite_durability} durability"
 
     def figures(self) -> dict[str, float]:
-        found: dict[str, float] = {"readers": len(self._reading)}
+        figures: dict[str, float] = {"readers": len(self._reading)}
         with suppress(OSError):
-            found["file_bytes"] = os.stat(self.path).st_size
-            found["disk_free_bytes"] = shutil.disk_usage(self._folder).free
-            found["log_bytes"] = os.stat(f"{self.path}-wal").st_size
-        return found
+            figures["file_bytes"] = os.stat(self.path).st_size
+            figures["disk_free_bytes"] = shutil.disk_usage(self._folder).free
+            figures["log_bytes"] = os.stat(f"{self.path}-wal").st_size
+        return figures
 
     def backup(self, target: Path) -> None:
         check_target(target)
@@ -386,15 +386,15 @@ class SqliteDatabase:
         self._idle.clear()
         self._writing = None
 
-    # -- connecting --------------------------------------------------------------------------------------------
+    # -- connecting ------------------------------------------------------------------------
 
     @property
     def _ballast(self) -> Path:
         return self.path.with_name(self.path.name + "-ballast")
 
     def _reset_connections(self) -> object:
-        """Forget all connections: at first, and in a forked child, which must not touch the inherited ones."""
-        left = [*self._idle, self._writing]
+        """Forget all connections, initially and in a forked child, which must not touch them."""
+        inherited = [*self._idle, self._writing]
         self._group = GroupCommit(self._commit)
         self._writing = None
         self._idle = deque()
@@ -404,7 +404,7 @@ class SqliteDatabase:
         self._warned_mib = 0
         self._check_disk_at = 0.0
         self._free_mib = 0
-        return left
+        return inherited
 
     @contextmanager
     def _own_connection(self, *, writing: bool = True) -> Iterator[apsw.Connection]:
@@ -423,8 +423,9 @@ class SqliteDatabase:
             raise Unreachable(
                 problem=f"there is no file {self.path}; `retain migrate up` creates it"
             )
-        if is_network(found := filesystem_of(folder)):
-            raise NetworkDrive(path=str(self.path), filesystem=found)
+        filesystem = filesystem_of(folder)
+        if is_network(filesystem):
+            raise NetworkDrive(path=str(self.path), filesystem=filesystem)
 
     def _connect(self, *, writing: bool) -> apsw.Connection:
         if self._closed:
@@ -437,7 +438,7 @@ _prepared_sql: dict[str, str] = {}
 
 
 def _prepare_sql(sql: str) -> str:
-    """Return the statement with SQLite's types; raise `UnscopedSql` if it does not use the tenant."""
+    """Return the statement with SQLite's types; raise `UnscopedSql` if it ignores the tenant."""
     ready = _prepared_sql[sql] = maintenance.expand_types(require_tenant(sql))
     return ready
 

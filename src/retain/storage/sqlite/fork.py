@@ -1,9 +1,10 @@
 """Close SQLite connections before a fork.
 
-SQLite keeps what it knows about a file's locks in the process, and the locks themselves are not inherited. A child that
-starts with its parent's open connections believes in locks that it does not hold: it waits for a writer that does not
-exist, and when the parent closes the file, the log is deleted that the child goes on writing to. So a fork waits until the
-connections are not in use and has them closed first; parent and child then open their own.
+SQLite tracks a file's locks in process memory, but a child does not inherit the locks themselves. A
+child with its parent's open connections assumes locks that it does not hold: it waits for a writer
+that does not exist, and when the parent closes the file, SQLite deletes the log that the child
+still writes to. So a fork waits until the connections are idle and closes them; parent and child
+then open their own.
 """
 
 from __future__ import annotations
@@ -57,7 +58,9 @@ class ConnectionGate:
         self._shut = True
         me = threading.get_ident()
         deadline = time.monotonic() + FORK_WAIT_SECONDS
-        while any(other != me for other in list(self._inside)) and time.monotonic() < deadline:
+        while (
+            any(thread_id != me for thread_id in list(self._inside)) and time.monotonic() < deadline
+        ):
             time.sleep(0.001)
         if not self._inside:
             self._close_connections()

@@ -1,8 +1,8 @@
 """Group commit: all waiting writes share one commit, without a thread of its own.
 
-A thread that finds no other writing becomes the leader: it takes all waiting jobs, commits them together,
-wakes their threads, and hands over to the next in the queue. A lone writer never changes threads; many share
-each fsync.
+A thread that finds no other writing becomes the leader: it takes all waiting jobs, commits them
+together, wakes their threads, and hands over to the next in the queue. A lone writer never changes
+threads; many share each fsync.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Job:
         self.error: BaseException | None = None
 
     def fail(self, error: BaseException) -> None:
-        """Record that the commit failed; each thread gets its own error object, and an earlier error stays."""
+        """Record that the commit failed, unless there is an error; each thread gets its own object."""
         if self.error is None:
             interrupted = InDoubt(
                 problem="the thread that was writing for this one was interrupted"
@@ -52,8 +52,8 @@ class Job:
 class GroupCommit:
     """The queue of jobs, and which thread is the leader that commits them; `commit` writes a batch.
 
-    KeyboardInterrupt may be raised between any two lines. So the leader is one attribute, set in one step, and an
-    interrupted leader settles the jobs that it had taken and hands over.
+    KeyboardInterrupt may be raised between any two lines. So the leader is one attribute, set in one
+    step, and an interrupted leader settles the jobs that it had taken and hands over.
     """
 
     def __init__(self, commit: Callable[[list[Job]], None]) -> None:

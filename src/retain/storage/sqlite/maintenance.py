@@ -31,10 +31,8 @@ def version(connection: apsw.Connection) -> int:
         "select 1 from sqlite_master where name = 'retain_schema'"
     ).fetchall():
         return 0
-    (found,) = connection.execute("select coalesce(max(version), 0) from retain_schema").fetchall()[
-        0
-    ]
-    return int(str(found))
+    rows = connection.execute("select coalesce(max(version), 0) from retain_schema").fetchall()
+    return int(str(rows[0][0]))
 
 
 def apply(connection: apsw.Connection, step: Step) -> bool:
@@ -59,11 +57,11 @@ def script(step: Step) -> str:
 
 def check_integrity(connection: apsw.Connection) -> list[Finding]:
     """Check the file's pages, indexes and foreign keys."""
-    found = [str(row[0]) for row in connection.execute("pragma integrity_check(20)")]
+    problems = [str(row[0]) for row in connection.execute("pragma integrity_check(20)")]
     broken = connection.execute("pragma foreign_key_check").fetchall()
     mode = connection.pragma("journal_mode")
     return [
-        Finding("pages and indexes are intact", "" if found == ["ok"] else "; ".join(found)),
+        Finding("pages and indexes are intact", "" if problems == ["ok"] else "; ".join(problems)),
         Finding(
             "every reference has its row", f"{len(broken)} rows without a parent" if broken else ""
         ),
@@ -90,13 +88,15 @@ def copy(connection: apsw.Connection, target: Path) -> None:
 
 
 def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
-    """Return free pages to the disk, a few at a time so that others can write, and empty the log."""
+    """Return free pages to the disk, a few at a time to let others write, and empty the log."""
     _merge_search_index(connection)
-    left, before = _free_pages(connection), -1
-    while left and left != before:
+    free_pages = _free_pages(connection)
+    previous = -1
+    while free_pages and free_pages != previous:
         connection.execute("pragma incremental_vacuum(200)").fetchall()
         time.sleep(0.001)
-        left, before = _free_pages(connection), left
+        previous = free_pages
+        free_pages = _free_pages(connection)
     deadline = time.monotonic() + wait_seconds
     while not (done := truncate_log(connection, wait_seconds)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -104,7 +104,7 @@ def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
 
 
 def _merge_search_index(connection: apsw.Connection) -> None:
-    """Merge the full-text index if rows were removed: until then, its pages still hold their words."""
+    """Merge the full-text index if rows were removed; until then, its pages hold their words."""
     if not connection.execute(
         "select 1 from sqlite_master where name = 'search_absorbed'"
     ).fetchall():
