@@ -108,7 +108,7 @@ def assemble(
 
 
 def _new_message(message: Content) -> PromptMessage | None:
-    """Return the new message; None for an empty text. A whole message stands for its content."""
+    """Return the new message; None for an empty text. A whole message is reduced to its content."""
     if (
         isinstance(message, Mapping)
         and message.keys() >= {"role", "content"}

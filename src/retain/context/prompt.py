@@ -2,7 +2,7 @@
 
 What changes least comes first, so that a provider's prompt cache can serve the start: the system
 prompt with the agent's own memory and notes, the summary, the references that no visible message
-mentions, the recent messages. What is new each time comes last: state, whiteboard, recalled
+mentions, the recent messages. Text that changes each time comes last: state, whiteboard, recalled
 memories, the new message.
 """
 
@@ -102,7 +102,7 @@ class PromptWriter:
         reserved = max(min(self.shares["recall"], room), 0)
         recent = self._fill_window(room - reserved)
         cost += sum(line.tokens for line in recent)
-        # References come before recall, so that they do not depend on what is recalled.
+        # References come before recall, so that they do not depend on the recalled memories.
         cost += self._fill_references(recent, self.budget - cost - reserved)
         cost += self._fill_recall(reserved)
         return self._messages(recent), self._report(cost)
@@ -258,7 +258,7 @@ class PromptWriter:
         return sum(map(size, self._volatile())) - before
 
     def _volatile(self) -> list[PromptMessage]:
-        """Return what is new each time, in one fence."""
+        """Return the text that changes each time, in one fence."""
         texts = [self.written[name] for name in VOLATILE_LAYERS if self.written.get(name)]
         return [PromptMessage("user", render.fence("\n".join(texts)))] if texts else []
 

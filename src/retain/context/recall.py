@@ -79,7 +79,7 @@ class Recalled:
 def reserve(budget: int) -> int:
     """Return the tokens that are reserved for recall.
 
-    They do not depend on what is found. Otherwise each message would start the window somewhere
+    They do not depend on the hits. Otherwise each message would start the window somewhere
     else, and the provider's prompt cache could not serve it.
     """
     return min(max(budget - SMALL_BUDGET, 0) // BUDGET_FRACTION, MAX_RECALLED * PIECE_TOKENS)

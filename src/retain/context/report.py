@@ -1,4 +1,4 @@
-"""The report about a context ("Why"): what went in, what was left out, why, at what cost.
+"""The report about a context ("Why"): its pieces, those left out, reasons and token counts.
 
 A report has no text of a memory; it is stored with the turn.
 """

@@ -1,1 +1,1 @@
-"""Background jobs: each is a query for what is due, never a queue."""
+"""Background jobs: each is a query for due work, never a queue."""

@@ -107,7 +107,7 @@ def _propose(services: Services, tenant: str, agent: str) -> JobResult:
     if model is not None:
         models = Models(services.settings, main=_Leased(model, services.database, lease, seconds))
     try:
-        looked = run_proposals(
+        outcome = run_proposals(
             replace(services, models=models), Owner(tenant, None, agent, "agent"), AGE_DAYS
         )
     except _Lost:
@@ -115,8 +115,8 @@ def _propose(services: Services, tenant: str, agent: str) -> JobResult:
     finally:
         with suppress(StorageError):  # the lease expires by itself
             leases.release(services.database, lease)
-    errors = tuple(f"tenant {tenant}, agent {agent}: {error}" for error in looked.errors)
-    return JobResult(done=len(looked.proposals), failed=len(errors), errors=errors[:MAX_ERRORS])
+    errors = tuple(f"tenant {tenant}, agent {agent}: {error}" for error in outcome.errors)
+    return JobResult(done=len(outcome.proposals), failed=len(errors), errors=errors[:MAX_ERRORS])
 
 
 def _accept(services: Services, tenant: str) -> None:

@@ -1,4 +1,4 @@
-"""Count what is due, for status pages."""
+"""Count the due work, for status pages."""
 
 from __future__ import annotations
 

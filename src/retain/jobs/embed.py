@@ -2,7 +2,7 @@
 
 A text that cannot be embedded does not stop the others: it stays searchable by its words, is
 counted, and is retried. With another embedder everything is due again; the old vectors stay,
-unused, until the new ones are there.
+unused, until the new ones exist.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class EmbedJob:
     def run(
         self, services: Services, tenant: str, since: int = 0, progress: Progress | None = None
     ) -> JobResult:
-        """Embed what is due in a tenant; `since` is not used."""
+        """Embed the due rows of a tenant; `since` is not used."""
         embedder = services.embedding(Owner(tenant))
         if embedder is None:
             return JobResult()

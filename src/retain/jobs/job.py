@@ -9,7 +9,7 @@ from retain.kinds.kind import Services
 
 MAX_ERRORS = 20
 Progress = Callable[[int, int], None]
-"""Called with the number of things that are done and the number of all."""
+"""Called with the number of completed items and the total number."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class JobResult:
 class Job:
     """A background job.
 
-    `run` does what is due in a tenant; it may skip what did not change since a moment (0: ever).
+    `run` does the due work of a tenant; it may skip what did not change since a time (0: ever).
     """
 
     name: str

@@ -38,12 +38,12 @@ class JobResults:
 
     @property
     def done(self) -> int:
-        """Return how many things all jobs did."""
+        """Return the number of items that all jobs completed."""
         return sum(result.done for result in self.jobs.values())
 
     @property
     def failed(self) -> int:
-        """Return how many things failed in all jobs."""
+        """Return the number of items that failed in all jobs."""
         return sum(result.failed for result in self.jobs.values())
 
     @property

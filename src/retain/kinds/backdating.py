@@ -56,7 +56,7 @@ def backdate_item(
     *,
     expires: datetime | None = None,
 ) -> None:
-    """Set the times of an item, in the index too, unless somebody has changed it since."""
+    """Set the times of an item, in the index too, unless it was changed since."""
     area = area_of(items._owner.user)
     place = join_names(namespace)
     created_at = clock.from_datetime(created, "created_at")

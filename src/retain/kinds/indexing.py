@@ -1,4 +1,4 @@
-"""Ids of index rows for things that have several keys.
+"""Ids of index rows for records that have several keys.
 
 Each kind makes its own index rows and declares them as `findable`. A write and the reindex job use
 the same function for it, so both produce the same rows.

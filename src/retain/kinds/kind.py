@@ -213,7 +213,7 @@ class Kind:
         verb:        the public method that writes
         row:         the row of the kind's main table that changes, or a function that gets its
                      primary key from the result
-        subject:     what changes, where it is not one row
+        subject:     the id of what changes, if it is not one row
         returns:     makes the verb's return value from the result, where they differ
         idempotent, frees_space, long: as in `Database.write`
         """
@@ -284,7 +284,7 @@ def encode_cursor(values: list[Any]) -> str:
 
 
 def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:
-    """Return the values of a cursor; raise Invalid if it is none of ours.
+    """Return the values of a cursor; raise Invalid if it is malformed.
 
     `types` are the expected types; `[str, ...]` means any number of texts.
     """

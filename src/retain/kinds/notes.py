@@ -532,7 +532,7 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
 
 
 def _argument_problem(operation: str, name: str, value: str) -> str:
-    """Return what is wrong with an argument of the tool; empty if nothing is."""
+    """Return the problem with an argument of the tool; empty if there is none."""
     is_needed = name in OPERATIONS[operation]
     if is_needed and not value.strip():
         return f"{operation} needs the argument '{name}', and it must not be blank."

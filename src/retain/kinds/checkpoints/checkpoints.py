@@ -312,11 +312,11 @@ class Checkpoints(Kind):
             for line, _ in places:
                 tx.lock_rows(_THREAD_ROW, line=line)
             for line, ns in places:
-                there = self._line(target, ns)
-                tx.run(_THREAD, line=there, **self._place(target, ns))
-                tx.run(_COPY_VALUES, line=line, there=there)
-                tx.run(_COPY_WRITES, line=line, there=there)
-                tx.run(_COPY, line=line, there=there)
+                target_line = self._line(target, ns)
+                tx.run(_THREAD, line=target_line, **self._place(target, ns))
+                tx.run(_COPY_VALUES, line=line, there=target_line)
+                tx.run(_COPY_WRITES, line=line, there=target_line)
+                tx.run(_COPY, line=line, there=target_line)
                 copied += int((tx.one(_COUNT, line=line) or (0,))[0])
             return copied
 

@@ -111,7 +111,7 @@ class Consolidations(Kind):
         """Propose what to keep of the agent's journal entries that are older than some days.
 
         Entries of different users are never mixed in one proposal. Entries that were used before,
-        or that faded more than a week ago, are not looked at. If an answer of the model is
+        or that faded more than a week ago, are not considered. If an answer of the model is
         unusable, the good ones are kept and an error is raised in the end; the entries concerned
         are tried again in smaller groups, three times in all.
         """

@@ -181,7 +181,7 @@ def _parse_memory(memory: Any, entries: Sequence[JournalEntry]) -> tuple[str, li
 
 
 def extract_drafts(entries: Sequence[JournalEntry]) -> list[Draft]:
-    """Return digests of entries that share a subject, told by the words they have in common."""
+    """Return digests of entries that share a subject, judged by their common words."""
     groups: list[tuple[list[JournalEntry], set[str]]] = []
     for journal in entries:
         words = _topic_words(journal.content)

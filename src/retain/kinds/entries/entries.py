@@ -105,7 +105,7 @@ class Entries(Kind):
                 tokens=prompt_tokens(text),
             )
             _drop_proposals(tx, [id])
-            # A journal entry that consolidation passed over may be looked at again.
+            # A later consolidation may consider a journal entry that an earlier one passed over.
             tx.run(
                 """delete from consolidation_sources
                    where tenant = :tenant and entry_id = :id and consolidation_id in (
@@ -335,7 +335,7 @@ class Entries(Kind):
     # -- writing -------------------------------------------------------------------------------
 
     def _add_as_agent(self, content: str, kind: EntryKind, board: str | None) -> Entry:
-        """Add what the agent says as its own, whoever the scope is for; a tool's stays a tool's."""
+        """Add an entry whose source is the agent, or the scope's source if that is less trusted."""
         return self._add(content, kind, board, least_trusted(("agent", self._owner.source)))
 
     def _add(self, content: str, kind: EntryKind, board: str | None, source: str) -> Entry:

@@ -27,7 +27,7 @@ JOURNAL_WINDOW_MICROS = JOURNAL_WINDOW // timedelta(microseconds=1)
 MAX_CHARACTERS = 10_000
 MAIN_BOARD = "main"
 TRUST_ORDER = ("admin", "user", "agent", "import", "tool")
-"""Sources, the most trusted first. Somebody chose an import; a tool may bring anybody's text."""
+"""Sources, the most trusted first. A person chose an import; a tool may bring any text."""
 REVIEWERS = ("admin", "user")
 """Sources that are people, who may review what the others wrote."""
 
@@ -128,7 +128,7 @@ def prompt_tokens(content: str) -> int:
 
 
 def least_trusted(sources: Iterable[str]) -> str:
-    """Return the least trusted of several sources; what is made of their words has this source."""
+    """Return the least trusted of several sources: the source of text derived from all of them."""
     ranks = {name: rank for rank, name in enumerate(TRUST_ORDER)}
     return max(sources, key=lambda name: ranks.get(name, len(TRUST_ORDER)))
 

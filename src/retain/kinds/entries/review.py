@@ -71,7 +71,7 @@ def find_reviewed(
 ) -> Row | None:
     """Return an entry with the same words that waits or was refused.
 
-    So nobody reviews the same words twice, and no program gets around the answer. A person who
+    So no person reviews the same words twice, and no program evades the decision. A person who
     writes them means them. Spaces and capitals make no difference.
     """
     if source in REVIEWERS:

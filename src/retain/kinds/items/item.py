@@ -109,7 +109,7 @@ def placed_item(row: Row) -> PlacedItem:
 
 
 def area_of(user: str | None) -> str:
-    """Return the stored owner: a user, or the tenant where there is none."""
+    """Return the stored owner: a user, or the tenant if there is none."""
     return "tenant" if user is None else f"user:{user}"
 
 

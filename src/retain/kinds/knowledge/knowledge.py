@@ -341,7 +341,7 @@ class Knowledge(Kind):
                 chunks=len(chunks),
                 source=self._owner.source,
             )
-            if row is None:  # somebody added the same a moment ago
+            if row is None:  # another writer added the same document meanwhile
                 return document(_row_at(tx, owner, source.place) or ()), "unchanged"
             id = row[0]
             tx.run(

@@ -46,7 +46,7 @@ CHUNK_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Ref:
-    """A stored content: what it is, where it came from, how large it is."""
+    """A stored content: its type, its origin and its size."""
 
     key: str
     user: str | None

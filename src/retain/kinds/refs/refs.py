@@ -120,7 +120,7 @@ class RefPreparer:
             )
             new_key = key or placeholder.new_key(source or description or summary)
         except BaseException:
-            self._services.blobs.settle(self._owner.tenant, stored)  # nobody will use it
+            self._services.blobs.settle(self._owner.tenant, stored)  # no reference will use it
             raise
         values = {
             "type": type,
@@ -137,7 +137,7 @@ class RefPreparer:
         return Prepared(new_key, summary, line, stored, values, key is not None)
 
     def keep(self, prepared: Prepared, *, as_line: bool = False) -> Ref:
-        """Write what was prepared, in a transaction of its own.
+        """Write a prepared content, in a transaction of its own.
 
         as_line: the caller returns the reference's line to its own caller, not the key
         """
@@ -269,7 +269,7 @@ class Refs(Kind):
         return ref.line
 
     def add_row(self, tx: Transaction, prepared: Prepared) -> Ref:
-        """Write what was prepared, in a transaction of the caller."""
+        """Write a prepared content, in a transaction of the caller."""
         values = dict(prepared.values)
         stored = prepared.stored
         searchable = values.pop("searchable")
