@@ -1,9 +1,9 @@
-"""Who comes in: the credential of a request becomes a principal, before anything else is looked at.
+"""Authentication of requests: turn the credential of a request into a principal.
 
-A credential comes in a header, `Authorization: Bearer …` or `X-API-Key`, or is the cookie of a browser that signed in
-(cookie.py), and comes nowhere else. What is found is remembered for SECONDS, so that most requests cost one hash: a key that
-is revoked here is refused at once, one that is revoked elsewhere within that time. A database that cannot be asked is a 503,
-never a 401.
+A credential is the header `Authorization: Bearer …` or `X-API-Key`, or the cookie of a browser that
+signed in (cookies.py). A valid credential is cached for SECONDS, so most requests cost one hash. A
+key revoked in this process is rejected at once, one revoked elsewhere within that time. If the
+database cannot be reached, the response is 503, never 401.
 """
 
 from __future__ import annotations
@@ -31,25 +31,26 @@ from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
 from retain.server.cookies import check_csrf, token_of
 
-USER, AGENT = b"x-retain-user", b"x-retain-agent"
+USER = b"x-retain-user"
+AGENT = b"x-retain-agent"
 SECONDS = 5.0
-"""How long a credential that was good is good without being looked at again."""
+"""Lifetime of a cached credential."""
 KEYLESS_SECONDS = 1.0
-"""How long a database without keys is taken for one, before it is asked again."""
+"""Interval at which a database without keys is checked for its first key."""
 USED_SECONDS = 60.0
 MOST_KNOWN = 10_000
 MOST_SCOPES = 2048
-"""A scope has no state of its own, and making one takes longer than finding it."""
+"""Cached scopes. A scope has no state, and creating one takes longer than a lookup."""
 MOST_BYTES = 8192
 _AFTER_SECONDS = 0.5
 NOBODY = "nobody"
-"""What the state of a request has whose credential is missing or wrong, also where it is answered all the same."""
+"""Set in the state of a request with a missing or wrong credential, also if it is answered."""
 _FORWARDED = frozenset(
     (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 )
 _KEY = re.compile(r"rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}")
 _NAMED = re.compile(r"(?:^|&)(?:access_token|api_key|x-api-key)=")
-_COOKIE = b"cookie "  # before what is remembered of one: it is good as a cookie alone
+_COOKIE = b"cookie "  # cache prefix: a cookie's token is not valid as a header
 _log = logging.getLogger("retain.door")
 Check = Callable[[bytes], Authentication]
 
@@ -62,7 +63,7 @@ class _Known:
 
 
 class Authenticator:
-    """Lets in whoever has a key, and whoever sits at the machine of a database that has none."""
+    """Authenticates requests by key, token or cookie, and local requests if there are no keys."""
 
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
@@ -80,31 +81,36 @@ class Authenticator:
     async def authorize(
         self, request: HTTPConnection, permission: Permission, *, vendor: bool = False
     ) -> Principal:
-        """The principal of a request, if it may do this; `vendor` says that it comes from somebody else's client."""
+        """Return the principal of a request. Raise Forbidden without the permission.
+
+        vendor: the request comes from a vendor's client, which may send a key of that vendor
+        """
         principal = await self.authenticate(request, vendor=vendor)
         principal.require(permission)
         return principal
 
     async def still(self, request: HTTPConnection, permission: Permission) -> bool:
-        """Whether a request that was let in would be let in now: what streams goes on no longer than that."""
+        """Return whether a request is still authorized. A stream ends when it is not."""
         try:
             await self.authorize(request, permission)
-        except RetainError:  # also where the database cannot be asked: who comes again hears why
+        except (
+            RetainError
+        ):  # also if the database cannot be reached: the next request gets the error
             return False
         return True
 
     async def admin(self, request: HTTPConnection, does: str) -> Principal:
-        """The principal of a request, if it may do something that is about the whole tenant."""
+        """Return the principal of a request. Raise Forbidden unless it is an admin of the whole tenant."""
         principal = await self.authorize(request, "admin")
         principal.require_whole_tenant(does)
         return principal
 
     def is_local(self, principal: Principal) -> bool:
-        """Whether this is whoever sits at the machine of a database that has no key."""
+        """Return whether this is the principal of local requests without a key."""
         return principal is self._local
 
     async def authenticate(self, request: HTTPConnection, *, vendor: bool = False) -> Principal:
-        """The principal of a request, whatever it may do; kept with the request, for the log, as is that there is none."""
+        """Return the principal of a request, and store it in the request's state for the log."""
         state = request.scope.setdefault("state", {})
         try:
             state["principal"] = principal = await self._principal(request, vendor)
@@ -135,7 +141,7 @@ class Authenticator:
         return await self._holder(credential, self._check)
 
     async def _signed_in(self, request: HTTPConnection, token: str) -> Principal:
-        """The principal of a browser that signed in; where nobody needs a key, a sign-in that has ended is no matter."""
+        """Return the principal of a browser that signed in."""
         principal = await self._holder(
             _COOKIE + token.encode("latin-1"), lambda _: self.signins.authenticate(token)
         )
@@ -143,7 +149,7 @@ class Authenticator:
         return principal
 
     async def _holder(self, credential: bytes, check: Check) -> Principal:
-        """The principal that a credential is good for."""
+        """Return the principal of a credential, from the cache or the database."""
         digest = hashlib.sha256(credential).digest()
         known = self._known.get(digest)
         moment = time.monotonic()
@@ -162,25 +168,26 @@ class Authenticator:
         agent: str | None,
         source: Source = "user",
     ) -> Scope:
-        """Whose memory a request means: its tenant is the principal's, user and agent come as parameters or headers.
+        """Return the scope of a request.
 
-        A key that is one agent's alone is in that agent's hands: what is written with it is no person's word.
+        The tenant is the principal's; user and agent come from the parameters or the headers. The
+        agent itself uses a key that is bound to it, so its writes have the source "agent".
         """
         user = user if user is not None else _header(request, USER)
         agent = agent if agent is not None else _header(request, AGENT)
         source = source if principal.agent is None else "agent"
         tenant, user, agent = principal.owner_of(user, agent)
-        whose = (tenant, user, agent, source)
-        found = self._scopes.get(whose)
-        if found is None or found.services is not self.memory.services:
+        owner = (tenant, user, agent, source)
+        scope = self._scopes.get(owner)
+        if scope is None or scope.services is not self.memory.services:
             if len(self._scopes) >= MOST_SCOPES:
                 self._scopes.clear()
-            found = self.memory.scope(tenant=tenant, user=user, agent=agent, source=source)
-            self._scopes[whose] = found
-        return found
+            scope = self.memory.scope(tenant=tenant, user=user, agent=agent, source=source)
+            self._scopes[owner] = scope
+        return scope
 
     def forget(self) -> None:
-        """Look at every credential again: a key was made, revoked or erased here."""
+        """Clear the cache: a key was created, revoked or erased in this process."""
         self._changes += 1
         self._known.clear()
         self._keyless_until = float("-inf")
@@ -188,7 +195,7 @@ class Authenticator:
     async def _look(
         self, digest: bytes, credential: bytes, before: _Known | None, check: Check
     ) -> _Known:
-        """Ask the database, and remember what is good."""
+        """Check a credential against the database, and cache it if it is valid."""
         changes = self._changes
         admitted = await run_in_threadpool(check, credential)
         moment = time.monotonic()
@@ -197,7 +204,7 @@ class Authenticator:
             moment + min(SECONDS, admitted.seconds),
             before.noted if before else float("-inf"),
         )
-        if changes == self._changes:  # else it may have been revoked while the database was asked
+        if changes == self._changes:  # else it may have been revoked during the check
             while len(self._known) >= MOST_KNOWN:
                 self._known.pop(next(iter(self._known)), None)
             self._known.pop(digest, None)
@@ -213,22 +220,21 @@ class Authenticator:
         raise Unauthorized(problem=INVALID_CREDENTIAL)
 
     async def _nobody(self, request: HTTPConnection) -> Principal:
-        """Whoever sits at this machine, if a key is not needed here."""
+        """Return the local principal. Raise Unauthorized if a key is needed."""
         if not self._keyed and _is_here(request):
             while not self._keyed and (moment := time.monotonic()) >= self._keyless_until:
                 changes = self._changes
-                found = await run_in_threadpool(self.keys.exist)
-                self._keyed = self._keyed or found
-                if (
-                    changes == self._changes
-                ):  # else the first key may have been made while the database was asked
+                keys_exist = await run_in_threadpool(self.keys.exist)
+                self._keyed = self._keyed or keys_exist
+                # Otherwise the first key may have been created during the check.
+                if changes == self._changes:
                     self._keyless_until = moment + KEYLESS_SECONDS
             if not self._keyed:
                 return self._local
         raise Unauthorized(problem="none was sent")
 
     def _note(self, admitted: Authentication) -> None:
-        """Note in a thread, after the answer, that a key was used."""
+        """Record the use of a key, in a thread and after the response."""
         noting = asyncio.ensure_future(run_in_threadpool(self._used, admitted))
         self._notes.add(noting)
         noting.add_done_callback(self._notes.discard)
@@ -237,9 +243,7 @@ class Authenticator:
         assert admitted.key is not None
         try:
             self.keys.record_use(admitted.principal.tenant, admitted.key)
-        except (
-            Exception
-        ) as error:  # the request was answered: when a key was used last is nothing to fail it for
+        except Exception as error:  # the request succeeded; the time of use is not essential
             _log.warning(
                 "that the key %s was used could not be noted: %s",
                 admitted.key,
@@ -248,13 +252,13 @@ class Authenticator:
 
 
 def refuse_open(memory: Memory) -> None:
-    """An error where the server would listen to other machines while nobody could come in with a key."""
+    """Raise SettingsError if the server would listen to other machines without any key."""
     if not Keys(memory.database).exist():
         refuse_keyless(memory.settings)
 
 
 def refuse_keyless(settings: Settings) -> None:
-    """The same for a database that has no key, or is not there yet."""
+    """Raise SettingsError if a server without keys would listen to other machines."""
     if is_loopback(settings.host) or settings.jwt_issuer:
         return
     problem = (
@@ -265,7 +269,7 @@ def refuse_keyless(settings: Settings) -> None:
 
 
 def _is_here(request: HTTPConnection) -> bool:
-    """Whether a request comes from this machine, and not through a proxy on it."""
+    """Return whether a request comes from this machine, and not through a proxy on it."""
     client = request.scope.get("client")
     if client is None or not is_loopback(client[0]):
         return False
@@ -273,7 +277,7 @@ def _is_here(request: HTTPConnection) -> bool:
 
 
 def _refuse_in_address(request: HTTPConnection) -> None:
-    """A key in the address, however it is written, would be in every log."""
+    """Raise Invalid for a key in the URL, where logs would store it."""
     path: str = request.scope["path"]
     query: str = request.scope.get("query_string", b"").decode("latin-1")
     if "%" in path:
@@ -286,8 +290,8 @@ def _refuse_in_address(request: HTTPConnection) -> None:
 
 
 def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-    """The key or token of a request, however its header is written; None where there is none."""
-    found: bytes | None = None
+    """Return the key or token of a request, or None. Raise Unauthorized if it is malformed."""
+    credential: bytes | None = None
     for name, value in headers:
         if name == b"authorization":
             scheme, _, sent = value.strip().partition(b" ")
@@ -297,26 +301,26 @@ def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
         else:
             continue
         if name == b"authorization" and value.strip().lower() == b"bearer":
-            continue  # what an example sends where the variable for the key is empty
-        if (found is not None and found != sent) or not sent or len(sent) > MOST_BYTES:
+            continue  # examples send this if the variable for the key is empty
+        if (credential is not None and credential != sent) or not sent or len(sent) > MOST_BYTES:
             raise Unauthorized(problem=INVALID_CREDENTIAL)
-        found = sent
-    return found
+        credential = sent
+    return credential
 
 
 def _is_only_theirs(headers: Iterable[tuple[bytes, bytes]]) -> bool:
-    """Whether all that is sent as a key is somebody else's: a vendor's client sends one always, needed or not."""
+    """Return whether a request has only keys of others: a vendor's client always sends one."""
     sent = [value.strip() for name, value in headers if name in (b"authorization", b"x-api-key")]
     ours = PREFIX.encode()
     return bool(sent) and not any(ours in value for value in sent)
 
 
 def _header(request: HTTPConnection, name: bytes) -> str | None:
-    """A header as text: names are written in UTF-8, which headers are not by themselves."""
-    for given, value in request.scope["headers"]:
-        if given == name:
+    """Return a header as text. Raise Invalid unless it is UTF-8."""
+    for header, value in request.scope["headers"]:
+        if header == name:
             try:
                 return bytes(value).decode()
-            except UnicodeDecodeError:  # replaced, two users would be one
+            except UnicodeDecodeError:  # with replacement characters, two users could become one
                 raise Invalid(field=name.decode(), problem="is not UTF-8 text") from None
     return None

@@ -1,7 +1,7 @@
-"""Chat over HTTP: one turn of an agent, whole or as a stream of events that can be taken up again where it broke off.
+"""Chat over HTTP: one turn of an agent, as one response or as a resumable stream of events.
 
-The turn itself is `chat.turn`'s. It runs in a thread of its own and is saved whether or not anybody still listens; this file
-finds out who asks, what for, and in which session, and shows what happens.
+`chat.turn` runs the turn, in its own thread, and saves it even if the client disconnects. This
+module authenticates the caller, finds the session, starts the turn and sends its events.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 }
 _ONCE = "idempotency-key"
 _LOOK_SECONDS = 0.25
-_LOOKS = 4  # between two turns of a session nobody has it for a moment
-_FINISHING = 0.6  # of the time to stop is for turns, the rest for saying that it is over
+_LOOKS = 4  # a session is free for a moment between two of its turns
+_FINISHING = 0.6  # share of the stop time for running turns; the rest is for their last events
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Give an app the routes of a chat; `app.state.runs` are the turns that run."""
+    """Add the chat routes to an app; `app.state.runs` holds the running turns."""
     app.state.runs = runs = RunningTurns(limits.MAX_RUNNING_TURNS)
     life.during(app, lambda: runs.during(app.state.stopping, limits.STOP_SECONDS * _FINISHING))
     chat = Chat(authenticator, runs)
@@ -101,13 +101,13 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 def documented(
     name: str, does: Callable[..., Any], needs: Permission, **more: str
 ) -> dict[str, Any]:
-    """How a route of a chat is described."""
+    """Return the OpenAPI arguments of a chat route."""
     headers = {
         "X-Retain-User": "Whose memory is meant.",
         "X-Retain-Agent": "Which agent's memory is meant.",
         **more,
     }
-    said = [
+    parameters = [
         {
             "name": header,
             "in": "header",
@@ -117,7 +117,7 @@ def documented(
         }
         for header, about in headers.items()
     ]
-    extra = {"parameters": said, "x-retain-permission": needs}
+    extra = {"parameters": parameters, "x-retain-permission": needs}
     return {
         "name": name,
         "operation_id": name,
@@ -134,7 +134,10 @@ async def admitted(
     user: str | None,
     agent: str | None,
 ) -> tuple[Principal, Scope]:
-    """Who asks, and whose memory is meant; whoever sits at this machine need not say who they are."""
+    """Authenticate a request; return its principal and scope.
+
+    A local request without a key needs no user: the configured or default user is used.
+    """
     principal = await authenticator.authorize(request, permission)
     if request.method == "POST" and request.query_params:
         raise Invalid(
@@ -150,14 +153,14 @@ async def admitted(
 
 
 class Chat:
-    """What the routes do."""
+    """The handlers of the chat routes."""
 
     def __init__(self, authenticator: Authenticator, runs: RunningTurns) -> None:
         self._authenticator = authenticator
         self._runs = runs
 
     async def say(self, request: Request, said: ChatRequest) -> Response:
-        """Say something to an agent, or to several: one turn with memory, whole or as events (A1, A6)."""
+        """Send a message to one or several agents; get one response or events (A1, A6)."""
         if said.agents and said.agent_id is not None:
             raise Invalid(
                 field="agent_id", problem="cannot go with `agents`: name one, or the group"
@@ -169,7 +172,7 @@ class Chat:
         return await self._turn(request, said, said.text(), said.agent)
 
     async def see(self, request: Request, said: VisionRequest) -> Response:
-        """Run an agent with images, which are kept as references (A4)."""
+        """Run an agent with images, which are stored as references (A4)."""
         return await self._turn(request, said, said.text(), said.agent)
 
     async def events(
@@ -179,7 +182,10 @@ class Chat:
         said: Annotated[EventsRequest, Query()],
         last_event_id: Annotated[str, Header(description="The last event that was seen.")] = "",
     ) -> Response:
-        """Take up the events of a turn after the last one that was seen; in another process, wait for its answer."""
+        """Resume the events of a turn after the last one received.
+
+        For a turn that runs in another process, wait for its answer.
+        """
         principal, scope = await admitted(
             self._authenticator, request, "read", said.user, said.agent
         )
@@ -192,12 +198,10 @@ class Chat:
             return EventStream(run.events(after), still)
         agents = said.agents or [scope.owner.agent or session.agent]
         other = _Elsewhere(scope, session.id, key)
-        running, found = await run_in_threadpool(
-            other.look, agents[0]
-        )  # or there is no such turn, or no longer
-        if run is not None and not (
-            run.failed and (found or running)
-        ):  # else it was tried again in another process
+        # Raises NotFound if there is no such turn.
+        running, saved_answer = await run_in_threadpool(other.look, agents[0])
+        retried_elsewhere = run is not None and run.failed and (saved_answer or running)
+        if run is not None and not retried_elsewhere:
             return EventStream(run.events(after), still)
         seconds = limits.CHAT_SECONDS
         return EventStream(other.events(agents, after, request.app.state.stopping, seconds), still)
@@ -208,7 +212,7 @@ class Chat:
         key: Annotated[str, Path(description="The turn's key.")],
         said: Annotated[EventsRequest, Query()],
     ) -> Response:
-        """What has become of a turn: whether its message is kept, who has answered, and whether anybody is at it."""
+        """Return the state of a turn: its message, who has answered, and if it is running."""
         principal, scope = await admitted(
             self._authenticator, request, "read", said.user, said.agent
         )
@@ -228,10 +232,11 @@ class Chat:
         agents: Sequence[str] = (),
     ) -> Response:
         principal, scope = await admitted(self._authenticator, request, "write", said.user, agent)
-        principal.require("read")  # an answer tells what is remembered
-        for one in agents:
-            principal.owner_of(None, one)
-        key, by = _key(request, said.key), Caller(principal, problem.request_id(request))
+        principal.require("read")  # an answer quotes what is remembered
+        for name in agents:
+            principal.owner_of(None, name)
+        key = _key(request, said.key)
+        by = Caller(principal, problem.request_id(request))
         scope, session, digest = await run_in_threadpool(_ready, scope, message, said, agents, by)
 
         def work(say: Say) -> dict[str, Any]:
@@ -241,11 +246,11 @@ class Chat:
         if said.stream or EVENT_STREAM_MEDIA_TYPE in request.headers.get("accept", ""):
             return EventStream(run.events(), partial(self._authenticator.still, request, "read"))
         try:
-            found = await run.result()
+            result = await run.result()
         except RetainError as error:
             return _refusal(error, request, session.id, key, run.kept)
         return Response(
-            json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"),
+            json.dumps(result, ensure_ascii=False).encode("utf-8", "replace"),
             media_type="application/json",
         )
 
@@ -260,10 +265,10 @@ class Chat:
         by: Caller,
         say: Say,
     ) -> dict[str, Any]:
-        """One turn, in its own thread."""
+        """Run one turn, in its own thread, and return the JSON of its answer."""
 
         def emit(event: Event) -> None:
-            if event.what != "done":  # which is said when the result is there, too
+            if event.what != "done":  # sent with the result, see RunningTurn.end
                 say(event.what, serialization.event_data(event, session, key, agents))
 
         memory = self._authenticator.memory
@@ -282,34 +287,34 @@ class Chat:
 
 
 def _key(request: Request, said: str | None) -> str:
-    """The turn's key: the body's or the header's, or a new one."""
+    """Return the turn's key: the body's or the header's, or a new one."""
     header = request.headers.get(_ONCE)
     if said is not None and header is not None and said != header:
         raise Invalid(
             field="key", problem="is not the same as the header Idempotency-Key: send one of them"
         )
-    found = said if said is not None else header
-    return ids.uuid7() if found is None else canonical.key(found, "key")
+    key = said if said is not None else header
+    return ids.uuid7() if key is None else canonical.key(key, "key")
 
 
 def _ready(
     scope: Scope, message: str, said: Asked, agents: Sequence[str], by: Caller
 ) -> tuple[Scope, Session, bytes]:
-    """The session of a turn, and what tells it from another with its key.
+    """Return the scope and session of a turn, and the digest of the request.
 
-    What is wrong with the request is found before a stream begins, and before a session is made for it.
+    Rejects an invalid request before a stream starts and before a session is created.
     """
     turn.check(scope.services.settings, message, said.images)
     for agent in group.names(agents) if agents else ():
         if agent != scope.owner.agent:
             require_agent(of_agent(scope, agent))
-    asked = [message, scope.owner.agent, said.images, list(agents)]
-    digest = hashlib.sha256(json.dumps(asked).encode()).digest()
+    parts = [message, scope.owner.agent, said.images, list(agents)]
+    digest = hashlib.sha256(json.dumps(parts).encode()).digest()
     return *enter(scope, said.session_id, agent=agents[0] if agents else AGENT, by=by), digest
 
 
 def _going_on(scope: Scope, id: str | None) -> Session:
-    """The session of a turn that was asked for before: the one that is named, else the active one."""
+    """Return the session of an earlier turn: the named one, else the active one."""
     if id is not None:
         return scope.sessions.get(id)
     return of_agent(scope, scope.owner.agent or AGENT).sessions.active()
@@ -318,17 +323,16 @@ def _going_on(scope: Scope, id: str | None) -> Session:
 def _became(
     scope: Scope, session: str, key: str, agents: Sequence[str], here: bool
 ) -> dict[str, Any]:
-    running = here or saved_turns.is_running(
-        scope, session
-    )  # asked first: what ends in between is found saved
-    found: dict[str, Any] = {"session_id": session, "key": key, "running": running}
+    # Check this first: a turn that ends in between is then found saved.
+    running = here or saved_turns.is_running(scope, session)
+    state: dict[str, Any] = {"session_id": session, "key": key, "running": running}
     try:
         seq = saved_turns.message_number(scope, session, key)
     except NotFound:
         if not running:
             raise
-        return found | {"asked_seq": None, "answered": []}
-    return found | {
+        return state | {"asked_seq": None, "answered": []}
+    return state | {
         "asked_seq": seq,
         "answered": [
             agent for agent in agents if saved_turns.find_answer(scope, session, key, agent)
@@ -337,7 +341,7 @@ def _became(
 
 
 def _refusal(error: RetainError, request: Request, session: str, key: str, kept: bool) -> Response:
-    """Why there is no answer, and how to get one."""
+    """Return the error response of a turn; for a server error, with how to retry."""
     response = problem.of_error(error, problem.request_id(request))
     if error.status < 500:
         return response
@@ -352,37 +356,43 @@ def _refusal(error: RetainError, request: Request, session: str, key: str, kept:
 
 
 class _Elsewhere:
-    """A turn that runs in another process, or is in line there behind the one that has its session."""
+    """A turn that runs in another process, or waits there for its session."""
 
     def __init__(self, scope: Scope, session: str, key: str) -> None:
-        self._scope, self._session, self._key = scope, session, key
+        self._scope = scope
+        self._session = session
+        self._key = key
         self._begun = False
         self._idle = 0
 
     def look(self, agent: str, patience: int = 0) -> tuple[bool, Answer | None]:
-        """Whether somebody may be at it, and what an agent answered; NotFound where nobody has the session or the key."""
-        running = saved_turns.is_running(
-            self._scope, self._session
-        )  # asked first: what ends in between is found saved
+        """Return whether the turn may be running, and the agent's saved answer.
+
+        Raises NotFound if the key is unknown and the session was idle for more than `patience`
+        looks.
+        """
+        # Check this first: a turn that ends in between is then found saved.
+        running = saved_turns.is_running(self._scope, self._session)
         try:
-            found = saved_turns.find_answer(self._scope, self._session, self._key, agent)
+            saved_answer = saved_turns.find_answer(self._scope, self._session, self._key, agent)
         except NotFound:
             self._idle = 0 if running else self._idle + 1
             if self._idle > patience:
                 raise
             return True, None
         self._begun = True
-        return running, found
+        return running, saved_answer
 
     async def events(
         self, agents: Sequence[str], after: int, stopping: asyncio.Event, seconds: float
     ) -> AsyncGenerator[bytes, None]:
-        """The answers, each as soon as it is saved; then, or where there is none in so many seconds, the end."""
-        end, beat = time.monotonic() + seconds, time.monotonic() + HEARTBEAT_SECONDS
+        """Yield each answer as soon as it is saved, then the end; give up after `seconds`."""
+        end = time.monotonic() + seconds
+        beat = time.monotonic() + HEARTBEAT_SECONDS
         try:
             for agent in agents:
-                running, found = await run_in_threadpool(self.look, agent, _LOOKS)
-                while found is None and running:
+                running, saved_answer = await run_in_threadpool(self.look, agent, _LOOKS)
+                while saved_answer is None and running:
                     if stopping.is_set() or time.monotonic() >= end:
                         raise _late(
                             "it is being stopped"
@@ -395,11 +405,11 @@ class _Elsewhere:
                     if time.monotonic() >= beat:
                         beat = time.monotonic() + HEARTBEAT_SECONDS
                         yield HEARTBEAT
-                    running, found = await run_in_threadpool(self.look, agent, _LOOKS)
-                if found is None:
+                    running, saved_answer = await run_in_threadpool(self.look, agent, _LOOKS)
+                if saved_answer is None:
                     raise _late("the turn was cut off, and nobody is at it")
                 after += 1
-                yield encode_event(after, "message", serialization.reply_data(found))
+                yield encode_event(after, "message", serialization.reply_data(saved_answer))
         except RetainError as error:
             after += 1
             yield encode_event(

@@ -1,4 +1,4 @@
-"""The shapes of a chat's requests and answers, for whoever validates them and whoever reads the documentation."""
+"""Pydantic models of the chat's requests and responses, for validation and documentation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SESSION = "The session; without one the active one, else a new one. A UUID that
 
 
 class Asked(BaseModel):
-    """What every request for a turn may say."""
+    """The fields that every request for a turn has."""
 
     model_config = STRICT
     session_id: Text | None = Field(None, description=_SESSION)
@@ -38,7 +38,7 @@ class Asked(BaseModel):
 
 
 class ChatRequest(Asked):
-    """A message to an agent, or to several."""
+    """A message to one or several agents."""
 
     message: Text = Field(description="What is said.", examples=["Where do we go?"])
     agent_id: Text | None = Field(
@@ -53,7 +53,7 @@ class ChatRequest(Asked):
 
 
 class EnterRequest(BaseModel):
-    """Which session to go on with."""
+    """The session to continue."""
 
     model_config = STRICT
     session_id: Text | None = Field(None, description=_SESSION)
@@ -62,7 +62,7 @@ class EnterRequest(BaseModel):
 
 
 class RunRequest(Asked):
-    """A message to an agent, by the names that agents' runners use."""
+    """A message to an agent, with the field names of agent runners."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"message": "Where do we go?"}]})
     agent: Text | None = Field(
@@ -72,11 +72,11 @@ class RunRequest(Asked):
     input: Text | None = Field(None, description="The same by another name.", examples=[None])
 
     def text(self) -> str:
-        """What is said, by either name."""
-        said = [text for text in (self.message, self.input) if text is not None]
-        if len(said) != 1:
+        """Return the message, from `message` or `input`."""
+        texts = [text for text in (self.message, self.input) if text is not None]
+        if len(texts) != 1:
             raise Invalid(field="message", problem="is needed, or `input`, but not both")
-        return said[0]
+        return texts[0]
 
 
 class VisionRequest(RunRequest):
@@ -94,7 +94,7 @@ class VisionRequest(RunRequest):
 
 
 class Whose(BaseModel):
-    """Whose memory is meant, where the headers do not say."""
+    """The owner of the memory, if the headers do not name it."""
 
     model_config = LENIENT
     user: Text | None = Field(None, description="Whose memory; also as the header X-Retain-User.")
@@ -104,7 +104,7 @@ class Whose(BaseModel):
 
 
 class EventsRequest(Whose):
-    """Which turn's events."""
+    """The turn whose events or state to return."""
 
     session_id: Text | None = Field(
         None, description="The turn's session; the active one where not given."
@@ -115,7 +115,7 @@ class EventsRequest(Whose):
 
 
 class Paged(Whose):
-    """Which part of a list."""
+    """A page of a list."""
 
     limit: int = Field(100, description="The most records to return.")
     after: Text | None = Field(
@@ -124,7 +124,7 @@ class Paged(Whose):
 
 
 class SessionsRequest(Paged):
-    """Which of the conversations."""
+    """Filters for the list of conversations."""
 
     search: Text | None = Field(
         None, description="Only those in whose label or id all these words are."
@@ -133,7 +133,7 @@ class SessionsRequest(Paged):
 
 
 class MessagesRequest(Paged):
-    """Which of the messages: a page from the start, or the newest."""
+    """The messages to return: a page from the start, or the newest."""
 
     last: int | None = Field(None, description="The last so many messages.")
     minutes: float | None = Field(None, description="The messages of the last so many minutes.")
@@ -147,7 +147,7 @@ class MessagesRequest(Paged):
 
 
 class Usage(BaseModel):
-    """What the model took, over all its calls of the turn."""
+    """Tokens, cost and latency of all model calls of the turn."""
 
     model: str
     tokens_in: int
@@ -157,7 +157,7 @@ class Usage(BaseModel):
 
 
 class Reply(BaseModel):
-    """What an agent answered."""
+    """An agent's answer."""
 
     session_id: str
     agent_id: str
@@ -178,7 +178,7 @@ class Reply(BaseModel):
 
 
 class Replies(BaseModel):
-    """What the agents of a group answered, in order."""
+    """The answers of the agents of a group, in order."""
 
     session_id: str
     key: str
@@ -186,7 +186,7 @@ class Replies(BaseModel):
 
 
 class TurnState(BaseModel):
-    """What has become of a turn."""
+    """The state of a turn."""
 
     session_id: str
     key: str
@@ -200,7 +200,7 @@ class TurnState(BaseModel):
 
 
 class ChatSession(BaseModel):
-    """A conversation, and how many of its messages its summary covers (S6)."""
+    """A conversation, with the number of messages that its summary covers (S6)."""
 
     id: str
     user: str
@@ -220,7 +220,7 @@ class ChatSession(BaseModel):
 
 
 class ChatSessionPage(BaseModel):
-    """Conversations, the one that was used last first."""
+    """Conversations, most recently used first."""
 
     data: list[ChatSession]
     next: str | None = Field(
@@ -229,14 +229,14 @@ class ChatSessionPage(BaseModel):
 
 
 class Label(BaseModel):
-    """A name for people."""
+    """The display name of a conversation."""
 
     model_config = STRICT
     label: Text = Field(max_length=1000, examples=["Lisbon"])
 
 
 def shown(session: Session, title: str) -> dict[str, Any]:
-    """A session as `ChatSession` has it."""
+    """Return the JSON of a session as `ChatSession` describes it."""
     record = as_json(session)
     covered = record.pop("summarized_count")
     return {**record, "title": title, "count": session.count, "summarizedCount": covered}

@@ -1,7 +1,8 @@
-"""Turns that run in this process: each in a thread of its own, whoever listens, and what it said kept for a while.
+"""Turns that run in this process, each in its own thread, and their buffered events.
 
-A turn belongs to nobody's connection. What happens in it is written once, into a buffer of bounded size; a reader is no more
-than a place in that buffer, so a slow one holds nothing, and one that comes back goes on where it was.
+A turn does not depend on a connection. Its events are written once, into a buffer of limited size.
+A reader is only a position in that buffer: a slow reader blocks nothing, and one that reconnects
+continues where it stopped.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from retain.server.sse import HEARTBEAT, HEARTBEAT_SECONDS, encode_event
 _log = logging.getLogger("retain.chat")
 
 KEEP_SECONDS = 300.0
-"""So long the events of a turn that is over can be asked for again."""
+"""The events of a finished turn can be read again for this time."""
 MAX_EVENT_BYTES = 512 << 10
-"""The most that is kept of one turn's events; the oldest go first, and the whole text comes with its last ones."""
+"""Buffer size per turn. The oldest events are dropped first; the last ones have the whole text."""
 MAX_FINISHED_TURNS = 128
-"""The most turns that are over and kept."""
-_PER_SESSION = 8
-"""The most turns of one session that run and wait, at most a half of all, so that others have a place."""
-_AGAIN_SECONDS = 2
+"""Finished turns whose events are kept."""
+_MAX_PER_SESSION = 8
+"""Turns of one session that run or wait; at most half of all, so that others get a slot."""
+_RETRY_SECONDS = 2
 _STOPPING = "it is being stopped"
 
 Say = Callable[[str, Mapping[str, Any]], None]
@@ -38,16 +39,16 @@ Name = tuple[str, str | None, str, str]
 
 
 class RunningTurn:
-    """One turn: what it said so far, and how it ended."""
+    """One turn: its events so far, and its result or error."""
 
     def __init__(self, name: Name, digest: bytes) -> None:
         self.name = name
         self.digest = digest
-        """What was asked for."""
+        """Hash of the request."""
         self.ended = 0.0
-        """When, on the clock of this process; 0 while it runs."""
+        """Monotonic time of the end; 0 while it runs."""
         self.kept = False
-        """Whether the message is: from then on, the key goes on with it."""
+        """True once the message is stored: a retry with the key then continues from it."""
         self._lock = threading.Lock()
         self._events: deque[tuple[int, bytes]] = deque()
         self._last = 0
@@ -57,7 +58,7 @@ class RunningTurn:
         self._wakes: set[Callable[[], None]] = set()
 
     def say(self, event: str, data: Mapping[str, Any]) -> None:
-        """Something happened; from any thread. What is said after the end is heard by nobody."""
+        """Add an event, from any thread. Events after the end are ignored."""
         with self._lock:
             if not self.ended:
                 self.kept = self.kept or event == "start"
@@ -72,25 +73,27 @@ class RunningTurn:
         error: Exception | None = None,
         last: tuple[str, Mapping[str, Any]] | None = None,
     ) -> None:
-        """It is over, with a last event if one is given; the first end counts."""
+        """End the turn, with an optional last event. Only the first call counts."""
         with self._lock:
             if self.ended:
                 return
             if last is not None:
                 self._add(*last)
             self._add("done", {})
-            self._result, self._error, self.ended = result, error, time.monotonic()
+            self._result = result
+            self._error = error
+            self.ended = time.monotonic()
             wakes = tuple(self._wakes)
         for wake in wakes:
             wake()
 
     @property
     def failed(self) -> bool:
-        """Whether it is over, and nothing came of it."""
+        """True if the turn ended with an error."""
         return self._error is not None
 
     async def result(self) -> Any:
-        """What the turn came to, once it is over; or its error."""
+        """Wait for the end; return the result or raise the error."""
         with self._woken() as woken:
             while not self.ended:
                 woken.clear()
@@ -105,17 +108,17 @@ class RunningTurn:
     async def events(
         self, after: int = 0, beat: float = HEARTBEAT_SECONDS
     ) -> AsyncGenerator[bytes, None]:
-        """What was said after an event, then what is being said, to the end; with a beat while nothing is."""
-        after = after if after <= self._last else 0  # of another run with the same key
+        """Yield the events after number `after` until the end, with heartbeats while idle."""
+        after = after if after <= self._last else 0  # the number is of another run of this key
         with self._woken() as woken:
             while True:
                 woken.clear()
-                found, after, over = self._since(after)
-                if found:
-                    yield found
+                new_events, after, over = self._since(after)
+                if new_events:
+                    yield new_events
                 if over:
                     return
-                if not found:
+                if not new_events:
                     try:
                         async with asyncio.timeout(beat):
                             await woken.wait()
@@ -124,29 +127,30 @@ class RunningTurn:
 
     def _add(self, event: str, data: Mapping[str, Any]) -> None:
         self._last += 1
-        said = encode_event(self._last, event, data)
-        self._events.append((self._last, said))
-        self._size += len(said)
+        encoded = encode_event(self._last, event, data)
+        self._events.append((self._last, encoded))
+        self._size += len(encoded)
         while self._size > MAX_EVENT_BYTES and len(self._events) > 1:
             self._size -= len(self._events.popleft()[1])
 
     def _since(self, after: int) -> tuple[bytes, int, bool]:
-        """What was said after an event, the number of the last one, and whether that was all."""
+        """Return the events after a number, the last number, and whether the turn has ended."""
         with self._lock:
-            found: list[bytes] = []
-            for number, said in reversed(self._events):
+            newest_first: list[bytes] = []
+            for number, encoded in reversed(self._events):
                 if number <= after:
                     break
-                found.append(said)
-            return b"".join(reversed(found)), self._last, bool(self.ended)
+                newest_first.append(encoded)
+            return b"".join(reversed(newest_first)), self._last, bool(self.ended)
 
     @contextlib.contextmanager
     def _woken(self) -> Iterator[asyncio.Event]:
-        """An event of this loop that is set whenever something happens."""
-        woken, loop = asyncio.Event(), asyncio.get_running_loop()
+        """Provide an asyncio event that is set whenever the turn has a new event."""
+        woken = asyncio.Event()
+        loop = asyncio.get_running_loop()
 
         def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits
+            with contextlib.suppress(RuntimeError):  # the loop is closed
                 loop.call_soon_threadsafe(woken.set)
 
         with self._lock:
@@ -159,7 +163,7 @@ class RunningTurn:
 
 
 class RunningTurns:
-    """The turns of this process, so many at once and no more, and those that were over a moment ago."""
+    """The turns of this process: at most `most` that run, and those that ended recently."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -169,20 +173,20 @@ class RunningTurns:
         self._stopping = False
 
     def start(self, name: Name, digest: bytes, work: Callable[[Say], Any]) -> RunningTurn:
-        """Run a turn; one of that name that runs already is that one, if the same is asked for."""
+        """Start a turn, or return the running turn of that name if the request is the same."""
         with self._lock:
-            if found := self._running.get(name):
-                if found.digest != digest:
+            if running := self._running.get(name):
+                if running.digest != digest:
                     raise KeyReused(key=name[3])
-                return found
+                return running
             if self._stopping:
-                raise Overloaded(problem=_STOPPING, seconds=_AGAIN_SECONDS)
+                raise Overloaded(problem=_STOPPING, seconds=_RETRY_SECONDS)
             if len(self._running) >= self._most:
-                raise Overloaded(problem=f"{self._most} turns are running", seconds=_AGAIN_SECONDS)
+                raise Overloaded(problem=f"{self._most} turns are running", seconds=_RETRY_SECONDS)
             before = sum(other[:3] == name[:3] for other in self._running)
-            if before >= max(1, min(_PER_SESSION, self._most // 2)):
+            if before >= max(1, min(_MAX_PER_SESSION, self._most // 2)):
                 raise Overloaded(
-                    problem=f"{before} turns of this session are waiting", seconds=_AGAIN_SECONDS
+                    problem=f"{before} turns of this session are waiting", seconds=_RETRY_SECONDS
                 )
             self._sweep()
             run = self._running[name] = RunningTurn(name, digest)
@@ -192,10 +196,9 @@ class RunningTurns:
             threading.Thread(
                 target=self._work, args=(run, work), name="retain-chat", daemon=True
             ).start()
-        except (
-            RuntimeError
-        ):  # the machine has no thread left; nobody must wait for this turn, nor be told of it
-            error = Overloaded(problem="no thread can be started", seconds=_AGAIN_SECONDS)
+        except RuntimeError:
+            # The machine has no thread left. Nobody may wait for this turn.
+            error = Overloaded(problem="no thread can be started", seconds=_RETRY_SECONDS)
             with self._lock:
                 del self._running[name]
             run.end(
@@ -206,20 +209,20 @@ class RunningTurns:
         return run
 
     def get(self, name: Name) -> RunningTurn | None:
-        """A turn that runs, or was over a moment ago."""
+        """Return a turn that runs or ended recently, or None."""
         with self._lock:
             self._sweep()
             return self._running.get(name) or self._over.get(name)
 
     def forget(self, tenant: str, user: str) -> None:
-        """Keep nothing of what a user's turns said: the user was erased."""
+        """Drop the events of an erased user's turns."""
         with self._lock:
             for name in [name for name in self._over if name[:2] == (tenant, user)]:
                 del self._over[name]
 
     @contextlib.asynccontextmanager
     async def during(self, stopping: asyncio.Event, seconds: float) -> AsyncIterator[None]:
-        """As long as the server runs; once it is stopping, turns have so many seconds to finish."""
+        """Run with the server; once it is stopping, turns have `seconds` to finish."""
 
         async def watch() -> None:
             await stopping.wait()
@@ -234,7 +237,7 @@ class RunningTurns:
             await self.stop(0)
 
     async def stop(self, seconds: float) -> None:
-        """Start no more, let those that run finish for so long, then end their streams with how to go on."""
+        """Start no more turns, wait `seconds` for running ones, then end them with a retry hint."""
         with self._lock:
             self._stopping = True
         deadline = time.monotonic() + seconds
@@ -243,7 +246,7 @@ class RunningTurns:
         with self._lock:
             left = list(self._running.values())
         for run in left:
-            error = Overloaded(problem=_STOPPING, seconds=_AGAIN_SECONDS)
+            error = Overloaded(problem=_STOPPING, seconds=_RETRY_SECONDS)
             run.end(
                 error=error,
                 last=("error", serialization.failure_data(error, *run.name[2:], kept=run.kept)),
@@ -252,14 +255,13 @@ class RunningTurns:
     def _work(self, run: RunningTurn, work: Callable[[Say], Any]) -> None:
         try:
             result = work(run.say)
-        except Exception as error:  # it is raised where somebody waits for the turn
-            told = None
-            if not isinstance(
-                error, RetainError
-            ):  # a mistake of ours, which a reader of the stream is not told
+        except Exception as error:  # raised again in result()
+            failure = None
+            if not isinstance(error, RetainError):
+                # A bug of ours; the stream has had no error event yet.
                 _log.exception("a turn failed")
-                told = serialization.failure_data(error, *run.name[2:], kept=run.kept)
-            run.end(error=error, last=None if told is None else ("error", told))
+                failure = serialization.failure_data(error, *run.name[2:], kept=run.kept)
+            run.end(error=error, last=None if failure is None else ("error", failure))
         else:
             run.end(result)
         finally:
@@ -269,7 +271,7 @@ class RunningTurns:
                 self._over[run.name] = run
 
     def _sweep(self) -> None:
-        """Forget what was over long ago, and the oldest of too many."""
+        """Drop finished turns that are too old or too many."""
         old = time.monotonic() - KEEP_SECONDS
         for name, run in list(self._over.items()):
             if run.ended > old and len(self._over) <= MAX_FINISHED_TURNS:

@@ -1,6 +1,7 @@
-"""What the page asks first, `/api/web`, and how a browser signs in: it shows a key once, and has a cookie from then on.
+"""`/api/web`, the first request of the web app, and the browser's sign-in and sign-out.
 
-No script can read the cookie, and no other site can use it (server/cookies.py). Where nobody needs a key nobody signs in.
+A browser sends a key once and gets a cookie, which no script can read and no other site can use
+(server/cookies.py). Without keys there is no sign-in.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ _PLAIN = (
 
 @dataclass(frozen=True)
 class ToolName:
-    """A tool that an agent can be given."""
+    """A tool that an agent can use."""
 
     name: str
     description: str
@@ -45,10 +46,11 @@ class ToolName:
 
 @dataclass(frozen=True)
 class Visit:
-    """What the page needs to know first. All but the first three is for somebody who was let in.
+    """The state of the server and of the caller that the web app needs first.
 
-    `csrf` is what it sends as `X-Retain-CSRF` with every change, where a cookie let it in; `user` is who one is where nobody
-    else is named; `model` is what answers in a chat, where there is one.
+    All fields but the first three are only for an authenticated caller. `csrf` is the value of
+    `X-Retain-CSRF` for every change, if a cookie authenticated the caller. `user` is the default
+    user. `model` is the name of the chat model, if there is one.
     """
 
     version: str
@@ -62,7 +64,7 @@ class Visit:
 
 
 class SignInRequest(BaseModel):
-    """A key that is shown once."""
+    """The key to sign in with."""
 
     model_config = STRICT
     key: Text = Field(description="A key of the server, rtn_…", examples=["rtn_…"])
@@ -72,12 +74,12 @@ class SignInRequest(BaseModel):
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Give an app the routes."""
-    made = _Routes(authenticator)
+    """Add the routes to an app."""
+    routes = _Routes(authenticator)
     for method, path, does in (
-        ("GET", "/api/web", made.visit),
-        ("POST", SIGN_IN, made.sign_in),
-        ("POST", "/api/web/sign-out", made.sign_out),
+        ("GET", "/api/web", routes.visit),
+        ("POST", SIGN_IN, routes.sign_in),
+        ("POST", "/api/web/sign-out", routes.sign_out),
     ):
         name = f"web_{does.__name__}"
         how: dict[str, Any] = {
@@ -94,7 +96,7 @@ class _Routes:
         self._authenticator = authenticator
 
     async def visit(self, request: Request) -> Response:
-        """What the page asks first: whether a key is needed here, and who one is; it needs no key itself."""
+        """Return whether a key is needed, and who the caller is. Needs no key itself."""
         try:
             principal = await self._authenticator.authenticate(request)
         except Unauthorized as error:
@@ -109,8 +111,9 @@ class _Routes:
         return answer(self._visit(principal, token))
 
     async def sign_in(self, request: Request, said: SignInRequest) -> Response:
-        """Sign a browser in with a key; the answer has a cookie, and is otherwise that of `/api/web`."""
-        secure, host = _is_https(request), request.headers["host"]
+        """Sign a browser in with a key. The response is that of `/api/web`, with a cookie."""
+        secure = _is_https(request)
+        host = request.headers["host"]
         if request.headers.get("origin", f"//{host}").partition("//")[2] != host:
             raise Forbidden(
                 problem="a page of another origin signs nobody in here: send the key as a header instead"
@@ -123,23 +126,22 @@ class _Routes:
         admitted = await run_in_threadpool(self._authenticator.keys.authenticate, key)
         assert admitted.key is not None
         request.scope["state"]["principal"] = principal = admitted.principal
-        await self._end(
-            request
-        )  # whatever was there before: a cookie that somebody else set leads nowhere
+        # End any earlier sign-in, so that a cookie planted by somebody else is useless.
+        await self._end(request)
         signins = self._audited_signins(request, principal, "signin", admitted.key)
-        made: NewBrowserSession = await run_in_threadpool(
+        browser_session: NewBrowserSession = await run_in_threadpool(
             signins.add, principal.tenant, admitted.key, remember=said.remember
         )
-        response = answer(self._visit(principal, made.text))
-        seconds = made.seconds if said.remember else None
+        response = answer(self._visit(principal, browser_session.text))
+        seconds = browser_session.seconds if said.remember else None
         response.raw_headers.append(
-            _raw(set_cookie(host, made.text, secure=secure, seconds=seconds))
+            _raw(set_cookie(host, browser_session.text, secure=secure, seconds=seconds))
         )
         return response
 
     async def sign_out(self, request: Request) -> Response:
-        """End the sign-in of this browser, and take its cookie away."""
-        found = Visit(_version(), needs_key=True, signed_in=False)
+        """End the sign-in of this browser and delete its cookie."""
+        visit = Visit(_version(), needs_key=True, signed_in=False)
         try:
             principal = await self._authenticator.authenticate(request)
         except Unauthorized as error:
@@ -147,10 +149,10 @@ class _Routes:
                 raise
         else:
             await self._end(request)
-            found = (
-                self._visit(principal, None) if self._authenticator.is_local(principal) else found
+            visit = (
+                self._visit(principal, None) if self._authenticator.is_local(principal) else visit
             )
-        response = answer(found)
+        response = answer(visit)
         for secure in (True, False):
             response.raw_headers.append(
                 _raw(set_cookie(request.headers["host"], "", secure=secure, seconds=0))
@@ -158,7 +160,7 @@ class _Routes:
         return response
 
     async def _end(self, request: Request) -> None:
-        """End the sign-in of this browser, where it has one."""
+        """End the sign-in of this browser, if it has one."""
         token = token_of(request.scope)
         if token is None:
             return
@@ -166,7 +168,7 @@ class _Routes:
             before = await run_in_threadpool(self._authenticator.signins.authenticate, token)
             signins = self._audited_signins(request, before.principal, "signout", before.key or "")
             await run_in_threadpool(signins.remove, token)
-        except Unauthorized:  # it had ended
+        except Unauthorized:  # it has ended already
             return
         self._authenticator.forget()
 
@@ -200,7 +202,10 @@ class _Routes:
 
 
 def _is_https(request: Request) -> bool:
-    """Whether a browser came over https, also through a proxy: it says so itself, and the guard has compared the rest."""
+    """Return whether a browser uses https, also through a proxy: its Origin header says so.
+
+    The middleware has already compared the host of that header.
+    """
     return request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
 
 
@@ -209,5 +214,5 @@ def _raw(header: tuple[str, str]) -> tuple[bytes, bytes]:
 
 
 def _version() -> str:
-    """The number alone: the page has the name."""
+    """Return the version number without the name."""
     return version().removeprefix("retain ")

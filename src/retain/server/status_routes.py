@@ -1,7 +1,7 @@
-"""`/api/status`: what is here and what is due, for admins; of all tenants for who runs the server.
+"""`/api/status`: stored records and pending work, for admins; of all tenants for the operator.
 
-A page asks for it every few seconds. Counting may take one part of twenty of the time: the longer it takes in a large
-database, the longer its answer is given again.
+The web app polls it every few seconds. Counting may use at most 5 % of the time: the longer it
+takes in a large database, the longer the result is cached.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from retain.server.authenticator import Authenticator
 from retain.server.operator import is_operator
 from retain.server.routes import problems
 
-with (
-    warnings.catch_warnings()
-):  # a field named `schema` hides a method that was deprecated years ago
+# A field named `schema` hides a deprecated method.
+with warnings.catch_warnings():
     warnings.simplefilter("ignore", UserWarning)
     SHAPE = shape(Status)
 ABOUT = """What is here, how far the vectors are behind, what work is due, and since when the server runs: of the tenant,
@@ -35,7 +34,7 @@ _LONGEST_SECONDS = 300.0
 
 
 class Counted:
-    """What was counted last for each tenant, and until when that is good enough."""
+    """Cache of the status per tenant, with the time until which it is valid."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -43,23 +42,24 @@ class Counted:
         self._found: dict[str | None, tuple[float, Status]] = {}
 
     def status(self, tenant: str | None) -> Status:
-        """How things are, or were a moment ago; whoever asks meanwhile waits for who counts the same tenant."""
+        """Return the status, at most some seconds old. Concurrent calls for a tenant count once."""
         with self._locks.setdefault(tenant, threading.Lock()):
-            until, found = self._found.get(tenant, (0.0, None))
+            until, cached = self._found.get(tenant, (0.0, None))
             started = time.monotonic()
-            if found is None or started >= until:
-                found = status(self._memory, tenant)
+            if cached is None or started >= until:
+                cached = status(self._memory, tenant)
                 ended = time.monotonic()
                 self._found[tenant] = (
                     ended + min(_SHARE * (ended - started), _LONGEST_SECONDS),
-                    found,
+                    cached,
                 )
-            return found
+            return cached
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """The route."""
-    counted, started_at = Counted(authenticator.memory), clock.to_datetime(clock.now())
+    """Add the route to an app."""
+    counted = Counted(authenticator.memory)
+    started_at = clock.to_datetime(clock.now())
 
     @app.get(
         "/api/status",
@@ -74,8 +74,8 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
     async def here(request: Request) -> Response:
         principal = await authenticator.admin(request, "see what is about the whole tenant")
         tenant = None if is_operator(authenticator, principal) else principal.tenant
-        found = await run_in_threadpool(counted.status, tenant)
-        if tenant is None:  # when the server began and last worked is about all tenants
+        result = await run_in_threadpool(counted.status, tenant)
+        if tenant is None:  # these times concern all tenants
             worked_at = clock.to_datetime_or_none(app.state.metrics.worked_at)
-            found = replace(found, started_at=started_at, worked_at=worked_at)
-        return answer(found)
+            result = replace(result, started_at=started_at, worked_at=worked_at)
+        return answer(result)

@@ -1,4 +1,4 @@
-"""A turn from outside: the context of a model goes out, and what came of it comes in, with the context's report."""
+"""Turns of an external agent: assemble its context, then store its turn with the report."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Left = tuple[str, str, int, str]
 
 
 class ReportShape(BaseModel):
-    """What went into a context and what did not: each item is its layer, its source, its tokens and the reason."""
+    """Items in a context and items left out; each has its layer, source, tokens and reason."""
 
     model_config = ConfigDict(extra="forbid", title="Report")
     budget: Annotated[int, Field(ge=0)]
@@ -38,7 +38,7 @@ class ReportShape(BaseModel):
 
 
 class ContextAnswer(BaseModel):
-    """What a model is given, and why."""
+    """The context for a model, and the report that explains it."""
 
     messages: list[dict[str, Any]] = Field(
         description="As an OpenAI-compatible service takes them."
@@ -55,15 +55,15 @@ class ContextAnswer(BaseModel):
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Give an app the two halves of a turn."""
+    """Add the routes for the context and for saving a turn."""
     endpoints = {endpoint.verb: endpoint for endpoint in SCOPE_ENDPOINTS}
     kinds: dict[str, type] = {kind.name: kind for kind in KINDS}
 
     context = endpoints["context"]
-    given = asked(context, method_of(context, kinds), (), in_query=False)
+    context_model = asked(context, method_of(context, kinds), (), in_query=False)
     wanted = create_model(
         "ContextRequest",
-        __base__=given,
+        __base__=context_model,
         text=(bool, Field(False, description="The context as plain text, too.")),
         whole=(bool, Field(False, description="All that the library's Context has, too.")),
     )
@@ -72,11 +72,11 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 
     save = endpoints["save_turn"]
     method = method_of(save, kinds)
-    given = asked(save, method, ("usage", "context"), in_query=False)
-    kept = create_model(
+    turn_model = asked(save, method, ("usage", "context"), in_query=False)
+    request_model = create_model(
         "TurnRequest",
         __config__=STRICT,
-        **{name: (info.annotation, info) for name, info in given.model_fields.items()},  # type: ignore[call-overload]
+        **{name: (info.annotation, info) for name, info in turn_model.model_fields.items()},  # type: ignore[call-overload]
         usage=(
             Used | None,
             Field(None, description="The model call: its model, tokens, cost and latency."),
@@ -86,7 +86,7 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
             Field(None, description="What `POST /api/context` answered as its report."),
         ),
     )
-    handler = add_endpoint(app, authenticator, save, kept, Turn)
+    handler = add_endpoint(app, authenticator, save, request_model, Turn)
 
     async def keep(call: Call) -> Response:
         report: ReportShape | None = call.arguments.pop("report", None)
@@ -101,20 +101,22 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 
 
 def _report(given: ReportShape) -> Report:
-    items, left_out = ([Item(*one) for one in listed] for listed in (given.items, given.left_out))
+    items = [Item(*item) for item in given.items]
+    left_out = [Item(*item) for item in given.left_out]
     return Report(given.budget, given.tokens, items, left_out, given.shares)
 
 
 async def _context(handler: Handler, call: Call) -> Response:
-    text, whole = call.arguments.pop("text", False), call.arguments.pop("whole", False)
+    text = call.arguments.pop("text", False)
+    whole = call.arguments.pop("whole", False)
 
     def assembled() -> Any:
-        found = invoke(handler.endpoint, call.scope, call.arguments)
-        answer: dict[str, Any] = {"messages": found.messages, "report": found.report.as_json()}
+        context = invoke(handler.endpoint, call.scope, call.arguments)
+        answer: dict[str, Any] = {"messages": context.messages, "report": context.report.as_json()}
         if text:
-            answer["text"] = found.text()
+            answer["text"] = context.text()
         if whole:
-            answer["whole"] = found.as_json()
+            answer["whole"] = context.as_json()
         return rendered(answer)
 
     return response(await handler.in_thread(assembled))
