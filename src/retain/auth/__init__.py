@@ -1,1 +1,1 @@
-"""Authentication and audit: principals, API keys, JWT, browser sessions, the audit log, idempotency keys."""
+"""Authentication and audit: principals, credentials, the audit log, idempotency keys."""

@@ -1,8 +1,9 @@
-"""API keys: each gives its holder some permissions in one tenant, perhaps only as one user or one agent.
+"""API keys: permissions in one tenant, optionally bound to one user or one agent.
 
-A key is `rtn_TENANT_ID_SECRET`: the tenant in base 32, so that its row is read in that tenant alone and row-level
-security applies here too; the id of the row; 256 random bits. The table has the SHA-256 of the key. That many random
-bits need no slow hash, and the table's rows do not give access.
+A key is `rtn_TENANT_ID_SECRET`: the tenant in base 32, so that its row is read in that tenant alone
+and row-level security applies here too; the id of the row; 256 random bits. The table has the
+SHA-256 of the key. That many random bits need no slow hash, and the table's rows do not give
+access.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ class Keys:
         return _key(self._writer.write(change, work, idempotent=True))
 
     def authenticate(self, text: str) -> Authentication:
-        """Return the principal of a key. Every invalid key gets the same error after the same work."""
+        """Return the principal of a key. Every invalid key costs the same and fails alike."""
         match = _KEY_FORMAT.fullmatch(text)
         if match is None:
             raise Unauthorized(problem=INVALID_CREDENTIAL)
@@ -230,7 +231,7 @@ def _key(row: Row) -> Key:
 
 
 def authenticate_row(tenant: str, row: Sequence[Any], now: int) -> Authentication:
-    """Return the principal of a key's row: id, name, permissions, user, agent, expiry, revocation."""
+    """Return the principal of a row: id, name, permissions, user, agent, expiry, revocation."""
     id, name, permissions, user, agent, expires, revoked = row
     if not id or revoked is not None or (expires is not None and expires <= now):
         raise Unauthorized(problem=INVALID_CREDENTIAL)

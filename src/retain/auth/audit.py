@@ -1,8 +1,9 @@
 """Audit rows and idempotent responses, stored in the same transaction as the write itself.
 
-`acting_as` returns services whose writes are audited as one action of a caller. An action with several transactions
-gets one audit row per tenant, with its first transaction. `respond_once` also stores the response under the request's
-idempotency key, and replays it when the request is repeated.
+`acting_as` returns services whose writes are audited as one action of a caller. An action with
+several transactions gets one audit row per tenant, with its first transaction. `respond_once` also
+stores the response under the request's idempotency key, and replays it when the request is
+repeated.
 """
 
 from __future__ import annotations
@@ -30,22 +31,23 @@ Render = Callable[[Any], StoredResponse]
 FREQUENT_ACTIONS = frozenset(
     {"messages_append", "messages_extend", "interactions_add", "save_turn", "sessions_resume"}
 )
-"""Actions that only add, many times a minute. They are audited only with the setting `audit: all`."""
+"""Actions that only add, many times a minute. Only the setting `audit: all` audits them."""
 
 MULTI_TRANSACTION_ACTIONS = frozenset({"summaries_fold", "consolidations_propose"})
-"""Actions whose response is not known in their first transaction. Repeated, they do what is left to do."""
+"""Actions whose response is not known in their first transaction. Repeated, they do what is left
+to do."""
 
 MODEL_MARGIN_SECONDS = 30
 
 
 @dataclass(frozen=True)
 class Action:
-    """What a caller does: the name that the audit log has, such as `state_set`."""
+    """An action of a caller; `name` is its name in the audit log, such as `state_set`."""
 
     name: str
     request_id: str = ""
     subject: str = ""
-    """What it is done to. Empty: the first change of the action says so."""
+    """The record that changes. Empty: taken from the first change of the action."""
     idempotency: IdempotentRequest | None = None
 
 
@@ -66,7 +68,7 @@ def respond_once(
     call: Callable[[Services], Any],
     render: Render,
 ) -> StoredResponse:
-    """Call a function with audited services; return its response, or the stored one of the same request."""
+    """Call a function with audited services, or return the stored response of the same request."""
     request = action.idempotency
     if request and action.name in MULTI_TRANSACTION_ACTIONS:
         seconds = services.settings.model_seconds + MODEL_MARGIN_SECONDS
@@ -89,14 +91,14 @@ def respond_once(
 
 
 def _with_writer(services: Services, writer: AuditedWriter) -> Services:
-    """Return services with a writer. Model calls are recorded without it: they are no change of the caller's."""
+    """Return services with a writer. Model calls do not use it: they are not the caller's."""
     return replace(
         services, writer=writer, record=lambda _, *call: services.record(services, *call)
     )
 
 
 class AuditedWriter(Writer):
-    """A writer that adds the audit row and the idempotent response of one action to its first transaction."""
+    """Adds the audit row and the idempotent response of an action to its first transaction."""
 
     def __init__(
         self,
@@ -191,7 +193,7 @@ class AuditedWriter(Writer):
         return renewing
 
     def _hash_before(self, tx: Transaction, change: Change) -> str | None:
-        """Return the hash of the row before the change, and lock the row against other audited writers."""
+        """Return the hash of the row before the change; lock it against other audited writers."""
         if change.table is None or not isinstance(change.row, Mapping):
             return None
         values = [str(change.row[column]) for column in change.table.key]
@@ -227,7 +229,7 @@ def _changed_rows(change: Change, result: Any) -> Sequence[RowKey]:
 
 
 def _subjects(change: Change, rows: Sequence[RowKey]) -> list[str]:
-    """Return the kind and the names of what changed: many rows in as many texts as their names need."""
+    """Return the kind and the names of the changed rows, in as many texts as they need."""
     names = [change.subject] if change.subject else [_row_name(change.table, row) for row in rows]
     subjects = [change.kind]
     for name in names:

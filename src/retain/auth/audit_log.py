@@ -1,8 +1,9 @@
-"""The audit log: who did what to what and when, with hashes of the row before and after. It has no content.
+"""The audit log: who changed what and when, with hashes of the row before and after, no content.
 
-Rows are numbered without gaps per tenant. Each has the hash of itself and of the row before, so `retain verify` finds
-a row that was changed or removed from the middle. Rows removed from the end cannot be noticed from within: store the last
-number and its chain elsewhere from time to time. The database itself rejects changes of existing rows.
+Rows are numbered without gaps per tenant. Each has the hash of itself and of the row before, so
+`retain verify` finds a row that was changed or removed from the middle. Rows removed from the end
+cannot be noticed from within: store the last number and its chain elsewhere from time to time. The
+database itself rejects changes of existing rows.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def add(
     secrets: int = 0,
     request_id: str = "",
 ) -> None:
-    """Add a row. Call it last in a transaction: other audited writers of the tenant wait from here on."""
+    """Add a row. Call it last in a transaction: it blocks other audited writers of the tenant."""
     tx.lock_rows("select 1 from tenants where tenant = :tenant")
     last = tx.one(
         "select number, chain from audit where tenant = :tenant order by number desc limit 1"

@@ -1,7 +1,8 @@
-"""Browser sessions: a browser signs in with a key once and then sends a cookie, so that no page holds the key.
+"""Browser sessions: a browser signs in with a key once and then sends a cookie instead.
 
-A browser session belongs to its key: it has the key's permissions and ends with it. Its token is `TENANT_SECRET`: the
-tenant in base 32, as in a key, and 256 random bits. The table has the SHA-256 of the token.
+A browser session belongs to its key: it has the key's permissions and ends with it. Its token is
+`TENANT_SECRET`: the tenant in base 32, as in a key, and 256 random bits. The table has the SHA-256
+of the token.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class NewBrowserSession:
     text: str
     """The token, which is not stored and cannot be read again."""
     seconds: float
-    """How long it is valid."""
+    """Its lifetime."""
 
 
 class BrowserSessions:
@@ -48,7 +49,7 @@ class BrowserSessions:
         self._writer = writer or Writer(database)
 
     def add(self, tenant: str, key: str, *, remember: bool = False) -> NewBrowserSession:
-        """Create a session of an authenticated key, for half a day, or for a month with `remember`."""
+        """Create a session of an authenticated key: for half a day, with `remember` for a month."""
         text = f"{base32(tenant.encode())}_{base32(secrets.token_bytes(32))}"
         duration = LONG_SESSION if remember else SHORT_SESSION
 

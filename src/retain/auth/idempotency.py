@@ -1,9 +1,10 @@
-"""Idempotency keys: a repeated request with the same key gets the first response and changes nothing.
+"""Idempotency keys: a repeated request with the same key gets the first response again.
 
-A key belongs to one principal and one route. Its row is written in the transaction of the change itself: both exist or
-neither does, and a concurrent request waits. The same key with another request is an error (422). A verb with several
-transactions claims the key in the first and renews the claim in each; a request meanwhile gets a conflict (409), and a
-claim that was not renewed for `patience` can be taken over.
+A key belongs to one principal and one route. Its row is written in the transaction of the change
+itself: both exist or neither does, and a concurrent request waits. The same key with another
+request is an error (422). A verb with several transactions claims the key in the first and renews
+the claim in each; a request meanwhile gets a conflict (409), and a claim that was not renewed for
+`patience` can be taken over.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class StoredResponse:
 
 
 class Replayed(Exception):
-    """Raised in the transaction of a repeated request, to roll it back and return the first response."""
+    """Raised to roll back the transaction of a repeated request and return the first response."""
 
     def __init__(self, response: StoredResponse) -> None:
         super().__init__("this request has a stored response")
@@ -92,7 +93,7 @@ class IdempotentRequest:
         return database.read(tenant, self._find)
 
     def claim(self, tx: Transaction) -> None:
-        """Claim the key. Raise Replayed if there is a response, Conflict if another request has the claim."""
+        """Claim the key. Raise Replayed if it has a response, Conflict if it is claimed."""
         cutoff = tx.now - self.patience
         claimed = tx.one(_CLAIM, **self._names, user=self.user, digest=self.digest, cutoff=cutoff)
         response = self._find(tx) if claimed is None else None

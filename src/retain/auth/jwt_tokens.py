@@ -1,8 +1,9 @@
 """JSON Web Tokens of one issuer, as an alternative to API keys.
 
-The issuer's published key decides which algorithm a signature may use, never the token. Symmetric algorithms and `none`
-are not supported, and no key is taken from a token. Issuer, audience and times must be valid, and the tenant is a claim.
-The subject (`sub`) is the user; only a token with the permission `admin` may act for other users.
+The issuer's published key decides which algorithm a signature may use, never the token. Symmetric
+algorithms and `none` are not supported, and no key is taken from a token. Issuer, audience and
+times must be valid, and the tenant is a claim. The subject (`sub`) is the user; only a token with
+the permission `admin` may act for other users.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from retain.base.settings import Settings
 from retain.storage.database import EVERY_TENANT
 
 LEEWAY_SECONDS = 30
-"""How much the issuer's clock may differ from this machine's."""
+"""Allowed difference between the issuer's clock and this machine's."""
 REFRESH_SECONDS = 600.0
-"""How often the issuer's keys are read. A token with an unknown key causes an earlier read …"""
+"""Interval between reads of the issuer's keys. An unknown key in a token causes an earlier one …"""
 MIN_REFRESH_SECONDS = 30.0
 """… but at most one in this time, so that callers cannot flood the issuer."""
 STALE_SECONDS = 86_400.0
@@ -122,7 +123,7 @@ def jwt_authenticator(settings: Settings) -> JwtAuthenticator | None:
 
 
 def _permissions(claims: Mapping[str, Any]) -> frozenset[Permission]:
-    """Return the permissions in the claims `scope`, `scp` and `permissions`: `read` or `retain:read`."""
+    """Return the permissions (`read` or `retain:read`) in `scope`, `scp` and `permissions`."""
     names: list[str] = []
     for claim in ("scope", "scp", "permissions"):
         value = claims.get(claim)
@@ -135,7 +136,7 @@ def _permissions(claims: Mapping[str, Any]) -> frozenset[Permission]:
 
 
 class _KeySet:
-    """The public keys of an issuer, from a file or an https address; one thread at a time refreshes them."""
+    """The public keys of an issuer, from a file or an https URL; one thread refreshes them."""
 
     def __init__(self, location: str) -> None:
         self._location = location

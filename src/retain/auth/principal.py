@@ -1,4 +1,4 @@
-"""Principals: who a credential proves the caller to be. Tenant and permissions come only from here."""
+"""Principals: authenticated callers. Tenant and permissions of a request come only from here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from retain.base.errors import Forbidden
 
 Permission = Literal["read", "write", "delete", "admin"]
-"""What a credential allows; no permission includes another."""
+"""A permission of a credential; no permission includes another."""
 PERMISSIONS: frozenset[Permission] = frozenset(get_args(Permission))
 SHARED_WITHOUT_USER = ("items", "graph")
 """Kinds that belong to a user, or to the whole tenant in a scope without a user."""

@@ -1,6 +1,6 @@
-"""What an admin does over HTTP: read the audit log, export one user, and erase one user, with a receipt.
+"""Admin routes: read the audit log, export one user, erase one user with a receipt.
 
-The tenant is the key's own, always; a key that is for one user or one agent alone has no say here.
+The tenant is always the key's own. A key bound to one user or agent is rejected.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ from retain.server.routes import problems
 from retain.storage.erase import Receipt
 
 JSON_LINES = "application/jsonl"
-_IN_MEMORY, _PIECE = 1 << 20, 256 << 10
+_IN_MEMORY_BYTES = 1 << 20
+_CHUNK_BYTES = 256 << 10
 _STATUSES = (400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503, 507)
 _USER = Path(description="The user.", examples=["ada"])
 
 
 class AuditRequest(BaseModel):
-    """What of the audit log to list."""
+    """Filters for the audit log."""
 
     model_config = LENIENT
     who: Text | None = Field(None, description="Only what this one did.", examples=["cli:ada"])
@@ -50,8 +51,8 @@ class AuditRequest(BaseModel):
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Give an app the routes."""
-    made = _Routes(authenticator)
+    """Add the routes to an app."""
+    routes = _Routes(authenticator)
     lines: dict[str, Any] = {
         "content": {JSON_LINES: {"schema": {"type": "string"}}},
         "description": "JSON Lines",
@@ -60,21 +61,21 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
         (
             "GET",
             "/api/audit",
-            made.audit,
+            routes.audit,
             "audit",
             {"response_model": shape(Page[audit.AuditRecord])},
         ),
         (
             "POST",
             "/api/users/{user:path}/export",
-            made.export,
+            routes.export,
             "users_export",
             {"response_class": StreamingResponse},
         ),
         (
             "POST",
             "/api/users/{user:path}/erase",
-            made.erase,
+            routes.erase,
             "users_erase",
             {"response_model": shape(Receipt)},
         ),
@@ -98,24 +99,28 @@ class _Routes:
         self._memory: Memory = authenticator.memory
 
     async def audit(self, request: Request, said: Annotated[AuditRequest, Query()]) -> Response:
-        """What was done in the tenant, by whom and when, the newest first; nothing of what was said."""
+        """List the actions in the tenant, newest first: who did what and when, without content."""
         principal = await self._admin(request)
-        named, most = said.model_dump(), limits.MAX_PAGE
+        filters = said.model_dump()
         return answer(
             await run_in_threadpool(
-                audit.list_records, self._memory.database, principal.tenant, **named, max_limit=most
+                audit.list_records,
+                self._memory.database,
+                principal.tenant,
+                **filters,
+                max_limit=limits.MAX_PAGE,
             )
         )
 
     async def export(self, request: Request, user: Annotated[str, _USER]) -> Response:
-        """Everything of one user, as JSON Lines that `retain import` reads; that it was asked for is on record."""
+        """Export everything of one user, as JSON Lines for `retain import`. It is audited."""
         principal = await self._admin(request)
         canonical.key(user, "user")
         file = await run_in_threadpool(self._exported, principal, user, problem.request_id(request))
         return StreamingResponse(_pieces(file), media_type=JSON_LINES)
 
     async def erase(self, request: Request, user: Annotated[str, _USER]) -> Response:
-        """Remove everything of one user for good, and say what was removed from where; it needs `admin` and `delete`."""
+        """Erase everything of one user, and return what was removed. Needs `admin` and `delete`."""
         principal = await self._admin(request)
         principal.require("delete")
         canonical.key(user, "user")
@@ -128,13 +133,15 @@ class _Routes:
         return answer(receipt)
 
     def _exported(self, principal: Principal, user: str, request_id: str) -> IO[bytes]:
-        """The export in a file that has no name: whatever goes wrong does so before the first byte is sent."""
+        """Write the export to a temporary file, so that errors occur before the response starts."""
         if is_audited(self._memory.settings, "export"):
-            owner, tenant, about = principal.name, principal.tenant, f"users {user}"
+            caller = principal.name
+            tenant = principal.tenant
+            subject = f"users {user}"
             self._memory.database.write(
-                tenant, lambda tx: audit.add(tx, owner, "export", about, request_id=request_id)
+                tenant, lambda tx: audit.add(tx, caller, "export", subject, request_id=request_id)
             )
-        file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - it is closed when it was sent
+        file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed once sent
         try:
             self._memory.export(file, tenants=[principal.tenant], user=user)
         except BaseException as error:
@@ -148,10 +155,10 @@ class _Routes:
         return file
 
     async def _admin(self, request: Request) -> Principal:
-        """Who asks, if they may see and manage what is the whole tenant's."""
+        """Return the principal. Raise Forbidden unless it may manage the whole tenant."""
         return await self._authenticator.admin(request, "manage others")
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
     with file:
-        yield from iter(lambda: file.read(_PIECE), b"")
+        yield from iter(lambda: file.read(_CHUNK_BYTES), b"")

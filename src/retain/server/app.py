@@ -34,7 +34,7 @@ from retain.server import (
 from retain.server.authenticator import Authenticator
 from retain.server.life import life
 
-if find_spec("mcp"):  # an extra of its own: other libraries want an older one
+if find_spec("mcp"):  # a separate extra: other libraries need an older version
     from retain.server import mcp_mount as mount
 else:
     mount = None  # type: ignore[assignment]
@@ -47,12 +47,12 @@ parameters `user` and `agent`. Lists are pages: `limit` and `after` in, `data` a
 
 
 def create_app(memory: Memory) -> FastAPI:
-    """An app over a memory that is open; whoever opened it closes it."""
+    """Return the app for an open memory. The caller closes the memory."""
     app = FastAPI(
         title="retain",
         version=version(),
         description=ABOUT,
-        openapi_url=None,  # ours need a key, and load nothing from elsewhere
+        openapi_url=None,  # our own page needs a key and loads nothing from other hosts
         lifespan=life,
         telemetry={
             "tracing": False,

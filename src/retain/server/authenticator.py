@@ -100,7 +100,7 @@ class Authenticator:
         return True
 
     async def admin(self, request: HTTPConnection, does: str) -> Principal:
-        """Return the principal of a request. Raise Forbidden unless it is an admin of the whole tenant."""
+        """Return the principal of a request. Raise Forbidden unless it is the tenant's admin."""
         principal = await self.authorize(request, "admin")
         principal.require_whole_tenant(does)
         return principal

@@ -1,7 +1,8 @@
-"""The later work inside the server: a thread that does what is due, soon after a write, and otherwise now and then.
+"""Background jobs inside the server: a thread that runs due jobs after writes and periodically.
 
-A write wakes it for its own tenant, so vectors follow within a second or two. What other processes wrote is found by rounds
-over every tenant; the longer such a round takes, the longer the rest after it, so that requests come first.
+A write wakes the thread for its tenant, so vectors follow within a second or two. Periodic rounds
+over all tenants find the writes of other processes. The longer such a round takes, the longer the
+pause after it, so that requests come first.
 """
 
 from __future__ import annotations
@@ -23,20 +24,23 @@ from retain.memory import Memory
 from retain.server import life
 
 GATHER_SECONDS = 0.5
-"""So long a write waits for others to be worked on with it."""
+"""After a write, wait this long to process further writes with it."""
 LONGEST_REST = 300.0
-_SHARE = 19  # a round over everything may take one part of twenty of the time
+_SHARE = 19  # rounds over all tenants may use at most one twentieth of the time
 _JOIN_SECONDS = 2.0
 _WARN_SECONDS = 60.0
 log = logging.getLogger("retain.work")
 
 
 class Stopped(Exception):
-    """Raised inside a round that is to end now; whatever is not committed at that moment never happened."""
+    """Raised inside a round to end it at once; uncommitted work is rolled back."""
 
 
 class Background:
-    """One thread that works for a server; `told` hears what came of each round, None if it failed."""
+    """The thread that runs jobs.
+
+    told: called with the results of each round, None if it failed
+    """
 
     def __init__(
         self,
@@ -54,20 +58,20 @@ class Background:
         self._warn_at = 0.0
 
     def start(self) -> None:
-        """Begin; the first round is over everything."""
+        """Start the thread; the first round is over all tenants."""
         self._stopping.clear()
         self._thread = threading.Thread(target=self._loop, name="retain-work", daemon=True)
         self._thread.start()
 
     def wake(self, tenant: str) -> None:
-        """Something was written for a tenant; from any thread, and at no cost."""
+        """Wake the thread after a write of a tenant. Cheap, and callable from any thread."""
         if tenant not in self._touched:
             self._touched.add(tenant)
         if not self._woken.is_set():
             self._woken.set()
 
     def stop(self) -> None:
-        """Have the round that runs end at its next step; one that waits for a model is left to itself."""
+        """End the running round at its next step; do not wait long for a model call."""
         self._stopping.set()
         self._woken.set()
         if self._thread:
@@ -86,12 +90,12 @@ class Background:
             self._wait(everything_at)
 
     def _rest(self, took: float) -> float:
-        """How long to rest after a round over everything: longer after a long one, and after failures."""
+        """Return the pause after a round over all tenants: longer after a long one or failures."""
         rest = max(limits.JOB_INTERVAL_SECONDS, _SHARE * took) * (1 << min(self._failures, 8))
         return min(rest, max(LONGEST_REST, limits.JOB_INTERVAL_SECONDS)) * random.uniform(0.9, 1.0)
 
     def _wait(self, until: float) -> None:
-        """Until a write, and a moment longer for those that come with it; or until the next round is due."""
+        """Wait for a write, and a moment longer for others, or until the next round is due."""
         woken = self._woken.wait(max(0.0, until - time.monotonic()))
         self._woken.clear()
         if woken and not self._stopping.is_set():
@@ -103,27 +107,26 @@ class Background:
         return sorted(taken)
 
     def _round(self, tenants: list[str] | None) -> float:
-        """One round; how long it took. Nothing that goes wrong in it ends the thread."""
+        """Run one round and return its duration. Errors do not end the thread."""
         started = time.monotonic()
         worked: JobResults | None = None
         try:
             worked = self._worker.run(tenants, self._check)
         except Stopped:
             return 0.0
-        except NotFound:  # a tenant whose first write was undone
+        except NotFound:  # the first write of a tenant was rolled back
             worked = JobResults({})
-        except Exception as error:  # the next round may do better, and what is due stays due
+        except Exception as error:  # the next round tries again
             if self._stopping.is_set():
                 return 0.0
             log.error("the later work failed: %s", type(error).__name__, exc_info=error)
         took = time.monotonic() - started
         self._failures = self._failures + 1 if worked is None else 0
-        if (
-            worked and worked.failed and time.monotonic() > self._warn_at
-        ):  # each job waits by itself before it tries again
+        # Each job has its own backoff.
+        if worked and worked.failed and time.monotonic() > self._warn_at:
             self._warn_at = time.monotonic() + _WARN_SECONDS
             jobs = ", ".join(
-                f"{one.failed} of {name}" for name, one in worked.jobs.items() if one.failed
+                f"{job.failed} of {name}" for name, job in worked.jobs.items() if job.failed
             )
             log.warning("the later work failed in part (%s): `retain jobs` says why", jobs)
         with suppress(Exception):
@@ -136,7 +139,7 @@ class Background:
 
 
 def install(app: FastAPI) -> None:
-    """Work while the app runs, where the settings say so."""
+    """Run the thread with the app, if the settings say so."""
     memory: Memory = app.state.memory
     app.state.background = background = Background(memory, app.state.metrics.worked)
     if not memory.settings.work_inside:

@@ -1,6 +1,6 @@
-"""One connection, before there is a request on it: headers have a size, a number and a time in which they arrive.
+"""HTTP connection with limits on the number, the size and the arrival time of headers.
 
-The library below keeps whatever headers come for as long as it takes, which an attacker can make forever.
+The underlying library has no such limits, so an attacker could keep connections open forever.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ _REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header 
 
 
 class TooManyHeaders(Exception):
-    """More headers, or longer ones, than anybody needs."""
+    """Raised when a request has too many or too long headers."""
 
 
 class Connection(HttpToolsProtocol):
-    """A connection with limits on what comes before a request is one."""
+    """A connection that limits the headers of its requests."""
 
     def __init__(self, *given: Any, seconds: float, **named: Any) -> None:
         super().__init__(*given, **named)
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
         self._reading = True
-        """Whether headers are awaited: of the first request, or of one whose beginning has come."""
+        """True while headers are expected: of the first request, or of one that has started."""
         self._came = self._size = 0
         self._status = 400
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Wait for headers from now on."""
+        """Start the timer for the headers."""
         super().connection_made(transport)
         self._timer = self.loop.call_later(self._seconds, self._too_slow)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is awaited any more."""
+        """Stop the timer."""
         super().connection_lost(exc)
         self._stop_waiting()
 
     def data_received(self, data: bytes) -> None:
-        """Something came; if it was not all of the headers, the rest has to come in time."""
+        """Count received bytes; if headers are missing, start the timer for the rest."""
         super().data_received(data)
         if self._reading and not self.transport.is_closing():
             self._came += len(data)
@@ -55,29 +55,29 @@ class Connection(HttpToolsProtocol):
                 self._timer = self.loop.call_later(self._seconds, self._too_slow)
 
     def on_message_begin(self) -> None:
-        """The first bytes of a request."""
+        """Reset the counters at the first bytes of a request."""
         super().on_message_begin()
         self._reading = True
         self._came = self._size = 0
 
     def on_url(self, url: bytes) -> None:
-        """A part of the address."""
+        """Count a part of the URL."""
         self._count(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One whole header."""
+        """Count one whole header."""
         self._count(len(name) + len(value))
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """The request begins; how long its body may take is another's rule."""
+        """Stop the timer; the time limit of the body is checked elsewhere."""
         self._reading = False
         self._stop_waiting()
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What could not be read as a request."""
+        """Reject data that is not a valid request."""
         if self._status == 431:
             self._refuse(431, _TOO_MANY)
         else:
@@ -99,7 +99,7 @@ class Connection(HttpToolsProtocol):
             self._timer = None
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Answer without a request, and close; while another answer is under way, only close."""
+        """Respond with an error and close; if another response is in progress, only close."""
         self._stop_waiting()
         if self.transport.is_closing():
             return

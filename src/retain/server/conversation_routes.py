@@ -1,4 +1,4 @@
-"""The conversations that somebody has, as a chat shows them: a list, one of them, its messages, its name (A5, S6)."""
+"""Conversations as a chat shows them: the list, one session, its messages, its label (A5, S6)."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ _WINDOW = {"last", "minutes", "tokens", "before", "turns_only"}
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Give an app the routes of conversations."""
-    talks = Conversations(authenticator)
+    """Add the routes of conversations to an app."""
+    conversations = Conversations(authenticator)
     routes: tuple[tuple[str, str, Any, Any, Permission], ...] = (
-        ("GET", "/api/chat/sessions", talks.sessions, ChatSessionPage, "read"),
-        ("POST", "/api/chat/sessions", talks.enter, ChatSession, "write"),
+        ("GET", "/api/chat/sessions", conversations.sessions, ChatSessionPage, "read"),
+        ("POST", "/api/chat/sessions", conversations.enter, ChatSession, "write"),
         (
             "GET",
             "/api/chat/sessions/{id:path}/messages",
-            talks.messages,
+            conversations.messages,
             shape(Page[Message]),
             "read",
         ),
-        ("GET", "/api/chat/sessions/{id:path}", talks.session, ChatSession, "read"),
-        ("PATCH", "/api/chat/sessions/{id:path}", talks.label, ChatSession, "write"),
+        ("GET", "/api/chat/sessions/{id:path}", conversations.session, ChatSession, "read"),
+        ("PATCH", "/api/chat/sessions/{id:path}", conversations.label, ChatSession, "write"),
     )
     for method, path, does, model, needs in routes:
         how = documented(f"chat_{does.__name__}", does, needs)
@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 
 class Conversations:
-    """What the routes do."""
+    """The handlers of the routes."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator
@@ -77,14 +77,14 @@ class Conversations:
     async def sessions(
         self, request: Request, said: Annotated[SessionsRequest, Query()]
     ) -> Response:
-        """The conversations of a user, the one that was used last first."""
+        """List the conversations of a user, most recently used first."""
         _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
-        given = said.model_dump(include={"search", "spoken", "limit", "after"})
-        found = await _observed("sessions.list", scope, scope.sessions.list, **given)
-        return answer(Page(await run_in_threadpool(_titled, scope, [*found]), found.next))
+        filters = said.model_dump(include={"search", "spoken", "limit", "after"})
+        page = await _observed("sessions.list", scope, scope.sessions.list, **filters)
+        return answer(Page(await run_in_threadpool(_titled, scope, [*page]), page.next))
 
     async def enter(self, request: Request, said: EnterRequest) -> Response:
-        """The session to go on with, made active: the one that is named, else the active one, else a new one."""
+        """Activate and return a session: the named one, else the active one, else a new one."""
         principal, scope = await admitted(
             self._authenticator, request, "write", said.user, said.agent_id
         )
@@ -93,14 +93,14 @@ class Conversations:
         return await _one(scope, session)
 
     async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:
-        """One conversation."""
+        """Return one conversation."""
         _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
         return await _one(scope, await _observed("sessions.get", scope, scope.sessions.get, id))
 
     async def label(
         self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]
     ) -> Response:
-        """Give a conversation another name."""
+        """Change the label of a conversation."""
         principal, scope = await admitted(
             self._authenticator, request, "write", said.user, said.agent
         )
@@ -113,17 +113,21 @@ class Conversations:
     async def messages(
         self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]
     ) -> Response:
-        """The messages of a conversation, oldest first: page by page, or its newest ones."""
+        """List the messages of a conversation, oldest first: page by page, or the newest ones."""
         _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
-        given = said.model_dump(exclude_unset=True, exclude={"user", "agent"})
-        if not given.keys() & _WINDOW:
-            return answer(await _observed("messages.list", scope, scope.messages.list, id, **given))
-        if given.keys() - _WINDOW:
+        parameters = said.model_dump(exclude_unset=True, exclude={"user", "agent"})
+        if not parameters.keys() & _WINDOW:
+            return answer(
+                await _observed("messages.list", scope, scope.messages.list, id, **parameters)
+            )
+        if parameters.keys() - _WINDOW:
             raise Invalid(
                 field="limit",
                 problem="and `after` go with none of last, minutes, tokens, before and turns_only",
             )
-        messages = await _observed("messages.window", scope, scope.messages.window, id, **given)
+        messages = await _observed(
+            "messages.window", scope, scope.messages.window, id, **parameters
+        )
         return answer(Page(messages))
 
 
@@ -140,9 +144,9 @@ async def _one(scope: Scope, session: Session) -> Response:
 
 
 def _titled(scope: Scope, sessions: Sequence[Session]) -> list[dict[str, Any]]:
-    """Sessions with what people call them: their label, else how what the user says first begins."""
+    """Return the JSON of sessions with a title: the label, else the first words of the user."""
     unnamed = [session.id for session in sessions if not session.label]
-    begun = (
+    first_messages = (
         scope.services.database.read(
             scope.owner.tenant, lambda tx: scope.sessions.beginnings(tx, unnamed)
         )
@@ -150,10 +154,11 @@ def _titled(scope: Scope, sessions: Sequence[Session]) -> list[dict[str, Any]]:
         else {}
     )
     return [
-        shown(session, session.label or _title(begun.get(session.id, "{}"))) for session in sessions
+        shown(session, session.label or _title(first_messages.get(session.id, "{}")))
+        for session in sessions
     ]
 
 
 def _title(content: str) -> str:
-    said = " ".join(spoken_text(json.loads(content)).split())
-    return said if len(said) <= _TITLE else f"{said[: _TITLE - 1].rstrip()}…"
+    text = " ".join(spoken_text(json.loads(content)).split())
+    return text if len(text) <= _TITLE else f"{text[: _TITLE - 1].rstrip()}…"

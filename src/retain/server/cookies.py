@@ -32,7 +32,7 @@ _MAX_BYTES = 2048
 
 
 def token_of(scope: Scope) -> str | None:
-    """Return the token in the cookie of a request, or None if there is none or it does not count."""
+    """Return the token in the cookie of a request; None without a cookie that counts."""
     headers: dict[bytes, bytes] = {}
     cookies: list[bytes] = []
     for name, value in scope["headers"]:

@@ -1,4 +1,4 @@
-"""Figures of the database for a scraper: what costs something is counted at most once a minute, and not by its request."""
+"""Metrics of the database. A thread counts at most once a minute, not the scrape request."""
 
 from __future__ import annotations
 
@@ -19,9 +19,12 @@ from retain.storage.verify import count
 
 REFRESH_SECONDS = 60.0
 FIRST_SECONDS = 2.0
-"""So long the first scraper waits for the first counts."""
-_SHARE = 50  # counting may take one part of so many of the time
-_MORE = (Table("audit", order="number"), *idempotency.TABLES)  # besides those of the kinds
+"""The first scrape waits this long for the first counts."""
+_SHARE = 50  # counting may use at most one fiftieth of the time
+_MORE = (
+    Table("audit", order="number"),
+    *idempotency.TABLES,
+)  # in addition to the tables of the kinds
 FIGURES = {
     "retain_rows": ("Rows of each table, over all tenants.", ("table",)),
     "retain_tenants": ("Tenants that have written something.", ()),
@@ -37,7 +40,7 @@ FIGURES = {
 
 
 class Figures(Collector):
-    """What a memory has; a scraper gets what was counted last, and has it counted again where that is old."""
+    """Collector of the database metrics: returns the last counts, and refreshes old ones."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -47,11 +50,11 @@ class Figures(Collector):
         self._counted_at = self._due_at = 0.0
 
     def describe(self) -> list[GaugeMetricFamily]:
-        """Nothing: what there is depends on the database, which is not asked before somebody scrapes."""
+        """Return nothing: the metrics depend on the database, which is read at the first scrape."""
         return []
 
     def refresh(self) -> None:
-        """Have everything counted again, if it is time; the first time, wait a little for it."""
+        """Start a new count if it is due; wait a little for the first one."""
         with self._lock:
             if time.monotonic() >= self._due_at and not (
                 self._counting and self._counting.is_alive()
@@ -65,14 +68,14 @@ class Figures(Collector):
             counting.join(FIRST_SECONDS)
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Each figure that is known."""
-        found = dict(self._found)
+        """Yield every known metric."""
+        figures = dict(self._found)
         if self._counted_at:
-            found["retain_figures_age_seconds"] = [((), time.monotonic() - self._counted_at)]
-        found["retain_database"] = [
+            figures["retain_figures_age_seconds"] = [((), time.monotonic() - self._counted_at)]
+        figures["retain_database"] = [
             ((name,), value) for name, value in self._memory.database.figures().items()
         ]
-        for name, samples in found.items():
+        for name, samples in figures.items():
             about, labels = FIGURES[name]
             family = GaugeMetricFamily(name, about, labels=labels)
             for values, value in samples:
@@ -86,7 +89,7 @@ class Figures(Collector):
         started = time.monotonic()
         try:
             tenants = self._memory.tenants()
-            found: dict[str, list[tuple[tuple[str, ...], float]]] = {
+            figures: dict[str, list[tuple[tuple[str, ...], float]]] = {
                 "retain_rows": [((table,), float(rows)) for table, rows in self._rows().items()],
                 "retain_tenants": [((), float(len(tenants)))],
                 "retain_info": [
@@ -95,17 +98,17 @@ class Figures(Collector):
             }
             try:
                 lags = [lag(self._memory.services, tenant) for tenant in tenants]
-                found["retain_embedding_pending"] = [((), float(sum(one.pending for one in lags)))]
-                found["retain_embedding_lag_seconds"] = [
-                    ((), max((one.seconds for one in lags), default=0.0))
+                figures["retain_embedding_pending"] = [
+                    ((), float(sum(entry.pending for entry in lags)))
                 ]
-            except (
-                RetainError
-            ):  # an embedder that cannot be used: no figure is better than a wrong one
-                pass
-            self._found = found
+                figures["retain_embedding_lag_seconds"] = [
+                    ((), max((entry.seconds for entry in lags), default=0.0))
+                ]
+            except RetainError:
+                pass  # the embedder cannot be used: no value is better than a wrong one
+            self._found = figures
             self._counted_at = time.monotonic()
-        except RetainError:  # the database is away; what was counted last is shown with its age
+        except RetainError:  # the database is not available: keep the last counts and their age
             pass
         finally:
             now = time.monotonic()

@@ -196,7 +196,7 @@ class Handler:
         return rendered(result, self.status)
 
     def _idempotent_request(self, call: Call) -> IdempotentRequest:
-        """Identify the request: the same key must come with the same path, query, body and owner."""
+        """Identify the request: a repeated key needs the same path, query, body and owner."""
         scope = call.request.scope
         owner = call.scope.owner
         parts = [

@@ -1,6 +1,7 @@
-"""Whether the server lives, and whether it can work: for those who start it anew or send it requests, and need no key.
+"""`/healthz` and `/readyz`: liveness and readiness, for supervisors and load balancers.
 
-Neither says more than yes or no. What is wrong, and where, is in the log and in `/api/status`, which needs a key.
+Both need no key and answer only yes or no. The reason is in the log and in `/api/status`, which
+needs a key.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from retain.memory import Memory
 from retain.storage.database import EVERY_TENANT
 
 READY_SECONDS = 3.0
-"""So long the database may take to answer: a little longer than a server waits for it, so that there is a reason to tell."""
+"""Time limit of the check: longer than a request waits for the database, so that the check can log
+the reason."""
 KEEP_SECONDS = 1.0
-"""So long an answer is good: anybody may ask, and the database must not notice."""
+"""Results are cached this long: anybody may ask, and that must not load the database."""
 _ALIVE = Response(
     '{"status":"ok"}', media_type="application/json", headers={"Cache-Control": "no-store"}
 )
@@ -28,7 +30,7 @@ _log = logging.getLogger("retain.health")
 
 
 class Health:
-    """Whether the database can be reached and has the schema that this version needs."""
+    """Checks that the database can be reached and has the schema of this version."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -38,7 +40,7 @@ class Health:
         self._told = self._reason = ""
 
     async def trouble(self) -> str:
-        """What is in the way of working, '' if nothing is; whoever asks at the same time gets the same answer."""
+        """Return the problem, or an empty text. Concurrent calls share one check."""
         if time.monotonic() < self._good_until:
             return self._found
         if self._asking is None or self._asking.done():
@@ -56,29 +58,30 @@ class Health:
     def _ask(self) -> str:
         try:
             self._memory.database.read(EVERY_TENANT, lambda tx: tx.now)
-            found, wanted = self._memory.database.version(), self._memory.migrations[-1].number
+            schema = self._memory.database.version()
+            required_schema = self._memory.migrations[-1].number
         except StorageError as error:
             self._why(f"{type(error).__name__}: {problem.reason(error) or 'it does not say why'}")
             return _AWAY
-        except Exception as error:  # whatever it is, the answer is that nobody can work here
+        except Exception as error:  # whatever it is, the server is not ready
             _log.error("the database cannot be asked: %s", type(error).__name__, exc_info=error)
             return _AWAY
         self._reason = ""
         return (
             ""
-            if found == wanted
+            if schema == required_schema
             else "The database does not have the schema of this version: migrate it."
         )
 
     def _why(self, reason: str) -> None:
-        """Say once why it is so: also after those who asked were told that it takes too long."""
+        """Log the reason once, also if the check has timed out for its callers."""
         if reason != self._reason:
             self._reason = reason
             _log.warning("the database cannot be used: %s", reason)
 
 
 def add(app: FastAPI) -> None:
-    """The two routes; they are no part of the API and ask for no key."""
+    """Add the two routes, which are not part of the API and need no key."""
     health = Health(app.state.memory)
 
     @app.api_route("/healthz", methods=["GET", "HEAD"], name="healthz", include_in_schema=False)

@@ -1,7 +1,8 @@
-"""Keys over HTTP: an admin makes, lists and revokes those of the own tenant; and who one is, `/api/me`.
+"""Key routes: an admin creates, lists and revokes the keys of a tenant; `/api/me` names the caller.
 
-A key can allow no more than the one it is made with, and for no longer; one that is bound to a user or an agent has no say
-here. Its text is in one answer, which is kept nowhere: a retry makes another key.
+A new key has no more permissions than the key that creates it, and is not valid for longer. A key
+bound to a user or an agent is rejected. The text of a new key is in one response, which is not
+stored: a retry creates another key.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _STATUSES = (400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503, 507)
 
 @dataclass(frozen=True)
 class Me:
-    """Who is asking: a key's or a token's tenant, what it allows, and whom it is bound to."""
+    """The caller: the tenant, permissions, user and agent of its credential."""
 
     tenant: str
     permissions: list[Permission]
@@ -42,13 +43,13 @@ class Me:
 
 @dataclass(frozen=True)
 class NewKey(Key):
-    """A key that was just made; `key` is its text, which cannot be had again."""
+    """A new key; `key` is its text, which is shown only once."""
 
     key: str
 
 
 class KeyRequest(BaseModel):
-    """A key to be made."""
+    """The key to create."""
 
     model_config = STRICT
     name: Text = Field(description="What it is for, for people.", examples=["ci"])
@@ -66,7 +67,7 @@ class KeyRequest(BaseModel):
 
 
 class KeysRequest(BaseModel):
-    """Which keys to list."""
+    """The page of keys to list."""
 
     model_config = LENIENT
     limit: int = Field(100, description="The most records to return.")
@@ -76,12 +77,12 @@ class KeysRequest(BaseModel):
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Give an app the routes."""
-    made = _Routes(authenticator)
+    """Add the routes to an app."""
+    routes = _Routes(authenticator)
     for method, path, does, result, status in (
-        ("GET", "/api/keys", made.list, Page[Key], 200),
-        ("POST", "/api/keys", made.create, NewKey, 201),
-        ("DELETE", "/api/keys/{id}", made.revoke, Key, 200),
+        ("GET", "/api/keys", routes.list, Page[Key], 200),
+        ("POST", "/api/keys", routes.create, NewKey, 201),
+        ("DELETE", "/api/keys/{id}", routes.revoke, Key, 200),
     ):
         name = f"keys_{does.__name__}"
         how: dict[str, Any] = {
@@ -104,7 +105,7 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
         "response_model": shape(Me),
         "responses": problems(*_STATUSES),
     }
-    app.add_api_route("/api/me", made.me, methods=["GET"], name="me", operation_id="me", **about)
+    app.add_api_route("/api/me", routes.me, methods=["GET"], name="me", operation_id="me", **about)
 
 
 class _Routes:
@@ -112,7 +113,7 @@ class _Routes:
         self._authenticator = authenticator
 
     async def me(self, request: Request) -> Response:
-        """Who is asking: the tenant, what is allowed, and whom the key is bound to."""
+        """Return the caller: tenant, permissions, and the user or agent the key is bound to."""
         principal = await self._authenticator.authenticate(request)
         permissions = parse_permissions(principal.permissions) if principal.permissions else []
         return answer(
@@ -120,7 +121,7 @@ class _Routes:
         )
 
     async def list(self, request: Request, said: Annotated[KeysRequest, Query()]) -> Response:
-        """The keys of the tenant, the oldest first, with those that let nobody in any more."""
+        """List the keys of the tenant, oldest first, including expired and revoked ones."""
         principal = await self._admin(request)
         return answer(
             await run_in_threadpool(
@@ -129,7 +130,10 @@ class _Routes:
         )
 
     async def create(self, request: Request, said: KeyRequest) -> Response:
-        """Make a key for the own tenant, which allows no more than one's own; its text is in this answer alone."""
+        """Create a key for the caller's tenant, with at most the caller's permissions.
+
+        Only this response has its text.
+        """
         principal = await self._admin(request)
         allowed = parse_permissions(said.permissions)
         for permission in allowed:
@@ -137,7 +141,8 @@ class _Routes:
                 raise Forbidden(
                     problem=f"a key cannot be made by one that may not {permission} itself"
                 )
-        tenant, bound = principal.tenant, {"user": said.user, "agent": said.agent}
+        tenant = principal.tenant
+        bound = {"user": said.user, "agent": said.agent}
         until = _end(principal, said.expires_at)
 
         def make() -> tuple[Key, str]:
@@ -151,7 +156,7 @@ class _Routes:
     async def revoke(
         self, request: Request, id: Annotated[str, Path(description="The key's id.")]
     ) -> Response:
-        """Let nobody in with a key any more: here at once, in other processes within seconds."""
+        """Revoke a key: in this process at once, in other processes within seconds."""
         principal = await self._admin(request)
         keys = self._audited_keys(request, principal, "keys_revoke")
         key = await run_in_threadpool(keys.revoke, principal.tenant, id)
@@ -159,7 +164,7 @@ class _Routes:
         return answer(key)
 
     async def _admin(self, request: Request) -> Principal:
-        """Who asks, if they may manage the tenant's keys."""
+        """Return the principal. Raise Forbidden unless it may manage the tenant's keys."""
         return await self._authenticator.admin(request, "manage keys")
 
     def _audited_keys(self, request: Request, principal: Principal, action: str) -> Keys:
@@ -173,7 +178,7 @@ class _Routes:
 
 
 def _end(maker: Principal, wanted: datetime | None) -> datetime | None:
-    """When a key ends: no later than the one it is made with, or whoever has that one for a day would have it for ever."""
+    """Return the expiry of a new key: no later than that of the key that creates it."""
     if maker.until is None:
         return wanted
     last = clock.to_datetime(maker.until)

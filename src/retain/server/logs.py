@@ -1,8 +1,9 @@
 """The server's log: one line per request and event, as JSON or text.
 
-Lines have names, ids and sizes, never content. Of an exception, the log has its type and where it was raised; its
-message may quote content. The standard library's queue handler writes from a thread, so that a blocked terminal or pipe
-does not stop the server. When the queue is full, lines are dropped and counted.
+Lines have names, ids and sizes, never content. Of an exception, the log has its type and where it
+was raised; its message may quote content. The standard library's queue handler writes from a
+thread, so that a blocked terminal or pipe does not stop the server. When the queue is full, lines
+are dropped and counted.
 """
 
 from __future__ import annotations
@@ -115,7 +116,10 @@ class LineFormatter(logging.Formatter):
 
 
 def _event(record: logging.LogRecord) -> str:
-    """Return the message of a record; of a library's, which may quote content, only the fixed part."""
+    """Return the message of a record.
+
+    Of a library's record, which may quote content, return only the fixed part.
+    """
     if record.name.startswith(TRUSTED_LOGGERS):
         return record.getMessage()
     if record.name == "py.warnings":  # FILE:LINE: CATEGORY: TEXT

@@ -1,4 +1,7 @@
-"""`/mcp`: the MCP server over HTTP. Every request is authenticated; no state is kept between requests."""
+"""`/mcp`: the MCP server over HTTP.
+
+Every request is authenticated; no state is kept between requests.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _CALLER = "mcp_caller"
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Add the MCP servers: the tools of an agent, with `/all` every endpoint, with `/graph` the graph."""
+    """Add the MCP servers: the tools of an agent, `/all` every endpoint, `/graph` the graph."""
     for path, profile in PATHS.items():
         endpoint = Endpoint(authenticator, profile)
         app.router.routes.append(Route(path, endpoint))

@@ -1,7 +1,8 @@
 """Prometheus metrics of the server.
 
-METRICS and `database_metrics.FIGURES` have every name; docs/guides/operations.md describes them, and a test compares
-both. Several worker processes share their values through prometheus-client's multiprocess mode.
+METRICS and `database_metrics.FIGURES` have every name; docs/guides/operations.md describes them,
+and a test compares both. Several worker processes share their values through prometheus-client's
+multiprocess mode.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from retain.server.database_metrics import Figures
 from retain.server.operator import operator
 
 MAX_MODEL_NAMES = 100
-"""Models with a label of their own. Callers choose the names; further models are counted as OTHER_MODELS."""
+"""Models with a label of their own. Callers choose the names; further models are counted as
+OTHER_MODELS."""
 OTHER_MODELS = "other"
 
 REQUEST_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -247,7 +249,7 @@ def worker_exited(pid: int) -> None:
 
 
 class ScraperAuthenticator:
-    """Admits operators, and for an hour remembers them: a scrape must work while the database is down."""
+    """Admits operators and remembers them for an hour, to scrape while the database is down."""
 
     def __init__(self, authenticator: Authenticator) -> None:
         self._authenticator = authenticator

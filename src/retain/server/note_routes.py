@@ -1,4 +1,4 @@
-"""Notes as they change (N5): who waits for a change holds no thread, and a stream tells each change as an event."""
+"""Changes of notes (N5): waiting for a change without a thread, and a stream of change events."""
 
 from __future__ import annotations
 
@@ -39,16 +39,17 @@ STREAM = Endpoint(
 )
 LAST_EVENT = "last-event-id"
 EVENT = "change"
-SOON, LATER = 0.1, 1.0
-"""The notes are looked at so often after a change, and ever less often while nothing happens."""
+SOON = 0.1
+LATER = 1.0
+"""Seconds between two polls: SOON after a change, then growing up to LATER."""
 _SLOWER = 1.5
 
 
 def add(app: FastAPI, authenticator: Authenticator) -> None:
-    """Give an app the ways to see notes change."""
+    """Add the routes for changes of notes to an app."""
     handler: Handler = app.state.handlers["notes_changes"]
     handler.respond = partial(_changes, app, authenticator, handler)
-    said = create_model(
+    request_model = create_model(
         "NotesStreamRequest",
         __config__=LENIENT,
         after=(
@@ -62,7 +63,12 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
         **whose(),
     )
     stream = add_endpoint(
-        app, authenticator, STREAM, said, method=Notes.changes, media_type=EVENT_STREAM_MEDIA_TYPE
+        app,
+        authenticator,
+        STREAM,
+        request_model,
+        method=Notes.changes,
+        media_type=EVENT_STREAM_MEDIA_TYPE,
     )
     stream.respond = partial(_stream, app, authenticator)
 
@@ -70,26 +76,26 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 async def _changes(
     app: FastAPI, authenticator: Authenticator, handler: Handler, call: Call
 ) -> Response:
-    """What changed after a version; where nothing did yet, what changes within `wait` seconds."""
+    """Return the changes after a version; if there are none, wait up to `wait` seconds for one."""
     wait = canonical.amount(call.arguments.get("wait", 0.0), "wait")
     if not 0 < wait <= MAX_WAIT_SECONDS:
         return await handler.respond_with_result(call)
     look = partial(call.scope.notes.changes, **{**call.arguments, "wait": 0.0})
-    deadline, pause = time.monotonic() + wait, SOON
-    while not (found := await in_thread(look)):
+    deadline = time.monotonic() + wait
+    pause = SOON
+    while not (changes := await in_thread(look)):
         left = deadline - time.monotonic()
         if left <= 0 or app.state.stopping.is_set() or await call.request.is_disconnected():
             break
         await _rest(app, min(pause, left))
         pause = min(pause * _SLOWER, LATER)
-    await authenticator.authorize(
-        call.request, STREAM.needs
-    )  # asked last: who was shut out meanwhile hears nothing more
-    return response(rendered(found))
+    # Authorize again: the key may have been revoked while waiting.
+    await authenticator.authorize(call.request, STREAM.needs)
+    return response(rendered(changes))
 
 
 async def _stream(app: FastAPI, authenticator: Authenticator, call: Call) -> Response:
-    """Every change as an event whose id is the version, for as long as somebody listens."""
+    """Stream every change as an event whose id is the version, until the client disconnects."""
     after = call.arguments.get("after", 0)
     if (last := call.request.headers.get(LAST_EVENT)) is not None:
         if not (last.isascii() and last.isdigit() and len(last) < 16):
@@ -98,9 +104,8 @@ async def _stream(app: FastAPI, authenticator: Authenticator, call: Call) -> Res
             )
         after = int(last)
     look = call.scope.notes.changes
-    first = await in_thread(
-        look, after=after
-    )  # what is wrong with the request is said before anything is streamed
+    # The first read rejects an invalid request before the stream starts.
+    first = await in_thread(look, after=after)
     return EventStream(
         _events(app, look, after, first), partial(authenticator.still, call.request, STREAM.needs)
     )
@@ -109,15 +114,17 @@ async def _stream(app: FastAPI, authenticator: Authenticator, call: Call) -> Res
 async def _events(
     app: FastAPI, look: Callable[..., list[NoteVersion]], after: int, found: list[NoteVersion]
 ) -> AsyncGenerator[bytes, None]:
-    beat, pause = time.monotonic(), SOON
+    beat = time.monotonic()
+    pause = SOON
     yield b"retry: 1000\n\n"
     while not app.state.stopping.is_set():
-        for one in found:
-            yield encode_event(one.version, EVENT, as_json(one))
-            after = one.version
+        for change in found:
+            yield encode_event(change.version, EVENT, as_json(change))
+            after = change.version
         moment = time.monotonic()
         if found:
-            beat, pause = moment, SOON
+            beat = moment
+            pause = SOON
         elif moment - beat >= HEARTBEAT_SECONDS:
             beat = moment
             yield HEARTBEAT
@@ -126,7 +133,7 @@ async def _events(
         try:
             found = await in_thread(look, after=after)
         except RetainError:
-            return  # who listens comes again, and hears what is wrong if it still is
+            return  # the client reconnects and gets the error, if it persists
 
 
 async def _rest(app: FastAPI, seconds: float) -> Any:

@@ -1,4 +1,4 @@
-"""Metrics and traces of the operations that clients call, by REST, MCP, chat or a vendor's protocol."""
+"""Metrics and traces of the operations that clients call by REST, MCP, chat or vendor APIs."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def _is_plausible(count: Any) -> bool:
 
 
 def install(app: FastAPI) -> None:
-    """Measure what clients do with an app's memory, and wake its background jobs after each write."""
+    """Measure the operations on an app's memory; wake its background jobs after each write."""
     memory: Memory = app.state.memory
     services = memory.services
     observer = MeasuringObserver(app.state.metrics)

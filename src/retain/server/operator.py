@@ -1,7 +1,7 @@
-"""Who runs this server: an admin of the tenant that its settings name, and whoever sits at a machine without keys.
+"""The operator of the server: an admin of the configured tenant, or a local caller without keys.
 
-What is about the whole database, such as how many rows it has, is no other tenant's business, whatever that tenant's keys
-may do.
+Only the operator may see data about the whole database, such as its number of rows. Other tenants
+may not, whatever permissions their keys have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from retain.server.authenticator import Authenticator
 
 
 def is_operator(authenticator: Authenticator, principal: Principal) -> bool:
-    """Whether this principal may see what is about all tenants."""
+    """Return whether a principal may see data about all tenants."""
     return (
         "admin" in principal.permissions
         and principal.tenant == authenticator.memory.settings.tenant
@@ -22,7 +22,7 @@ def is_operator(authenticator: Authenticator, principal: Principal) -> bool:
 
 
 async def operator(authenticator: Authenticator, request: HTTPConnection) -> Principal:
-    """The principal of a request, if it is an operator's."""
+    """Return the principal of a request. Raise Forbidden unless it is the operator."""
     principal = await authenticator.admin(request, "see what is about the whole server")
     if not is_operator(authenticator, principal):
         raise Forbidden(problem="this is for admins of the server's own tenant")

@@ -1,4 +1,4 @@
-"""What each request was and took: measured once, outside of everything else, for the metrics, the log and the trace."""
+"""Outermost middleware: measure each request for the metrics, the log and the trace."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from retain.server import logs, traces
 from retain.server.metrics import Metrics
 
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Routes that a machine asks every few seconds: their lines are for who debugs."""
+"""Routes that machines poll every few seconds. They are logged at level DEBUG."""
 UNKNOWN = "none"
-"""The route of a request that matches none, whatever its address is: an address is content."""
+"""The logged route of a request that matches none. Its path is content and is not logged."""
 CLOSED = 499
-"""The status of a request whose client went away before it was answered."""
+"""The status of a request whose client disconnected before the response."""
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -30,20 +30,22 @@ class Watch:
         self._app = app
         self._metrics = metrics
         self._plain = plain
-        """The addresses that are their own templates: some routes do not say that it was they who answered."""
+        """Paths without parameters. Some routes do not store themselves in the scope."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request through, and see what comes of it."""
+        """Pass a request on, and record its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         state = scope.setdefault("state", {})
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         trace = traces.Request(method, scope["headers"]) if traces.on else None
-        status, sent, error = 0, 0, None
-        counted = 0 if scope["path"] in QUIET else 1  # a scrape is no work that a scrape should see
+        status = 0
+        sent = 0
+        error: BaseException | None = None
+        counted = 0 if scope["path"] in QUIET else 1  # a scrape must not count itself
 
-        async def told(message: Message) -> None:
+        async def send_and_count(message: Message) -> None:
             nonlocal status, sent
             if message["type"] == "http.response.body":
                 sent += len(message.get("body", b""))
@@ -55,7 +57,7 @@ class Watch:
         if counted:
             self._metrics.request_started()
         try:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, send_and_count)
         except BaseException as raised:
             error = raised
             raise
@@ -116,7 +118,7 @@ class Watch:
 
 
 def install(app: FastAPI) -> None:
-    """Watch every request of an app, also those that the guard refuses and what answers when everything else fails."""
+    """Add the middleware outside of all others, so that it also sees their responses."""
     traces.look()
     build = app.build_middleware_stack
     app.build_middleware_stack = lambda: Watch(build(), app.state.metrics, _plain(app))  # type: ignore[method-assign]

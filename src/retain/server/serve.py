@@ -1,7 +1,8 @@
-"""The process: a port, a memory, the app on both; and an end that loses nothing, however it comes.
+"""The server process: bind the port, open the memory, run the app, shut down without data loss.
 
-Told to stop, the server takes no new work, lets what runs finish, ends streams, and closes the memory. What was acknowledged
-is safe at any moment, so that a second signal, or a limit of time, may end the process as it stands.
+On a signal, the server accepts no new work, finishes running requests, ends streams and closes the
+memory. Acknowledged writes are safe at any moment, so a second signal or the time limit may end the
+process at once.
 """
 
 from __future__ import annotations
@@ -37,31 +38,30 @@ from retain.server.workers import Workers
 from retain.storage.connect import absent, in_memory
 
 KEEP_ALIVE_SECONDS = 75
-"""Longer than the proxies' own, or they would send a request into a connection that is just being closed."""
-_FINISHING = (
-    0.8  # of the time to stop is for requests, the rest for what lives as long as the server
-)
+"""Longer than that of proxies, which would otherwise send a request on a closing connection."""
+_FINISHING = 0.8  # share of the stop time for requests; the rest is for background tasks
 _NO_KEY = """retain: nobody can come in yet: this server needs a key, and there is none.
 Make one, on this database: retain keys create NAME --permissions read,write,delete,admin"""
 WAIT_SECONDS = 2.0
-"""How long a request waits for the database; after that, its client is asked to retry."""
+"""A request waits this long for the database; then the client is asked to retry."""
 Told = Callable[[str], None]
 
 
 def serve(settings: Settings, told: Told) -> int:
-    """Serve until somebody says stop; `told` hears the address once it is really listened on. The exit status."""
+    """Serve until a signal to stop; return the exit status.
+
+    told: called with the URL once the server listens
+    """
     if settings.workers > 1 and in_memory(settings):
         problem = f"{settings.workers} processes would each have a database of their own in memory: use a file, or one worker"
         raise SettingsError(where="workers", problem=problem)
     _allow_many_files()
-    with bind(
-        settings.host, settings.port
-    ) as listener:  # before the database: what cannot be served is not made
+    # Bind before opening the database: do not create one that cannot be served.
+    with bind(settings.host, settings.port) as listener:
         if absent(settings):
             refuse_keyless(settings)
-        with Memory.open(
-            settings=settings, wait_seconds=WAIT_SECONDS
-        ) as memory:  # one migrates, before many open
+        # One process migrates before the workers open the database.
+        with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as memory:
             refuse_open(memory)
             if not (
                 allows_requests_without_key(settings)
@@ -78,7 +78,7 @@ def serve(settings: Settings, told: Told) -> int:
                 return _serve(mine, listener, ready, parent)
 
         with metrics.shared():
-            seconds = limits.STOP_SECONDS + 1  # each ends by itself before
+            seconds = limits.STOP_SECONDS + 1  # each worker ends by itself before
             return Workers(
                 settings.workers,
                 work,
@@ -89,7 +89,7 @@ def serve(settings: Settings, told: Told) -> int:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket that has a port and does not listen yet, or an error that says what to do."""
+    """Return a bound socket that does not listen yet. Raise SettingsError if that fails."""
     if port > 65535:
         raise SettingsError(where="port", problem=f"{port} is no port: those go to 65535")
     try:
@@ -130,22 +130,21 @@ def _serve(
 ) -> int:
     log = logs.configure(memory.settings)
     try:
-        made = server(memory, ready, parent)
-        if (
-            parent is not None
-        ):  # until our end: a signal that comes while the memory is closed must not stop that
-            signal.signal(signal.SIGTERM, made.handle_exit)
+        http_server = server(memory, ready, parent)
+        if parent is not None:
+            # Keep this handler to the end: a signal must not interrupt closing the memory.
+            signal.signal(signal.SIGTERM, http_server.handle_exit)
         with warming(memory):
-            made.run(sockets=[listener])
-    except SystemExit as error:  # it could not start, and has said why
+            http_server.run(sockets=[listener])
+    except SystemExit as error:  # it could not start, and has printed why
         return error.code if isinstance(error.code, int) else 1
     finally:
-        log.flush()  # a worker ends without what an interpreter does at its end
+        log.flush()  # a worker exits without the interpreter's exit handlers
     return 0
 
 
 def server(memory: Memory, ready: Callable[[], None], parent: int | None = None) -> Server:
-    """A server over a memory, ready to run on a socket."""
+    """Return a server for a memory, ready to run on a socket."""
     app = create_app(memory)
     config = uvicorn.Config(
         app,
@@ -162,7 +161,7 @@ def server(memory: Memory, ready: Callable[[], None], parent: int | None = None)
 
 
 class Server(uvicorn.Server):
-    """The library's server, with an end of ours."""
+    """A uvicorn server with our own shutdown."""
 
     def __init__(
         self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], None], parent: int | None
@@ -174,28 +173,31 @@ class Server(uvicorn.Server):
         self._stop_seconds: float = limits.STOP_SECONDS
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop; asked again, at once. Where there is a parent, it decides that: both may get the same signal."""
+        """Stop; at the second signal exit at once.
+
+        A worker leaves that to its parent: both may get the same signal.
+        """
         if self.should_exit and self._parent is None:
             logs.flush()
             os._exit(128 + sig)
         self._stop()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so."""
+        """Start, and report that the server is ready."""
         await super().startup(sockets)
         if self._parent is not None:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a keyboard's goes to the parent too
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent
             asyncio.get_running_loop().add_reader(self._parent, self._orphaned)
         self._ready()
 
     def _orphaned(self) -> None:
-        """The other end was closed: the parent is gone, and nobody is left to stop us."""
+        """Stop because the parent exited and closed its end of the pipe."""
         assert self._parent is not None
         asyncio.get_running_loop().remove_reader(self._parent)
         self._stop()
 
     def _stop(self) -> None:
-        """Begin to stop; whatever happens then, the process ends in time."""
+        """Start to stop; a timer ends the process if that takes too long."""
         if not self.should_exit:
             last = threading.Timer(self._stop_seconds, _end)
             last.daemon = True
@@ -203,8 +205,9 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Finish what runs; meanwhile the port is still open, and whoever comes is told that the server is stopping."""
-        loop, guard = asyncio.get_running_loop(), self._app.state.guard
+        """Finish running requests. The port stays open; new requests get a "stopping" error."""
+        loop = asyncio.get_running_loop()
+        guard = self._app.state.guard
         deadline = loop.time() + self._stop_seconds * _FINISHING
         self._app.state.stopping.set()
         while _busy(guard) and loop.time() < deadline:
@@ -218,7 +221,7 @@ def _busy(guard: ProtectionMiddleware) -> bool:
 
 
 def _end() -> None:
-    """The time is up, and something still runs that nobody can interrupt."""
+    """Exit although requests still run: the time to stop is over."""
     print(
         "retain: stopped with requests unfinished: STOP_SECONDS is over",
         file=sys.stderr,
@@ -229,9 +232,9 @@ def _end() -> None:
 
 
 def _allow_many_files() -> None:
-    """As many connections as the system lets us have; the usual limit is meant for programs that serve nobody."""
+    """Raise the limit of open files, and so of connections, to the system's maximum."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))

@@ -1,4 +1,4 @@
-"""Server-sent events: encoding, and a response that ends when its reader is gone or loses access."""
+"""Server-sent events: encoding, and a response that ends if the client leaves or loses access."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def encode_event(id: int, name: str, data: Mapping[str, Any]) -> bytes:
 
 
 class EventStream(StreamingResponse):
-    """A stream of events. `is_allowed` is asked before each event: a key can be revoked meanwhile."""
+    """A stream of events. It calls `is_allowed` before each: a key can be revoked meanwhile."""
 
     def __init__(
         self, events: AsyncGenerator[bytes, None], is_allowed: Callable[[], Awaitable[bool]]

@@ -1,7 +1,7 @@
-"""OpenTelemetry traces: a span for each request, memory operation, tool and model call, for whoever brings an SDK.
+"""OpenTelemetry traces: a span for each request, memory operation, tool and model call.
 
-Only the API is used, which does nothing by itself. Attributes are the GenAI conventions' where there are some, and have
-names, ids and counts; no content, no query, no message of an error.
+Uses only the API, which does nothing unless an SDK is installed. Attributes follow the GenAI
+conventions where they exist. They have names, ids and counts; no content, query or error message.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 OPERATION = "gen_ai.operation.name"
-STORE, RECORD, COUNT = (
-    "gen_ai.memory.store.id",
-    "gen_ai.memory.record.id",
-    "gen_ai.memory.record.count",
-)
-TOOL, MODEL = "gen_ai.tool.name", "gen_ai.request.model"
-TOKENS_IN, TOKENS_OUT = "gen_ai.usage.input_tokens", "gen_ai.usage.output_tokens"
+STORE = "gen_ai.memory.store.id"
+RECORD = "gen_ai.memory.record.id"
+COUNT = "gen_ai.memory.record.count"
+TOOL = "gen_ai.tool.name"
+MODEL = "gen_ai.request.model"
+TOKENS_IN = "gen_ai.usage.input_tokens"
+TOKENS_OUT = "gen_ai.usage.output_tokens"
 ERROR = "error.type"
 on = False
-"""Whether anybody collects traces."""
+"""True if an SDK collects traces."""
 _TRACER = trace.get_tracer("retain")
 _PARENTS = TraceContextTextMapPropagator()
 _BY_VERB = {
@@ -52,13 +52,13 @@ _OPERATIONS = {verb: operation for operation, verbs in _BY_VERB.items() for verb
 
 
 def look() -> None:
-    """Find out whether anybody collects traces: whoever does has said so before the server starts."""
-    global on  # noqa: PLW0603 - asked at each request, and a look takes as long as all else
+    """Check once, at the start of the server, whether an SDK collects traces."""
+    global on  # noqa: PLW0603 - read at each request; the check itself is slow
     on = not isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider)
 
 
 def operation(kind: str, verb: str, *, writes: bool) -> str | None:
-    """What the conventions call a verb; they have no word for plain reading."""
+    """Return the conventions' name for a verb, or None: plain reads have no name."""
     return (
         _BY_KIND.get((kind, verb)) or _OPERATIONS.get(verb) or ("update_memory" if writes else None)
     )
@@ -83,13 +83,13 @@ class Request:
 
     @property
     def trace_id(self) -> str:
-        """The id by which the trace is found, for the log."""
+        """The trace id, for the log."""
         return trace.format_trace_id(self._span.get_span_context().trace_id)
 
     def end(
         self, method: str, route: str, status: int, request_id: str, error: BaseException | None
     ) -> None:
-        """It is over."""
+        """End the span of the request."""
         context.detach(self._token)
         self._span.update_name(f"{method} {route}")
         self._span.set_attributes(
@@ -105,7 +105,7 @@ class Request:
 
 
 def failed(span: Span, kind: str) -> None:
-    """Mark a span as failed, by the kind of its error alone: a message may quote what is remembered."""
+    """Mark a span as failed, with only the type of the error: its message may quote content."""
     span.set_attribute(ERROR, kind)
     span.set_status(Status(StatusCode.ERROR))
 
@@ -114,7 +114,7 @@ def failed(span: Span, kind: str) -> None:
 def span(
     name: str, attributes: Mapping[str, Any], kind: SpanKind = SpanKind.INTERNAL
 ) -> Iterator[Span]:
-    """A span around some work, without a word of what may go wrong in it."""
+    """Run the block in a span. An error is recorded by its type only."""
     started = _TRACER.start_span(name, kind=kind, attributes=attributes)
     token = context.attach(trace.set_span_in_context(started))
     try:
@@ -130,7 +130,7 @@ def span(
 def model_call(
     name: str, route: str, milliseconds: float, tokens_in: int, tokens_out: int, error: str
 ) -> None:
-    """A call of a model that is over, as a span that ends now."""
+    """Record a finished model call as a span that ends now."""
     what = "embeddings" if route == "embed" else "chat"
     began = time.time_ns() - round(milliseconds * 1e6)
     attributes: dict[str, str | int] = {
@@ -140,9 +140,9 @@ def model_call(
         TOKENS_IN: tokens_in,
         TOKENS_OUT: tokens_out,
     }
-    called = _TRACER.start_span(
+    call_span = _TRACER.start_span(
         f"{what} {name}", kind=SpanKind.CLIENT, attributes=attributes, start_time=began
     )
     if error:
-        failed(called, error.partition(":")[0][:50] or "error")
-    called.end()
+        failed(call_span, error.partition(":")[0][:50] or "error")
+    call_span.end()

@@ -1,4 +1,4 @@
-"""What the first question would wait for: libraries and weights, loaded in a thread while the server answers already."""
+"""Warm-up: load libraries and model weights in a thread while the server already responds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _log = logging.getLogger("retain.warm")
 
 @contextmanager
 def warming(memory: Memory) -> Iterator[threading.Thread]:
-    """Load while this lasts; nothing that goes wrong is told to anybody but the log, because whoever asks is told."""
+    """Load in a thread. Errors are only logged: the first request that needs it raises them."""
     stopping = threading.Event()
     thread = threading.Thread(
         target=_load, args=(memory, stopping), name="retain-warm", daemon=True
@@ -29,7 +29,7 @@ def warming(memory: Memory) -> Iterator[threading.Thread]:
         yield thread
     finally:
         stopping.set()
-        thread.join(_JOIN_SECONDS)  # an interpreter that ends in the middle of an import may crash
+        thread.join(_JOIN_SECONDS)  # an interpreter that exits during an import may crash
 
 
 def _load(memory: Memory, stopping: threading.Event) -> None:
@@ -39,9 +39,7 @@ def _load(memory: Memory, stopping: threading.Event) -> None:
         started = time.monotonic()
         try:
             load()
-        except (
-            Exception
-        ) as error:  # the first question loads it again, and says what is wrong with it
+        except Exception as error:  # the first request loads it again and raises the error
             _log.warning(
                 "%s could not be loaded before it is needed: %s", name, type(error).__name__
             )
@@ -50,7 +48,7 @@ def _load(memory: Memory, stopping: threading.Event) -> None:
 
 
 def _loads(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
-    """What there is to load: nothing is sent to a service."""
+    """Yield the names and loaders of what to load. Nothing is sent to a service."""
     services = memory.services
     embedder = services.embedder
     if embedder is not None and not isinstance(embedder, ServiceEmbedder):

@@ -1,8 +1,8 @@
-"""The page at `/`, as it was built from `web/` into the folder beside this file; where it was not, a page that says how.
+"""The web app at `/`, built from `web/` into the folder beside this file.
 
-Its files are few, and read once. A file whose name has a hash of its content is kept by browsers for good; the page itself
-is asked for each time, so that a new release is seen at once. Nothing here needs a key: what is remembered comes from
-the API.
+If it was not built, a page says how to build it. The files are read once. Browsers cache a file
+with a hash in its name forever and revalidate the page itself, so a new release is seen at once.
+Nothing here needs a key: all content comes from the API.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from retain.server.routes import TemplateRoute
 
 FOLDER = Path(__file__).with_name("site")
 PAGES = ("chat", "why", "agents", "memory", "search", "operations", "sign-in")
-"""The addresses of the page, each with anything below it; what to show there the page decides."""
+"""Paths that return the page, with everything below them; the page does its own routing."""
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Scripts and styles are files of ours, nothing comes from or goes to elsewhere, and no text can become HTML."""
+"""Only our own scripts and styles, no requests to other hosts, and no text becomes HTML."""
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -48,9 +48,8 @@ _TYPES = {
     ".woff2": "font/woff2",
 }
 _PACKED = frozenset({".png", ".woff2", ".ico"})
-_HASHED = re.compile(
-    r"-(?=[a-z-]*[A-Z0-9_])[A-Za-z0-9_-]{8}\.\w+$"
-)  # a word of eight letters is no hash
+# A word of eight lower-case letters is not a hash.
+_HASHED = re.compile(r"-(?=[a-z-]*[A-Z0-9_])[A-Za-z0-9_-]{8}\.\w+$")
 _FOR_GOOD = "public, max-age=31536000, immutable"
 _GZIP = re.compile(
     r"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q\s*=\s*(?:0?\.\d*[1-9]\d*|1(?:\.0*)?)\s*)?(?:,|$)",
@@ -83,18 +82,18 @@ Node.js 20.19, or 22.12 or newer, and start the server again; or install the whe
 
 @dataclass(frozen=True)
 class File:
-    """A file of the site, as it goes over the wire."""
+    """A file of the web app with its response headers."""
 
     content: bytes
     packed: bytes | None
-    """The same, compressed, where that is less."""
+    """The compressed content, if it is smaller."""
     headers: dict[str, str]
 
     def answer(self, request: Request) -> Response:
-        """The file, or that whoever asks has it."""
+        """Return the file, or 304 if the client has it."""
         headers = self.headers
-        asked = request.headers.get("if-none-match", "")
-        if headers["ETag"].removeprefix("W/") in asked or asked.strip() == "*":
+        known_etags = request.headers.get("if-none-match", "")
+        if headers["ETag"].removeprefix("W/") in known_etags or known_etags.strip() == "*":
             return Response(status_code=304, headers=headers)
         if self.packed is not None and _GZIP.search(request.headers.get("accept-encoding", "")):
             return Response(self.packed, headers={**headers, "Content-Encoding": "gzip"})
@@ -103,11 +102,11 @@ class File:
 
 @cache
 def files(folder: Path) -> dict[str, File]:
-    """Every file of a built site by its address, with the page itself as `index.html`; none where nothing was built."""
+    """Return the files of a built web app by path; empty if it was not built."""
     if not (folder / "index.html").is_file():
         return {}
-    found = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in _TYPES)
-    return {path.relative_to(folder).as_posix(): _read(path) for path in found}
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in _TYPES)
+    return {path.relative_to(folder).as_posix(): _read(path) for path in paths}
 
 
 def _read(path: Path) -> File:
@@ -125,16 +124,16 @@ def _read(path: Path) -> File:
 
 
 def add(app: FastAPI) -> None:
-    """Give an app its page."""
-    there = files(FOLDER)
+    """Add the web app's routes to an app."""
+    built_files = files(FOLDER)
 
     async def asset(request: Request) -> Response:
-        found = there.get(f"assets/{request.path_params['path']}")
-        if found is None:
+        file = built_files.get(f"assets/{request.path_params['path']}")
+        if file is None:
             return problem.of(NotFound(what="file", id=request.url.path), request)
-        return found.answer(request)
+        return file.answer(request)
 
-    page = _built(there["index.html"]) if there else _unbuilt()
+    page = _built(built_files["index.html"]) if built_files else _unbuilt()
     for path in ("/", *(f"/{name}{below}" for name in PAGES for below in ("", "/{below:path}"))):
         app.router.routes.append(
             TemplateRoute(path, page, methods=["GET"], include_in_schema=False)
@@ -152,10 +151,10 @@ def _built(index: File) -> Callable[[Request], Awaitable[Response]]:
 
 
 def _unbuilt() -> Callable[[Request], Awaitable[Response]]:
-    written = _UNBUILT.format(style=_STYLE, version=escape(version()))
+    html = _UNBUILT.format(style=_STYLE, version=escape(version()))
     headers = {"Cache-Control": "no-cache"} | styled(_STYLE)
 
     async def page(request: Request) -> Response:
-        return HTMLResponse(written, headers=headers)
+        return HTMLResponse(html, headers=headers)
 
     return page

@@ -1,7 +1,8 @@
 """Several processes on one port: each opens the memory for itself, and one that dies is replaced.
 
-They are forks of a parent that has no memory open and no threads. The parent does nothing but wait; what wakes it is a pipe
-into which signals and workers write. Another pipe ends when the parent does, so that no worker outlives it.
+Workers are forks of a parent that has no memory open and no threads. The parent only waits for a
+pipe into which signals and workers write. Another pipe closes when the parent exits, so that no
+worker outlives it.
 """
 
 from __future__ import annotations
@@ -19,16 +20,19 @@ from types import FrameType
 from retain.base.errors import RetainError
 
 Work = Callable[[Callable[[], None], int], int]
-"""What a worker does, given how to say that it is ready and the pipe that ends with its parent; its exit status."""
+"""Runs a worker and returns its exit status. Arguments: a callback for when the worker is ready,
+and the pipe that closes when the parent exits."""
 _READY = b"R"
-_SOON = 10.0  # seconds; a worker that dies sooner is started again after a pause
-_LONGEST_PAUSE = 5.0
+_SOON_SECONDS = 10.0  # a worker that dies sooner is restarted after a pause
+_MAX_PAUSE_SECONDS = 5.0
 
 
 class Workers:
-    """So many processes that do the same; `told` is called once all of them are ready, `gone` with each that ended.
+    """`count` worker processes that do the same work.
 
-    Told to stop, they have `stop_seconds`; those that are left then are killed.
+    told:         called once all workers are ready
+    gone:         called with the process id of each worker that ended
+    stop_seconds: time to stop after a signal; workers that are left then are killed
     """
 
     def __init__(
@@ -51,7 +55,7 @@ class Workers:
         self._status = 0
 
     def run(self) -> int:
-        """Keep them running until somebody says stop; the exit status."""
+        """Keep the workers running until a signal to stop; return the exit status."""
         self._heard, self._say = os.pipe()
         self._lives, self._life = os.pipe()
         os.set_blocking(self._heard, False)
@@ -74,7 +78,7 @@ class Workers:
         return self._status
 
     def _ask(self, number: int, frame: FrameType | None) -> None:
-        """Stop; asked again, at once."""
+        """Handle a signal: stop, and at the second signal kill."""
         self._asked += 1
 
     def _watch(self) -> None:
@@ -89,7 +93,7 @@ class Workers:
                 self._start()
 
     def _stop(self) -> None:
-        """Pass on what was asked, once each time: a worker that hears it twice could take it for more than it is."""
+        """Pass each signal on once: a worker takes a second signal as an order to exit at once."""
         self._due.clear()
         if self._asked > 1:
             self._status = 128 + signal.SIGKILL
@@ -106,7 +110,7 @@ class Workers:
         self._passed_on = self._asked
 
     def _hear(self, seconds: float | None) -> None:
-        """Wait for a signal, or for a worker that is ready."""
+        """Wait for a signal or for a worker to be ready."""
         if select.select([self._heard], [], [], seconds)[0]:
             with suppress(BlockingIOError):
                 self._ready += os.read(self._heard, 1024).count(_READY)
@@ -115,20 +119,21 @@ class Workers:
             self._told = None
 
     def _bury(self) -> None:
-        """Take note of those that died; one that could not even start the first time is no use to start again."""
+        """Reap ended workers and schedule restarts. Stop if a worker fails before all are ready."""
         while self._started:
-            pid, how = os.waitpid(-1, os.WNOHANG)
+            pid, wait_status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 return
             began = self._started.pop(pid, time.monotonic())
             self._gone(pid)
-            status = os.waitstatus_to_exitcode(how)
+            status = os.waitstatus_to_exitcode(wait_status)
             if self._told:
-                self._status, self._asked = self._status or abs(status), max(1, self._asked)
+                self._status = self._status or abs(status)
+                self._asked = max(1, self._asked)
             if self._asked:
                 self._status = self._status or int(status not in (0, -signal.SIGTERM))
                 continue
-            soon = time.monotonic() - began < _SOON
+            soon = time.monotonic() - began < _SOON_SECONDS
             self._failures = self._failures + 1 if soon else 0
             self._due.append(time.monotonic() + (_pause(self._failures) if soon else 0.0))
             print(
@@ -156,13 +161,13 @@ class Workers:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             signal.signal(signal.SIGINT, signal.SIG_IGN)
             os.close(self._life)
-            if self._asked:  # it was asked of us, before we could hear it as a worker does
+            if self._asked:  # the signal came before the worker could handle it
                 os._exit(0)
             status = self._work(lambda: _say(self._say), self._lives)
         except RetainError as error:
             print(f"retain: {error}", file=sys.stderr)
             status = error.exit_code
-        except BaseException:  # a child ends here, whatever it was, and never goes on as its parent
+        except BaseException:  # a child must exit here and never continue as the parent
             traceback.print_exc()
         finally:
             with suppress(OSError, ValueError):
@@ -172,8 +177,8 @@ class Workers:
 
 
 def _pause(failures: int) -> float:
-    """How long to wait before the next start; the number may be as large as hours of failures make it."""
-    return min(0.1 * (1 << min(failures, 10)), _LONGEST_PAUSE)
+    """Return the seconds to wait before the next start; `failures` may be very large."""
+    return min(0.1 * (1 << min(failures, 10)), _MAX_PAUSE_SECONDS)
 
 
 def _say(pipe: int) -> None:
