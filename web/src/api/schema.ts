@@ -14,8 +14,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Go back to a session: make it the active one of its user and agent.
-         * @description Go back to a session: make it the active one of its user and agent.
+         * Make a session the active one of its user and agent.
+         * @description Make a session the active one of its user and agent.
          *
          *     On the command line: `retain sessions activate trip`
          */
@@ -36,8 +36,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Add several messages at the end, all or none, next to each other.
-         * @description Add several messages at the end, all or none, next to each other.
+         * Add several messages at the end of a session, all or none, with consecutive numbers.
+         * @description Add several messages at the end of a session, all or none, with consecutive numbers.
          *
          *     On the command line: `retain messages extend trip turns.jsonl --key turn-2`
          */
@@ -56,11 +56,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The newest messages, oldest first: the last so many, of the last minutes, or that fit in tokens; else all.
-         * @description The newest messages, oldest first: the last so many, of the last minutes, or that fit in tokens; else all.
+         * Return the newest messages of a session, oldest first.
+         * @description Return the newest messages of a session, oldest first.
          *
-         *     With `before`, the newest of those before that number: so a long session is read backwards, page by page. With
-         *     `turns_only`, only user messages and final answers: no system messages, tool calls or tool results.
+         *     last:       at most this many messages
+         *     minutes:    only messages of the last N minutes
+         *     tokens:     as many messages as fit into N tokens
+         *     before:     only messages with a smaller number, to page backwards through a session
+         *     turns_only: only user messages and final answers, without system messages and tool traffic
+         *
+         *     Takes at most one of `last`, `minutes` and `tokens`; without any, returns the whole session.
          *
          *     On the command line: `retain messages window trip --last 20 --turns-only`
          */
@@ -83,8 +88,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove the newest message, and return it; of two that pop at once, each gets another.
-         * @description Remove the newest message, and return it; of two that pop at once, each gets another.
+         * Remove the newest message and return it; concurrent calls return different messages.
+         * @description Remove the newest message and return it; concurrent calls return different messages.
          *
          *     On the command line: `retain messages pop trip`
          */
@@ -103,8 +108,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every summary that a session had, the newest first.
-         * @description Every summary that a session had, the newest first.
+         * Return every summary of a session, newest first.
+         * @description Return every summary of a session, newest first.
          *
          *     On the command line: `retain summaries list trip --limit 5`
          */
@@ -127,11 +132,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Fold what is due into the summary and return the newest; `force` asks neither the switch nor the threshold.
-         * @description Fold what is due into the summary and return the newest; `force` asks neither the switch nor the threshold.
+         * Fold the messages that are due into the summary, and return the newest summary.
+         * @description Fold the messages that are due into the summary, and return the newest summary.
          *
-         *     What is there is returned, unchanged, when nothing is due and when another process is at it. A model that fails
-         *     raises a ModelError and changes nothing.
+         *     `force` ignores the `summary_enabled` and `summary_threshold` settings. Returns the current
+         *     summary unchanged if nothing is due or another process folds the session. Raises
+         *     `ModelError` and changes nothing if the model fails.
          *
          *     On the command line: `retain summaries fold trip --force`
          */
@@ -150,8 +156,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The messages behind the summary: all that it covers, or with `number` those that one fold added.
-         * @description The messages behind the summary: all that it covers, or with `number` those that one fold added.
+         * Return the messages that the summary covers; with `number`, those that one fold added.
+         * @description Return the messages that the summary covers; with `number`, those that one fold added.
          *
          *     On the command line: `retain summaries expand trip --limit 50`
          */
@@ -174,10 +180,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let an entry count that waits for a review or was refused; with `if_version`, only as it was read then.
-         * @description Let an entry count that waits for a review or was refused; with `if_version`, only as it was read then.
+         * Accept an entry that waits for a review or was refused. Repeating changes nothing.
+         * @description Accept an entry that waits for a review or was refused. Repeating changes nothing.
          *
-         *     Only a person can, and never an agent, an import or a tool. Once more changes nothing.
+         *     if_version: accept only the version that was read
+         *
+         *     Only a person can accept: not an agent, an import or a tool.
          *
          *     On the command line: `retain entries accept 0199… --if-version 2`
          */
@@ -198,10 +206,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later.
-         * @description Keep an entry from counting, also one that did: it stays listed until it is removed, and can be accepted later.
+         * Refuse an entry, also an accepted one; it stays listed and can be accepted later.
+         * @description Refuse an entry, also an accepted one; it stays listed and can be accepted later.
          *
-         *     Only a person can. The same words are not offered for review again, and count for nobody but a person.
+         *     if_version: refuse only the version that was read
+         *
+         *     Only a person can refuse. The same words are not queued again, whichever program adds them.
          *
          *     On the command line: `retain entries refuse 0199…`
          */
@@ -222,10 +232,11 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a proposal a core entry; also one that was refused or undone. Once more changes nothing.
-         * @description Make a proposal a core entry; also one that was refused or undone. Once more changes nothing.
+         * Make a proposal a core entry, even a refused or undone one. Repeating changes nothing.
+         * @description Make a proposal a core entry, even a refused or undone one. Repeating changes nothing.
          *
-         *     What a person accepts counts at once; where a program does, an entry of an untrusted source waits for a review.
+         *     If a person accepts, the entry is used at once. If a program does, an entry of an untrusted
+         *     source waits for a review.
          *
          *     On the command line: `retain consolidations accept 0199…`
          */
@@ -246,8 +257,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Leave a proposal's entries to fade; they are not proposed again unless they are edited.
-         * @description Leave a proposal's entries to fade; they are not proposed again unless they are edited.
+         * Refuse a proposal; its entries fade and are not proposed again unless edited.
+         * @description Refuse a proposal; its entries fade and are not proposed again unless edited.
          *
          *     On the command line: `retain consolidations refuse 0199…`
          */
@@ -268,8 +279,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take back a core entry that a proposal became; the journal stays as it is. Once more changes nothing.
-         * @description Take back a core entry that a proposal became; the journal stays as it is. Once more changes nothing.
+         * Remove the core entry that a proposal became; the journal stays.
+         * @description Remove the core entry that a proposal became; the journal stays.
+         *
+         *     Repeating changes nothing.
          *
          *     On the command line: `retain consolidations undo 0199…`
          */
@@ -288,8 +301,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The whole content, byte for byte.
-         * @description The whole content, byte for byte.
+         * Return the whole content, byte for byte.
+         * @description Return the whole content, byte for byte.
          *
          *     On the command line: `retain refs content npm-install-7f3a09c1 > install.log`
          */
@@ -310,8 +323,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What is known of a reference, without its content.
-         * @description What is known of a reference, without its content.
+         * Return a reference without its content.
+         * @description Return a reference without its content.
          *
          *     On the command line: `retain refs info npm-install-7f3a09c1 --json`
          */
@@ -332,8 +345,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * All of a document as text, or as Markdown if it was read from HTML.
-         * @description All of a document as text, or as Markdown if it was read from HTML.
+         * Return the whole text of a document; Markdown if it was read from HTML.
+         * @description Return the whole text of a document; Markdown if it was read from HTML.
          *
          *     On the command line: `retain knowledge text 0199…`
          */
@@ -354,8 +367,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The chunks of a document in order; or one of them, with so many before and after it.
-         * @description The chunks of a document in order; or one of them, with so many before and after it.
+         * Return the chunks of a document in order.
+         * @description Return the chunks of a document in order.
+         *
+         *     seq:    only the chunk with this number
+         *     around: with `seq`, also this many chunks before and after it
          *
          *     On the command line: `retain knowledge passages 0199… --seq 12 --around 1`
          */
@@ -378,8 +394,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * The session to go on with: the client's own if it is the active one, else the active one, else a new one.
-         * @description The session to go on with: the client's own if it is the active one, else the active one, else a new one.
+         * Return the active session of the scope's user and agent; start one if there is none.
+         * @description Return the active session of the scope's user and agent; start one if there is none.
+         *
+         *     A `stored_id` that is not the active session's is stale and is ignored.
          *
          *     On the command line: `retain sessions resume --user ada --agent scout`
          */
@@ -398,8 +416,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The active session of the scope's user and agent.
-         * @description The active session of the scope's user and agent.
+         * Return the active session of the scope's user and agent.
+         * @description Return the active session of the scope's user and agent.
          *
          *     On the command line: `retain sessions active --user ada --agent scout`
          */
@@ -422,8 +440,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Add text at the end, with one blank line between.
-         * @description Add text at the end, with one blank line between.
+         * Add text at the end, after a blank line.
+         * @description Add text at the end, after a blank line.
          *
          *     On the command line: `retain notes append "- prefers tea" --user ada --agent scout`
          */
@@ -444,8 +462,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Add text at the beginning, with one blank line between.
-         * @description Add text at the beginning, with one blank line between.
+         * Add text at the beginning, before a blank line.
+         * @description Add text at the beginning, before a blank line.
          *
          *     On the command line: `retain notes prepend "Speak German." --user ada --agent scout`
          */
@@ -465,16 +483,16 @@ export interface paths {
         };
         get?: never;
         /**
-         * Write another text under a heading, up to the next heading of the same or a higher level.
-         * @description Write another text under a heading, up to the next heading of the same or a higher level.
+         * Replace the text under a heading, up to the next one of the same or a higher level.
+         * @description Replace the text under a heading, up to the next one of the same or a higher level.
          *
          *     On the command line: `retain notes replace-section Preferences "- coffee, now" --user ada --agent scout`
          */
         put: operations["notes_replace_section"];
         post?: never;
         /**
-         * Remove a heading and all under it, up to the next heading of the same or a higher level.
-         * @description Remove a heading and all under it, up to the next heading of the same or a higher level.
+         * Delete a heading and its text, up to the next heading of the same or a higher level.
+         * @description Delete a heading and its text, up to the next heading of the same or a higher level.
          *
          *     On the command line: `retain notes delete-section '# Preferences' --user ada --agent scout`
          */
@@ -492,8 +510,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The versions of the document, newest first.
-         * @description The versions of the document, newest first.
+         * Return the versions of the document, newest first.
+         * @description Return the versions of the document, newest first.
          *
          *     On the command line: `retain notes history --user ada --agent scout --limit 10`
          */
@@ -514,8 +532,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What a version changed, against the version before it or any other, as a unified diff; empty if nothing.
-         * @description What a version changed, against the version before it or any other, as a unified diff; empty if nothing.
+         * Return a unified diff of a version against the one before it, or against another.
+         * @description Return a unified diff of a version against the one before it, or against another.
          *
          *     On the command line: `retain notes diff 4 --against 1 --user ada --agent scout`
          */
@@ -538,8 +556,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Set the document to what it was at a version; that makes a new version.
-         * @description Set the document to what it was at a version; that makes a new version.
+         * Set the document to the text of an earlier version; this makes a new version.
+         * @description Set the document to the text of an earlier version; this makes a new version.
          *
          *     On the command line: `retain notes restore 3 --user ada --agent scout`
          */
@@ -558,11 +576,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The versions after a number, oldest first; where there is none, wait up to so many seconds for one.
-         * @description The versions after a number, oldest first; where there is none, wait up to so many seconds for one.
+         * Return the versions after a number, oldest first; if there is none, wait for one.
+         * @description Return the versions after a number, oldest first; if there is none, wait for one.
          *
-         *     Notes that were erased and begun anew count from 1 again. As long as there are fewer of them than `after`, all are
-         *     told; then only those after it, since a number cannot say of which notes it was: `created_at` can.
+         *     wait: seconds to wait at most
+         *
+         *     Notes that were erased and written anew count from 1 again. While there are fewer versions
+         *     than `after`, all of them are returned. Compare `created_at` to notice that.
          *
          *     On the command line: `retain notes changes --after 6 --wait 30 --user ada --agent scout --json`
          */
@@ -583,8 +603,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The entries that are most likely wanted, by words and by meaning, best first; faded ones and boards' too.
-         * @description The entries that are most likely wanted, by words and by meaning, best first; faded ones and boards' too.
+         * Return the entries that match a query by words and meaning, best first.
+         * @description Return the entries that match a query by words and meaning, best first.
+         *
+         *     Includes faded entries and boards.
          *
          *     On the command line: `retain entries search 'what does Ada prefer' --agent scout`
          */
@@ -605,10 +627,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What waits for a review, or was refused, on whatever board and of whatever agent, the newest first.
-         * @description What waits for a review, or was refused, on whatever board and of whatever agent, the newest first.
+         * Return the entries that wait for a review or were refused, newest first.
+         * @description Return the entries that wait for a review or were refused, newest first.
          *
-         *     A scope with an agent or a user has its own alone. `signs` say what to look at twice; they decide nothing.
+         *     Covers all boards and agents; a scope with an agent or a user sees only its own. `signs`
+         *     are warnings for the reviewer and decide nothing.
          *
          *     On the command line: `retain entries queue`
          */
@@ -631,8 +654,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Forget several entries at once, and say how many; one that is not there, or that is another's, is no error.
-         * @description Forget several entries at once, and say how many; one that is not there, or that is another's, is no error.
+         * Remove several entries and return their number; skip ids that the scope does not have.
+         * @description Remove several entries and return their number; skip ids that the scope does not have.
          *
          *     On the command line: `retain entries remove-many 0199…,0199… --agent scout`
          */
@@ -651,8 +674,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many core and journal entries there are, faded ones too; and how many are `pending`, where some are.
-         * @description How many core and journal entries there are, faded ones too; and how many are `pending`, where some are.
+         * Return the number of core and journal entries, and of `pending` ones if there are any.
+         * @description Return the number of core and journal entries, and of `pending` ones if there are any.
          *
          *     On the command line: `retain entries counts --agent scout`
          */
@@ -673,8 +696,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The agent's private memory as its prompt has it, oldest first; nothing where there is nothing.
-         * @description The agent's private memory as its prompt has it, oldest first; nothing where there is nothing.
+         * Return the agent's private memory as its prompt shows it; empty if there is none.
+         * @description Return the agent's private memory as its prompt shows it; empty if there is none.
          *
          *     On the command line: `retain entries prompt --agent scout`
          */
@@ -695,8 +718,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The boards that the agent shares, each with the agents that share it; without an agent, every board.
-         * @description The boards that the agent shares, each with the agents that share it; without an agent, every board.
+         * Return the agent's boards, each with its agents; without an agent, every board.
+         * @description Return the agent's boards, each with its agents; without an agent, every board.
          *
          *     On the command line: `retain entries boards`
          */
@@ -717,8 +740,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The boards that the agent shares as its prompt has them, oldest first; nothing where there is nothing.
-         * @description The boards that the agent shares as its prompt has them, oldest first; nothing where there is nothing.
+         * Return the agent's boards as its prompt shows them; empty if there is none.
+         * @description Return the agent's boards as its prompt shows them; empty if there is none.
          *
          *     On the command line: `retain entries whiteboard --agent scout`
          */
@@ -739,8 +762,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every core and journal entry of the agent, the oldest first, for `add_many`.
-         * @description Every core and journal entry of the agent, the oldest first, for `add_many`.
+         * Return every core and journal entry of the agent, oldest first, for `add_many`.
+         * @description Return every core and journal entry of the agent, oldest first, for `add_many`.
          *
          *     On the command line: `retain entries export --agent scout --json > scout.json`
          */
@@ -763,8 +786,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Bring in entries that `export` gave, with their ids and times, all or none; ones that are there already stay.
-         * @description Bring in entries that `export` gave, with their ids and times, all or none; ones that are there already stay.
+         * Add entries of `export` with their ids and times, all or none; skip existing ones.
+         * @description Add entries of `export` with their ids and times, all or none; skip existing ones.
          *
          *     On the command line: `retain entries add-many scout.json --agent scout`
          */
@@ -785,8 +808,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Store an output that is too large for a prompt and return the line that stands for it; a small one comes back.
-         * @description Store an output that is too large for a prompt and return the line that stands for it; a small one comes back.
+         * Store an output that is too large for a prompt, and return the line that replaces it.
+         * @description Store an output that is too large for a prompt, and return the line that replaces it.
+         *
+         *     Returns a small output as it is.
          *
          *     On the command line: `npm install 2>&1 | retain refs capture - --source 'npm install' --session trip`
          */
@@ -805,8 +830,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The references that are most likely wanted, by their key, summary, command and beginning, best first.
-         * @description The references that are most likely wanted, by their key, summary, command and beginning, best first.
+         * Return references whose key, summary, command or start match a query, best first.
+         * @description Return references whose key, summary, command or start match a query, best first.
          *
          *     On the command line: `retain refs search 'npm peer dependency' --limit 5`
          */
@@ -829,10 +854,12 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * The documents at a place and below it that answer a question, by words and by meaning, the best first.
-         * @description The documents at a place and below it that answer a question, by words and by meaning, the best first.
+         * Return the items in and below a namespace that match a query, best first.
+         * @description Return the items in and below a namespace that match a query, best first.
          *
-         *     `where` says what fields must be, as in `list`.
+         *     Matches by words and by meaning.
+         *
+         *     where: only items whose fields match, as in `list`
          *
          *     On the command line: `retain items search 'what does Ada drink' memories --user ada`
          */
@@ -851,8 +878,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The passages that answer a question, by words and by meaning, best first.
-         * @description The passages that answer a question, by words and by meaning, best first.
+         * Return the passages that match a query by words and meaning, best first.
+         * @description Return the passages that match a query by words and meaning, best first.
          *
          *     On the command line: `retain knowledge search 'how do I reset the router'`
          */
@@ -873,8 +900,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How many documents the scope can see, and how many chunks and bytes they have.
-         * @description How many documents the scope can see, and how many chunks and bytes they have.
+         * Return the number of documents that the scope can see, of their chunks and bytes.
+         * @description Return the number of documents that the scope can see, of their chunks and bytes.
          *
          *     On the command line: `retain knowledge counts`
          */
@@ -895,10 +922,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Calls, tokens, cost and latency percentiles per hour or day (in UTC), model, route or agent.
-         * @description Calls, tokens, cost and latency percentiles per hour or day (in UTC), model, route or agent.
+         * Return calls, tokens, cost and latency percentiles per hour, day, model, route or agent.
+         * @description Return calls, tokens, cost and latency percentiles per hour, day, model, route or agent.
          *
-         *     With `split`, each of these apart for each model, route or agent: what a chart over time shows as its lines.
+         *     Hours and days are in UTC. With `split`, each group has one total per model, route or agent,
+         *     as the lines of a chart over time.
          *
          *     On the command line: `retain interactions totals day --split model`
          */
@@ -919,11 +947,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The versions after a number, oldest first; where there is none, wait up to so many seconds for one.
-         * @description The versions after a number, oldest first; where there is none, wait up to so many seconds for one.
+         * Return the versions after a number, oldest first; if there is none, wait for one.
+         * @description Return the versions after a number, oldest first; if there is none, wait for one.
          *
-         *     Notes that were erased and begun anew count from 1 again. As long as there are fewer of them than `after`, all are
-         *     told; then only those after it, since a number cannot say of which notes it was: `created_at` can.
+         *     wait: seconds to wait at most
+         *
+         *     Notes that were erased and written anew count from 1 again. While there are fewer versions
+         *     than `after`, all of them are returned. Compare `created_at` to notice that.
          *
          *     On the command line: `curl -N 'http://127.0.0.1:7700/api/notes/stream?user=ada&agent=scout'`
          */
@@ -944,16 +974,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The tenant's agents, by name.
-         * @description The tenant's agents, by name.
+         * Return the tenant's agents, by name.
+         * @description Return the tenant's agents, by name.
          *
          *     On the command line: `retain agents list`
          */
         get: operations["agents_list"];
         put?: never;
         /**
-         * Set up an agent.
-         * @description Set up an agent.
+         * Add an agent.
+         * @description Add an agent.
          *
          *     On the command line: `retain agents add scout --prompt "You scout ahead." --tools search,notes`
          */
@@ -972,18 +1002,19 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Sessions, the one that was used last first; with `search`, those in whose label or id all its words are.
-         * @description Sessions, the one that was used last first; with `search`, those in whose label or id all its words are.
+         * Return sessions, the last used one first.
+         * @description Return sessions, the last used one first.
          *
-         *     With `spoken`, only those that have messages.
+         *     With `search`, only sessions whose label or id contains all its words. With `spoken`, only
+         *     sessions that have messages.
          *
          *     On the command line: `retain sessions list --user ada --search lisbon`
          */
         get: operations["sessions_list"];
         put?: never;
         /**
-         * Start a session and make it the active one; `id` may be the client's own.
-         * @description Start a session and make it the active one; `id` may be the client's own.
+         * Start a session and make it the active one; a client may choose the `id`.
+         * @description Start a session and make it the active one; a client may choose the `id`.
          *
          *     On the command line: `retain sessions add trip --user ada --agent scout --label 'A trip'`
          */
@@ -1002,8 +1033,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The document; empty, at version 0, where there are no notes yet.
-         * @description The document; empty, at version 0, where there are no notes yet.
+         * Return the document; empty, at version 0, if there are no notes yet.
+         * @description Return the document; empty, at version 0, if there are no notes yet.
          *
          *     On the command line: `retain notes read --user ada --agent scout > notes.md`
          */
@@ -1036,18 +1067,18 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Core and journal entries, the newest first, or with kind `whiteboard` the lines of the boards that are shared.
-         * @description Core and journal entries, the newest first, or with kind `whiteboard` the lines of the boards that are shared.
+         * Return core and journal entries, newest first; kind `whiteboard`: the lines on boards.
+         * @description Return core and journal entries, newest first; kind `whiteboard`: the lines on boards.
          *
-         *     `search` keeps those in which all its words are, in any order and in small or capital letters.
+         *     search: only entries in which all these words occur, in any order, upper or lower case
          *
          *     On the command line: `retain entries list --agent scout --search 'train lisbon'`
          */
         get: operations["entries_list"];
         put?: never;
         /**
-         * Remember something: in the journal, where it fades, in the core, where it stays, or on a shared whiteboard.
-         * @description Remember something: in the journal, where it fades, in the core, where it stays, or on a shared whiteboard.
+         * Add an entry to the journal (it fades), the core (it stays) or a whiteboard.
+         * @description Add an entry to the journal (it fades), the core (it stays) or a whiteboard.
          *
          *     On the command line: `retain entries add "Ada prefers trains to planes." --kind core --agent scout`
          */
@@ -1066,20 +1097,21 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Consolidations, the newest first.
-         * @description Consolidations, the newest first.
+         * Return consolidations, newest first.
+         * @description Return consolidations, newest first.
          *
          *     On the command line: `retain consolidations list --status proposed`
          */
         get: operations["consolidations_list"];
         put?: never;
         /**
-         * Look through the agent's journal entries that are older than so many days, and propose what to keep of them.
-         * @description Look through the agent's journal entries that are older than so many days, and propose what to keep of them.
+         * Propose what to keep of the agent's journal entries that are older than some days.
+         * @description Propose what to keep of the agent's journal entries that are older than some days.
          *
-         *     Entries of different users never meet in one proposal. An entry that was used before is not looked at again, and
-         *     neither is one that faded more than a week ago. What a model says is kept answer by answer: where one cannot be
-         *     used, an error says so in the end, and its entries are asked about again in smaller parts, three times in all.
+         *     Entries of different users are never mixed in one proposal. Entries that were used before,
+         *     or that faded more than a week ago, are not looked at. If an answer of the model is
+         *     unusable, the good ones are kept and an error is raised in the end; the entries concerned
+         *     are tried again in smaller groups, three times in all.
          *
          *     On the command line: `retain consolidations propose --agent scout --days 5`
          */
@@ -1098,16 +1130,16 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The references of the scope, or of a session, newest first.
-         * @description The references of the scope, or of a session, newest first.
+         * Return the references of the scope or of a session, newest first.
+         * @description Return the references of the scope or of a session, newest first.
          *
          *     On the command line: `retain refs list --session trip --active`
          */
         get: operations["refs_list"];
         put?: never;
         /**
-         * Store a content and return its key, a new one that can be read where none is given.
-         * @description Store a content and return its key, a new one that can be read where none is given.
+         * Store a content and return its key; without `key`, a readable new one is made.
+         * @description Store a content and return its key; without `key`, a readable new one is made.
          *
          *     On the command line: `retain refs add "Ada flies to Lisbon on 3 May." "travel dates" --type user_preference --user ada`
          */
@@ -1126,8 +1158,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The keys of an area that start with a prefix, in order.
-         * @description The keys of an area that start with a prefix, in order.
+         * Return the keys of an area that start with a prefix, in order.
+         * @description Return the keys of an area that start with a prefix, in order.
          *
          *     On the command line: `retain state list --prefix the --user ada`
          */
@@ -1148,10 +1180,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The documents at a place and below it, or `exact`ly there, in the order of place and key, or the newest first.
-         * @description The documents at a place and below it, or `exact`ly there, in the order of place and key, or the newest first.
+         * Return the items of a namespace and of those below it, by namespace and key.
+         * @description Return the items of a namespace and of those below it, by namespace and key.
          *
-         *     `where` says what fields must be: {"kind": "fact"}, or {"price": {"$lt": 20}} with $eq, $ne, $gt, $gte, $lt or $lte.
+         *     where:  only items whose fields match: {"kind": "fact"}, or {"price": {"$lt": 20}} with
+         *             $eq, $ne, $gt, $gte, $lt or $lte
+         *     exact:  only items of exactly this namespace
+         *     newest: the newest first
          *
          *     On the command line: `retain items list memories --where '{"kind": "fact"}' --user ada`
          */
@@ -1172,10 +1207,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The places where there is something, in order, that begin and end so; `*` is any one name.
-         * @description The places where there is something, in order, that begin and end so; `*` is any one name.
+         * Return the namespaces that have items, in order.
+         * @description Return the namespaces that have items, in order.
          *
-         *     With `depth`, only so many names of each, every one once.
+         *     under:  only namespaces that start with these names; `*` is any one name
+         *     ending: only namespaces that end with these names; `*` is any one name
+         *     depth:  cut each namespace to this many names, and return each result once
          *
          *     On the command line: `retain items places memories --depth 2 --user ada`
          */
@@ -1196,16 +1233,18 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The documents that the scope can see, those first that were changed last; all, or those below a path.
-         * @description The documents that the scope can see, those first that were changed last; all, or those below a path.
+         * Return the documents that the scope can see, the last changed first.
+         * @description Return the documents that the scope can see, the last changed first.
+         *
+         *     prefix: only documents whose path starts with it
          *
          *     On the command line: `retain knowledge list --prefix docs/`
          */
         get: operations["knowledge_list"];
         put?: never;
         /**
-         * Add a document, or put it in the place of the one with the same path, or the same title where it has no path.
-         * @description Add a document, or put it in the place of the one with the same path, or the same title where it has no path.
+         * Add a document; replace one with the same path or, without a path, the same title.
+         * @description Add a document; replace one with the same path or, without a path, the same title.
          *
          *     On the command line: `retain knowledge add handbook.pdf docs/ --pattern '*.md'`
          */
@@ -1224,8 +1263,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Model calls, the newest first.
-         * @description Model calls, the newest first.
+         * Return model calls, newest first.
+         * @description Return model calls, newest first.
          *
          *     On the command line: `retain interactions list --model gpt-5-mini`
          */
@@ -1252,19 +1291,20 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The turns of a session, the newest first; with `seq`, only those of one message.
-         * @description The turns of a session, the newest first; with `seq`, only those of one message.
+         * Return the turns of a session, newest first; with `seq`, only those of one message.
+         * @description Return the turns of a session, newest first; with `seq`, only those of one message.
          *
-         *     That is the turn that the message is part of. A user's message that was saved by itself, as a chat does, has the
-         *     turns that answered it: those between it and the next message of a user, one for each agent that spoke.
+         *     That is the turn that contains the message. For a user message that was saved by itself, as
+         *     a chat does, returns the turns that answered it: those before the next user message, one
+         *     for each agent that answered.
          *
          *     On the command line: `retain turns list trip --seq 4`
          */
         get: operations["turns_list"];
         put?: never;
         /**
-         * Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once.
-         * @description Keep a turn: its messages, big tool outputs as references, the model call and the context's report, at once.
+         * Save a turn in one write: messages, references to large outputs, model call, report.
+         * @description Save a turn in one write: messages, references to large outputs, model call, report.
          *
          *     On the command line: `retain messages extend trip turns.jsonl --key turn-2`
          */
@@ -1311,8 +1351,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained.
-         * @description What a model is given for a new message: everything that is remembered, inside a budget of tokens, explained.
+         * Return the context for a new message, within a budget of tokens, and its report.
+         * @description Return the context for a new message, within a budget of tokens, and its report.
          *
          *     `others` are the other agents of a group conversation.
          *
@@ -1333,8 +1373,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One message by its number.
-         * @description One message by its number.
+         * Return one message by its number.
+         * @description Return one message by its number.
          *
          *     On the command line: `retain messages get trip 1`
          */
@@ -1342,8 +1382,10 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Remove one message; its number stays taken, and what a summary already says of it stays said.
-         * @description Remove one message; its number stays taken, and what a summary already says of it stays said.
+         * Remove one message.
+         * @description Remove one message.
+         *
+         *     Its number is not used again, and a summary that covers it stays as it is.
          *
          *     On the command line: `retain messages remove trip 1`
          */
@@ -1361,8 +1403,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One entry.
-         * @description One entry.
+         * Return an entry.
+         * @description Return an entry.
          *
          *     On the command line: `retain entries get 0199… --json`
          */
@@ -1370,8 +1412,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Forget an entry, and with it what waits to be made of it.
-         * @description Forget an entry, and with it what waits to be made of it.
+         * Remove an entry, and the proposals that were made of it.
+         * @description Remove an entry, and the proposals that were made of it.
          *
          *     On the command line: `retain entries remove 0199…`
          */
@@ -1379,10 +1421,12 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change.
-         * @description Put other words in an entry's place; with `if_version`, only over that version. When it fades does not change.
+         * Replace the content of an entry; when it fades does not change.
+         * @description Replace the content of an entry; when it fades does not change.
          *
-         *     What counts is not for a source to edit that waits for a review: it adds an entry of its own.
+         *     if_version: edit only this version
+         *
+         *     A source whose entries wait for a review may not edit an accepted entry.
          *
          *     On the command line: `retain entries edit 0199… "Ada prefers night trains." --if-version 1`
          */
@@ -1397,8 +1441,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One consolidation.
-         * @description One consolidation.
+         * Return a consolidation.
+         * @description Return a consolidation.
          *
          *     On the command line: `retain consolidations get 0199… --json`
          */
@@ -1419,8 +1463,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A document, without its text.
-         * @description A document, without its text.
+         * Return a document, without its text.
+         * @description Return a document, without its text.
          *
          *     On the command line: `retain knowledge get 0199… --json`
          */
@@ -1447,8 +1491,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One turn by its id.
-         * @description One turn by its id.
+         * Return one turn by its id.
+         * @description Return one turn by its id.
          *
          *     On the command line: `retain turns get 0199… --json`
          */
@@ -1470,8 +1514,10 @@ export interface paths {
         };
         get?: never;
         /**
-         * Share a board among exactly these agents; an agent can do so with a new board, or one that it is on.
-         * @description Share a board among exactly these agents; an agent can do so with a new board, or one that it is on.
+         * Share a board among exactly these agents.
+         * @description Share a board among exactly these agents.
+         *
+         *     An agent may share a new board, or change one that it shares.
          *
          *     On the command line: `retain entries share trips scout,planner`
          */
@@ -1491,8 +1537,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One agent by its name.
-         * @description One agent by its name.
+         * Return one agent by its name.
+         * @description Return one agent by its name.
          *
          *     On the command line: `retain agents get scout --json`
          */
@@ -1500,8 +1546,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Forget how an agent is set up; its conversations stay.
-         * @description Forget how an agent is set up; its conversations stay.
+         * Remove the configuration of an agent; its conversations stay.
+         * @description Remove the configuration of an agent; its conversations stay.
          *
          *     On the command line: `retain agents remove scout`
          */
@@ -1509,8 +1555,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change what is given and leave the rest; with `if_version`, only if nobody else changed it.
-         * @description Change what is given and leave the rest; with `if_version`, only if nobody else changed it.
+         * Change the given fields of an agent; with `if_version`, only that version of it.
+         * @description Change the given fields of an agent; with `if_version`, only that version of it.
          *
          *     On the command line: `retain agents edit scout --model gpt-5-mini --if-version 1`
          */
@@ -1525,8 +1571,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One session by its id.
-         * @description One session by its id.
+         * Return one session by its id.
+         * @description Return one session by its id.
          *
          *     On the command line: `retain sessions get trip --json`
          */
@@ -1559,23 +1605,27 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Messages from the start of the session, page by page.
-         * @description Messages from the start of the session, page by page.
+         * Return messages from the start of the session, page by page.
+         * @description Return messages from the start of the session, page by page.
          *
          *     On the command line: `retain messages list trip --limit 50 --json`
          */
         get: operations["messages_list"];
         put?: never;
         /**
-         * Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time.
-         * @description Add one message at the end. With a `key`, doing it again changes nothing and answers as the first time.
+         * Add one message at the end of a session.
+         * @description Add one message at the end of a session.
+         *
+         *     With a `key`, a repeated call changes nothing and returns the first result.
          *
          *     On the command line: `retain messages append trip user "Where do we go?" --key turn-1`
          */
         post: operations["messages_append"];
         /**
-         * Remove every message of a session, with its summaries and turns; how many there were. New ones count on.
-         * @description Remove every message of a session, with its summaries and turns; how many there were. New ones count on.
+         * Remove every message of a session, with its summaries and turns, and return their number.
+         * @description Remove every message of a session, with its summaries and turns, and return their number.
+         *
+         *     New messages continue the numbering.
          *
          *     On the command line: `retain messages clear trip`
          */
@@ -1593,8 +1643,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The newest summary of a session; number 0 and no text before the first.
-         * @description The newest summary of a session; number 0 and no text before the first.
+         * Return the newest summary of a session; number 0 and no text before the first.
+         * @description Return the newest summary of a session; number 0 and no text before the first.
          *
          *     On the command line: `retain summaries get trip`
          */
@@ -1615,8 +1665,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Part of a content, at most so many tokens: a page, lines, first or last lines, lines that match, a JSON path.
-         * @description Part of a content, at most so many tokens: a page, lines, first or last lines, lines that match, a JSON path.
+         * Return part of a content, within a token limit; without options, its beginning.
+         * @description Return part of a content, within a token limit; without options, its beginning.
+         *
+         *     Choose one of a page, lines, the first or last lines, matching lines, or a JSON path.
          *
          *     On the command line: `retain refs get npm-install-7f3a09c1 --grep 'ERR!'`
          */
@@ -1624,8 +1676,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a reference, and its content if no other has the same.
-         * @description Delete a reference, and its content if no other has the same.
+         * Delete a reference, and its content if no other reference has the same.
+         * @description Delete a reference, and its content if no other reference has the same.
          *
          *     On the command line: `retain refs remove npm-install-7f3a09c1`
          */
@@ -1633,8 +1685,10 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Change how a reference is described; one that is not active is in no prompt, and can still be opened.
-         * @description Change how a reference is described; one that is not active is in no prompt, and can still be opened.
+         * Change the summary or the type of a reference, or activate or deactivate it.
+         * @description Change the summary or the type of a reference, or activate or deactivate it.
+         *
+         *     An inactive reference is in no prompt.
          *
          *     On the command line: `retain refs edit npm-install-7f3a09c1 --summary 'The install that failed' --no-is-active`
          */
@@ -1649,15 +1703,17 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The value of a key that has not expired.
-         * @description The value of a key that has not expired.
+         * Return a key with its value, unless it has expired.
+         * @description Return a key with its value, unless it has expired.
          *
          *     On the command line: `retain state get theme --user ada`
          */
         get: operations["state_get"];
         /**
-         * Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set).
-         * @description Set a key, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if it is not set).
+         * Set a key, permanently or for `ttl` seconds.
+         * @description Set a key, permanently or for `ttl` seconds.
+         *
+         *     With `if_version`, only if the key has that version; 0: only if it is not set.
          *
          *     On the command line: `retain state set theme '{"dark": true}' --user ada --ttl 3600`
          */
@@ -1683,25 +1739,27 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The document under a key; with `refresh`, it lives for its whole ttl again.
-         * @description The document under a key; with `refresh`, it lives for its whole ttl again.
+         * Return an item; with `refresh`, its time to live starts again.
+         * @description Return an item; with `refresh`, its time to live starts again.
          *
          *     On the command line: `retain items get memories,ada tea --user ada`
          */
         get: operations["items_get"];
         /**
-         * Keep a JSON object, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if new).
-         * @description Keep a JSON object, for `ttl` seconds or for good; with `if_version`, only over that version (0: only if new).
+         * Store a JSON object under a namespace and a key.
+         * @description Store a JSON object under a namespace and a key.
          *
-         *     `fields` are the paths of the value that a search finds: all of it where None, nothing of it where empty.
+         *     ttl:        seconds until it expires; without it, it stays
+         *     fields:     paths of the value that a search finds; all by default, none for an empty list
+         *     if_version: write only over this version; 0 means that the item must not exist
          *
          *     On the command line: `retain items put memories,ada tea '{"text": "likes green tea"}' --ttl 86400 --user ada`
          */
         put: operations["items_put"];
         post?: never;
         /**
-         * Remove a document; with `if_version`, only that version of it.
-         * @description Remove a document; with `if_version`, only that version of it.
+         * Remove an item; with `if_version`, only that version of it.
+         * @description Remove an item; with `if_version`, only that version of it.
          *
          *     On the command line: `retain items remove memories,ada tea --user ada`
          */
@@ -1720,13 +1778,15 @@ export interface paths {
         };
         /**
          * Keys List
-         * @description The keys of the tenant, the oldest first, with those that let nobody in any more.
+         * @description List the keys of the tenant, oldest first, including expired and revoked ones.
          */
         get: operations["keys_list"];
         put?: never;
         /**
          * Keys Create
-         * @description Make a key for the own tenant, which allows no more than one's own; its text is in this answer alone.
+         * @description Create a key for the caller's tenant, with at most the caller's permissions.
+         *
+         *     Only this response has its text.
          */
         post: operations["keys_create"];
         delete?: never;
@@ -1747,7 +1807,7 @@ export interface paths {
         post?: never;
         /**
          * Keys Revoke
-         * @description Let nobody in with a key any more: here at once, in other processes within seconds.
+         * @description Revoke a key: in this process at once, in other processes within seconds.
          */
         delete: operations["keys_revoke"];
         options?: never;
@@ -1764,7 +1824,7 @@ export interface paths {
         };
         /**
          * Me
-         * @description Who is asking: the tenant, what is allowed, and whom the key is bound to.
+         * @description Return the caller: tenant, permissions, and the user or agent the key is bound to.
          */
         get: operations["me"];
         put?: never;
@@ -1784,7 +1844,7 @@ export interface paths {
         };
         /**
          * Audit
-         * @description What was done in the tenant, by whom and when, the newest first; nothing of what was said.
+         * @description List the actions in the tenant, newest first: who did what and when, without content.
          */
         get: operations["audit"];
         put?: never;
@@ -1806,7 +1866,7 @@ export interface paths {
         put?: never;
         /**
          * Users Export
-         * @description Everything of one user, as JSON Lines that `retain import` reads; that it was asked for is on record.
+         * @description Export everything of one user, as JSON Lines for `retain import`. It is audited.
          */
         post: operations["users_export"];
         delete?: never;
@@ -1826,7 +1886,7 @@ export interface paths {
         put?: never;
         /**
          * Users Erase
-         * @description Remove everything of one user for good, and say what was removed from where; it needs `admin` and `delete`.
+         * @description Erase everything of one user, and return what was removed. Needs `admin` and `delete`.
          */
         post: operations["users_erase"];
         delete?: never;
@@ -1845,8 +1905,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say something to an agent, or to several: one turn with memory, whole or as events (A1, A6).
-         * @description Say something to an agent, or to several: one turn with memory, whole or as events (A1, A6).
+         * Send a message to one or several agents; get one response or events (A1, A6).
+         * @description Send a message to one or several agents; get one response or events (A1, A6).
          */
         post: operations["chat"];
         delete?: never;
@@ -1885,8 +1945,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Run an agent with images, which are kept as references (A4).
-         * @description Run an agent with images, which are kept as references (A4).
+         * Run an agent with images, which are stored as references (A4).
+         * @description Run an agent with images, which are stored as references (A4).
          */
         post: operations["agent_vision"];
         delete?: never;
@@ -1903,8 +1963,10 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Take up the events of a turn after the last one that was seen; in another process, wait for its answer.
-         * @description Take up the events of a turn after the last one that was seen; in another process, wait for its answer.
+         * Resume the events of a turn after the last one received.
+         * @description Resume the events of a turn after the last one received.
+         *
+         *     For a turn that runs in another process, wait for its answer.
          */
         get: operations["chat_events"];
         put?: never;
@@ -1923,8 +1985,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What has become of a turn: whether its message is kept, who has answered, and whether anybody is at it.
-         * @description What has become of a turn: whether its message is kept, who has answered, and whether anybody is at it.
+         * Return the state of a turn: its message, who has answered, and if it is running.
+         * @description Return the state of a turn: its message, who has answered, and if it is running.
          */
         get: operations["chat_turn"];
         put?: never;
@@ -1943,14 +2005,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The conversations of a user, the one that was used last first.
-         * @description The conversations of a user, the one that was used last first.
+         * List the conversations of a user, most recently used first.
+         * @description List the conversations of a user, most recently used first.
          */
         get: operations["chat_sessions"];
         put?: never;
         /**
-         * The session to go on with, made active: the one that is named, else the active one, else a new one.
-         * @description The session to go on with, made active: the one that is named, else the active one, else a new one.
+         * Activate and return a session: the named one, else the active one, else a new one.
+         * @description Activate and return a session: the named one, else the active one, else a new one.
          */
         post: operations["chat_enter"];
         delete?: never;
@@ -1967,8 +2029,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The messages of a conversation, oldest first: page by page, or its newest ones.
-         * @description The messages of a conversation, oldest first: page by page, or its newest ones.
+         * List the messages of a conversation, oldest first: page by page, or the newest ones.
+         * @description List the messages of a conversation, oldest first: page by page, or the newest ones.
          */
         get: operations["chat_messages"];
         put?: never;
@@ -1987,8 +2049,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One conversation.
-         * @description One conversation.
+         * Return one conversation.
+         * @description Return one conversation.
          */
         get: operations["chat_session"];
         put?: never;
@@ -1997,8 +2059,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Give a conversation another name.
-         * @description Give a conversation another name.
+         * Change the label of a conversation.
+         * @description Change the label of a conversation.
          */
         patch: operations["chat_label"];
         trace?: never;
@@ -2012,7 +2074,7 @@ export interface paths {
         };
         /**
          * Web Visit
-         * @description What the page asks first: whether a key is needed here, and who one is; it needs no key itself.
+         * @description Return whether a key is needed, and who the caller is. Needs no key itself.
          */
         get: operations["web_visit"];
         put?: never;
@@ -2034,7 +2096,7 @@ export interface paths {
         put?: never;
         /**
          * Web Sign In
-         * @description Sign a browser in with a key; the answer has a cookie, and is otherwise that of `/api/web`.
+         * @description Sign a browser in with a key. The response is that of `/api/web`, with a cookie.
          */
         post: operations["web_sign_in"];
         delete?: never;
@@ -2054,7 +2116,7 @@ export interface paths {
         put?: never;
         /**
          * Web Sign Out
-         * @description End the sign-in of this browser, and take its cookie away.
+         * @description End the sign-in of this browser and delete its cookie.
          */
         post: operations["web_sign_out"];
         delete?: never;
@@ -2090,7 +2152,7 @@ export interface components {
     schemas: {
         /**
          * Agent
-         * @description An agent as it is set up.
+         * @description The configuration of an agent.
          */
         Agent: {
             /** Name */
@@ -2241,7 +2303,7 @@ export interface components {
         };
         /**
          * ChatRequest
-         * @description A message to an agent, or to several.
+         * @description A message to one or several agents.
          */
         ChatRequest: {
             /**
@@ -2295,7 +2357,7 @@ export interface components {
         };
         /**
          * ChatSession
-         * @description A conversation, and how many of its messages its summary covers (S6).
+         * @description A conversation, with the number of messages that its summary covers (S6).
          */
         ChatSession: {
             /** Id */
@@ -2332,7 +2394,7 @@ export interface components {
         };
         /**
          * ChatSessionPage
-         * @description Conversations, the one that was used last first.
+         * @description Conversations, most recently used first.
          */
         ChatSessionPage: {
             /** Data */
@@ -2345,10 +2407,10 @@ export interface components {
         };
         /**
          * Consolidation
-         * @description What might be kept of some journal entries, the `sources`; `entry_id` is the core entry that it became.
+         * @description A proposal to keep something of journal entries.
          *
-         *     One that was `passed` has no content: a model found nothing in its sources that is worth keeping, or said nothing
-         *     about them that could be used. `source` is who wrote the sources: of several, the one who is trusted least.
+         *     A `passed` one has no content: the model found nothing worth keeping in its sources, or gave no
+         *     usable answer about them.
          */
         Consolidation: {
             /** Id */
@@ -2407,7 +2469,7 @@ export interface components {
         ConsolidationsUndoRequest: Record<string, never>;
         /**
          * ContextAnswer
-         * @description What a model is given, and why.
+         * @description The context for a model, and the report that explains it.
          */
         ContextAnswer: {
             /**
@@ -2472,7 +2534,7 @@ export interface components {
         };
         /**
          * Document
-         * @description A document: `digest` and `bytes` are of what it was read from; `user` is None for one of the whole tenant.
+         * @description A document, without its text.
          */
         Document: {
             /** Id */
@@ -2516,7 +2578,7 @@ export interface components {
         };
         /**
          * EnterRequest
-         * @description Which session to go on with.
+         * @description The session to continue.
          */
         EnterRequest: {
             /**
@@ -2628,9 +2690,7 @@ export interface components {
         };
         /**
          * Entry
-         * @description Something an agent remembers; `expired` says whether a journal entry had faded when it was read.
-         *
-         *     Only what is accepted counts. `signs` say what to look at twice in one that is not; they are no proof of anything.
+         * @description Something an agent remembers.
          */
         Entry: {
             /** Id */
@@ -2834,7 +2894,9 @@ export interface components {
         };
         /**
          * Item
-         * @description A key and its value; `raw` is the value as JSON text. `version` counts how often it was set since it was new.
+         * @description A key and its value.
+         *
+         *     `raw` is the value as JSON text. `version` counts how often the key was set.
          */
         Item: {
             /** Area */
@@ -2970,7 +3032,7 @@ export interface components {
         };
         /**
          * KeyRequest
-         * @description A key to be made.
+         * @description The key to create.
          */
         KeyRequest: {
             /**
@@ -3032,7 +3094,7 @@ export interface components {
         };
         /**
          * Label
-         * @description A name for people.
+         * @description The display name of a conversation.
          */
         Label: {
             /**
@@ -3043,7 +3105,7 @@ export interface components {
         };
         /**
          * Match
-         * @description What a search found, and how likely it is wanted, from 0 to 1.
+         * @description An item that a search returned, and its score from 0 to 1.
          */
         Match: {
             item: components["schemas"]["PlacedItem"];
@@ -3052,7 +3114,7 @@ export interface components {
         };
         /**
          * Me
-         * @description Who is asking: a key's or a token's tenant, what it allows, and whom it is bound to.
+         * @description The caller: the tenant, permissions, user and agent of its credential.
          */
         Me: {
             /** Tenant */
@@ -3208,7 +3270,7 @@ export interface components {
         MessagesPopRequest: Record<string, never>;
         /**
          * NewKey
-         * @description A key that was just made; `key` is its text, which cannot be had again.
+         * @description A new key; `key` is its text, which is shown only once.
          */
         NewKey: {
             /** Id */
@@ -3237,7 +3299,7 @@ export interface components {
         };
         /**
          * Note
-         * @description The document as it is now; at version 0, and empty, where nothing was ever written.
+         * @description The current document; empty and at version 0 if nothing was ever written.
          */
         Note: {
             /** Text */
@@ -3253,7 +3315,7 @@ export interface components {
         };
         /**
          * NoteVersion
-         * @description The document as a change left it: by which verb, and written by whom.
+         * @description The document after a change.
          */
         NoteVersion: {
             /** Version */
@@ -3358,7 +3420,7 @@ export interface components {
         };
         /**
          * Passage
-         * @description A chunk of a document: `title` are the headings over it, `start` is its place in the document's text.
+         * @description A chunk of a document.
          */
         Passage: {
             /** Document */
@@ -3396,7 +3458,7 @@ export interface components {
         };
         /**
          * PlacedItem
-         * @description A document at its place; `raw` is its value as JSON text. `version` counts how often it was put since it was new.
+         * @description A JSON document in a namespace.
          */
         PlacedItem: {
             /** Place */
@@ -3463,7 +3525,7 @@ export interface components {
         };
         /**
          * Receipt
-         * @description What was removed from where; it names the user and holds nothing of what they said.
+         * @description The number of rows removed from each table; it holds no content.
          *
          *     `compacted` is False where a reader still kept deleted pages in the log, or an export or a backup its files: `retain
          *     purge` clears them later.
@@ -3487,7 +3549,7 @@ export interface components {
         };
         /**
          * Ref
-         * @description A stored content: what it is, where it came from, how large it is; `source` says who stored it.
+         * @description A stored content: what it is, where it came from, how large it is.
          */
         Ref: {
             /** Key */
@@ -3636,7 +3698,7 @@ export interface components {
         };
         /**
          * Replies
-         * @description What the agents of a group answered, in order.
+         * @description The answers of the agents of a group, in order.
          */
         Replies: {
             /** Session Id */
@@ -3648,7 +3710,7 @@ export interface components {
         };
         /**
          * Reply
-         * @description What an agent answered.
+         * @description An agent's answer.
          */
         Reply: {
             /** Session Id */
@@ -3705,7 +3767,7 @@ export interface components {
         };
         /**
          * Report
-         * @description What went into a context and what did not: each item is its layer, its source, its tokens and the reason.
+         * @description Items in a context and items left out; each has its layer, source, tokens and reason.
          */
         ReportShape: {
             /** Budget */
@@ -3733,7 +3795,7 @@ export interface components {
         };
         /**
          * RunRequest
-         * @description A message to an agent, by the names that agents' runners use.
+         * @description A message to an agent, with the field names of agent runners.
          * @example {
          *       "message": "Where do we go?"
          *     }
@@ -3835,7 +3897,7 @@ export interface components {
         };
         /**
          * SearchResults
-         * @description What a search found, best first; `legs` says for words and vectors whether they ran, and if not, why.
+         * @description The hits of a search, best first; `legs` says if words and vectors were used, or why not.
          */
         SearchResults: {
             /** Hits */
@@ -3939,7 +4001,7 @@ export interface components {
         };
         /**
          * SignInRequest
-         * @description A key that is shown once.
+         * @description The key to sign in with.
          */
         SignInRequest: {
             /**
@@ -3984,10 +4046,7 @@ export interface components {
         };
         /**
          * Status
-         * @description What database this is, and what is due there; how a server that answers is, where one does.
-         *
-         *     `work` is how much waits of each kind: texts without a vector, sessions to fold, agents whose journals fade, what is
-         *     too old to keep, and tenants whose index is not whole. `worked_at` is when this process last did what was due.
+         * @description The status of a database.
          */
         Status: {
             /** Version */
@@ -4030,7 +4089,7 @@ export interface components {
         };
         /**
          * Summary
-         * @description One fold: the summary as it was then, and the messages that this fold added to it.
+         * @description One fold: the summary as of then, and the messages that this fold added to it.
          *
          *     A session that was never folded has one with number 0 and no text.
          */
@@ -4068,7 +4127,7 @@ export interface components {
         };
         /**
          * ToolName
-         * @description A tool that an agent can be given.
+         * @description A tool that an agent can use.
          */
         ToolName: {
             /** Name */
@@ -4078,9 +4137,9 @@ export interface components {
         };
         /**
          * Total
-         * @description What the calls of one hour, day, model, route or agent come to; those of nobody's agent have the name "".
+         * @description The totals of one hour, day, model, route or agent; calls without an agent have the name "".
          *
-         *     `cost` is None where no call's is known. Latencies are nearest-rank percentiles in milliseconds.
+         *     `cost` is None if no cost is known. Latencies are nearest-rank percentiles in milliseconds.
          */
         Total: {
             /** Name */
@@ -4106,7 +4165,7 @@ export interface components {
         };
         /**
          * Turn
-         * @description One run of an agent: its messages are first_seq..last_seq of the session; `report` explains its context.
+         * @description One run of an agent: messages first_seq..last_seq; `report` explains its context.
          */
         Turn: {
             /** Id */
@@ -4204,7 +4263,7 @@ export interface components {
         };
         /**
          * TurnState
-         * @description What has become of a turn.
+         * @description The state of a turn.
          */
         TurnState: {
             /** Session Id */
@@ -4229,7 +4288,7 @@ export interface components {
         };
         /**
          * Usage
-         * @description What the model took, over all its calls of the turn.
+         * @description Tokens, cost and latency of all model calls of the turn.
          */
         Usage: {
             /** Model */
@@ -4325,10 +4384,11 @@ export interface components {
         };
         /**
          * Visit
-         * @description What the page needs to know first. All but the first three is for somebody who was let in.
+         * @description The state of the server and of the caller that the web app needs first.
          *
-         *     `csrf` is what it sends as `X-Retain-CSRF` with every change, where a cookie let it in; `user` is who one is where nobody
-         *     else is named; `model` is what answers in a chat, where there is one.
+         *     All fields but the first three are only for an authenticated caller. `csrf` is the value of
+         *     `X-Retain-CSRF` for every change, if a cookie authenticated the caller. `user` is the default
+         *     user. `model` is the name of the chat model, if there is one.
          */
         Visit: {
             /** Version */
