@@ -30,7 +30,7 @@ PREFIX = "rtn_"
 MAX_NAME_BYTES = 200
 """The audit log has name and id together, without cutting either."""
 INVALID_CREDENTIAL = "it is unknown, expired or revoked"
-"""The same answer for every invalid credential, whatever is wrong with it."""
+"""The error text of every invalid credential, whatever the reason."""
 PERMISSION_ORDER: tuple[Permission, ...] = ("read", "write", "delete", "admin")
 COLUMNS = "id, name, permissions, user_id, agent, created_at, expires_at, last_used_at, revoked_at"
 _KEY_FORMAT = re.compile(r"rtn_([a-z2-7]{2,820})_([a-z2-7]{16})_[a-z2-7]{52}")

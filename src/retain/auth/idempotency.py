@@ -115,7 +115,7 @@ class IdempotentRequest:
         )
 
     def release(self, tx: Transaction) -> None:
-        """Give up the claim, so that a retry can try again."""
+        """Release the claim, so that a retry can claim the key."""
         tx.run(_RELEASE, **self._names)
 
     def _find(self, tx: Transaction) -> StoredResponse | None:

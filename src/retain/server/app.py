@@ -85,6 +85,6 @@ def create_app(memory: Memory) -> FastAPI:
     routes.install(app)
     background.install(app)
     operations.install(app)
-    middleware.install(app)  # what is installed after the routes stands around all of them
-    request_log.install(app)  # the last, so that nothing is unseen
+    middleware.install(app)  # after the routes, so that it wraps all of them
+    request_log.install(app)  # last, so that it sees every request
     return app

@@ -37,7 +37,7 @@ MOST_PARTS = 200_000
 """Maximum number of lists and objects in a JSON body. A million of them fit into 3 MB, and parsing
 them would block the server for seconds."""
 LINGER_SECONDS = 1.0
-"""How long a rejected body is read and dropped. Closing the connection at once would lose the
+"""A rejected body is read and dropped for this time. Closing the connection at once would lose the
 response."""
 _MAX_STRINGS = 1_000_000
 _STRING = re.compile(rb'"[^"]*"')
@@ -116,7 +116,7 @@ class Exchange:
         self.started_at = 0.0
         self.body_complete = False
         self.rejected = False
-        """Whether the middleware has responded; the response of the app is then dropped."""
+        """True once the middleware has responded; the response of the app is then dropped."""
         self.allowed_origin: str | None = None
         """The foreign origin of the request, if it is allowed."""
         self.digest: bytes | None = None

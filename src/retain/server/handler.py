@@ -57,7 +57,7 @@ class Call:
     body: bytes = b""
     """The JSON body; for an upload, its media type and hash."""
     conditional: bool = False
-    """Whether If-Match or If-None-Match named the expected version."""
+    """True if If-Match or If-None-Match named the expected version."""
 
 
 Respond = Callable[[Call], Awaitable[Response]]
@@ -141,7 +141,8 @@ class Handler:
             user = agent = None
             if query:
                 owner: Any = _validate_owner(query)
-                user, agent = owner.user, owner.agent
+                user = owner.user
+                agent = owner.agent
             body = await read_body(request, headers)
             parsed = self._validate(parse_json(body))
             arguments = {name: getattr(parsed, name) for name in parsed.model_fields_set}

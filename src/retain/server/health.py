@@ -21,7 +21,7 @@ READY_SECONDS = 3.0
 """Time limit of the check: longer than a request waits for the database, so that the check can log
 the reason."""
 KEEP_SECONDS = 1.0
-"""Results are cached this long: anybody may ask, and that must not load the database."""
+"""Results are cached this long: frequent requests must not load the database."""
 _ALIVE = Response(
     '{"status":"ok"}', media_type="application/json", headers={"Cache-Control": "no-store"}
 )

@@ -86,7 +86,7 @@ METRICS: dict[str, tuple[type[Counter | Gauge | Histogram], str, tuple[str, ...]
     "retain_work_left": (Gauge, "Work left over by the last round.", ("job",)),
 }
 GAUGE_MODES = {"retain_requests_in_flight": "livesum", "retain_work_left": "livemax"}
-"""How the gauges of several processes are combined: every process sees the same work."""
+"""Mode that combines the gauges of several processes: every process sees the same work."""
 
 FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 FOLDER_PREFIX = "retain-metrics-"

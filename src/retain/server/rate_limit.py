@@ -1,4 +1,4 @@
-"""Rate limit: so many requests per second for each client, with bursts of two seconds' worth."""
+"""Rate limit: requests per second for each client, with bursts of two seconds' worth."""
 
 from __future__ import annotations
 

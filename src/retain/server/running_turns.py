@@ -197,7 +197,7 @@ class RunningTurns:
                 target=self._work, args=(run, work), name="retain-chat", daemon=True
             ).start()
         except RuntimeError:
-            # The machine has no thread left. Nobody may wait for this turn.
+            # The machine has no thread left. Remove the turn, so that no request waits for it.
             error = Overloaded(problem="no thread can be started", seconds=_RETRY_SECONDS)
             with self._lock:
                 del self._running[name]

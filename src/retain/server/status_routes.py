@@ -30,7 +30,7 @@ with warnings.catch_warnings():
 ABOUT = """What is here, how far the vectors are behind, what work is due, and since when the server runs: of the tenant,
 or of the whole database for who runs the server. In a large database the counts may be some seconds old."""
 _SHARE = 19
-_LONGEST_SECONDS = 300.0
+_MAX_CACHE_SECONDS = 300.0
 
 
 class Counted:
@@ -50,7 +50,7 @@ class Counted:
                 cached = status(self._memory, tenant)
                 ended = time.monotonic()
                 self._found[tenant] = (
-                    ended + min(_SHARE * (ended - started), _LONGEST_SECONDS),
+                    ended + min(_SHARE * (ended - started), _MAX_CACHE_SECONDS),
                     cached,
                 )
             return cached
