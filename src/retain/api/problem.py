@@ -56,7 +56,7 @@ EXPECTED = (RetainError, HTTPException, RequestValidationError, ValidationError)
 
 
 class Problem(BaseModel):
-    """What went wrong."""
+    """The description of an error."""
 
     type: str = Field(
         description="Which kind of problem, by its name.", examples=["/problems/not-found"]
@@ -163,7 +163,7 @@ def _of_shape(wrong: Sequence[Any], request_id: str, beside: int) -> Response:
         field = masking.mask(".".join(place)) or str((*error["loc"], "body")[0])
         messages.setdefault(field, _said(error))
     detail = "; ".join(
-        f"{where}: {what}" for where, what in list(messages.items())[:_MAX_LISTED_FIELDS]
+        f"{name}: {message}" for name, message in list(messages.items())[:_MAX_LISTED_FIELDS]
     )
     bad_json = any(error["type"] == "json_invalid" for error in wrong)
     return answer(

@@ -124,5 +124,5 @@ def answer(result: Any, status: int = 200) -> Response:
 
 
 def _matches(known_etags: str, etag: str) -> bool:
-    etags = [known.strip().removeprefix("W/") for known in known_etags.split(",")]
+    etags = [part.strip().removeprefix("W/") for part in known_etags.split(",")]
     return etag in etags or etags == ["*"]

@@ -139,7 +139,7 @@ def wire(hint: Any, *, in_query: bool) -> Any:
         return wire(inner, in_query=in_query) | None
     if in_query and hint in _IN_QUERY:
         return _IN_QUERY[hint]
-    return next((there for here, there in _WIRE if here == hint), hint)
+    return next((wire_type for type_, wire_type in _WIRE if type_ == hint), hint)
 
 
 def method_of(endpoint: Endpoint, kinds: Mapping[str, type]) -> Callable[..., Any]:

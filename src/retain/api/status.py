@@ -27,7 +27,7 @@ class Status:
     embedder: str
     vectors: dict[str, int]
     model: str
-    work: dict[str, int]  # what is due, by job
+    work: dict[str, int]  # number of due items, by job
     started_at: datetime | None = None  # of the server
     worked_at: datetime | None = None  # when this process last ran jobs
 

@@ -158,7 +158,7 @@ def _guarded(value: Any, field: str, secrets: Mode) -> Any:
 
 
 def parse(written: str, field: str) -> Any:
-    """The value of JSON text, or an error that says where the text stops being JSON."""
+    """Parse JSON text; raise an error with the position of the first problem."""
     try:
         return json.loads(written, parse_constant=_not_a_number)
     except json.JSONDecodeError as error:

@@ -7,7 +7,7 @@ import time
 
 
 def uuid7() -> str:
-    """A new UUIDv7 as text: 48 bits of milliseconds, then 74 random bits."""
+    """Return a new UUIDv7 as text: 48 bits of milliseconds, then 74 random bits."""
     noise = int.from_bytes(os.urandom(10), "big")
     value = (time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF) << 80
     value |= 0x7 << 76 | (noise >> 68 & 0xFFF) << 64 | 0b10 << 62 | noise & 0x3FFF_FFFF_FFFF_FFFF

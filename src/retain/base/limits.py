@@ -24,7 +24,7 @@ MAX_REF_BYTES = 1 << 30
 REF_TOKENS = 500
 """Tool outputs above this many tokens become references."""
 REF_FILE_BYTES = 256 << 10
-"""References above this size are stored in files, where there is a folder for them."""
+"""References above this size are stored in files, if there is a folder for them."""
 
 # -- one call --------------------------------------------------------------------------
 

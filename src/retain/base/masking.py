@@ -108,9 +108,10 @@ _PATTERNS = tuple(
 _NAMED = re.compile(
     r"(?i)(?:^|[_-])(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|private_?key)$"
 )
+# Text that looks like a name in code, not like a value.
 _CODE = re.compile(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[a-z]+(?:[_-][a-z]+)*\d?|[A-Z]+(?:_[A-Z0-9]+)+"
-)  # a name, not a value
+)
 _SHOWN_CHARACTERS = 4
 _MIN_LENGTH_SHOWN = 16
 _MAX_PENDING_BYTES = 64 << 10
@@ -184,9 +185,8 @@ def guard_pieces(pieces: Iterator[bytes], field: str, mode: Mode) -> Iterator[by
         key_start = pending.rfind(b"-----BEGIN ", 0, cut)
         if key_start >= 0 and b"-----END " not in pending[key_start:cut]:
             cut = key_start
-        if (
-            not cut and len(pending) > _MAX_PENDING_BYTES
-        ):  # a very long line, or an unfinished private key
+        # Do not hold back a very long line or an unfinished private key.
+        if not cut and len(pending) > _MAX_PENDING_BYTES:
             cut = len(pending)
         if cut:
             yield _guard_bytes(pending[:cut], field, mode)

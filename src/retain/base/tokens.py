@@ -35,11 +35,11 @@ _GROUPS = (
 """The eight groups: their ASCII characters, and their other bytes in UTF-8."""
 _RUNS = 1000
 _TOKENS = 336
-"""1000 runs count as 336 tokens: the best fit plus two per cent, because an estimate that is too low
-does more harm than one that is too high."""
+"""1000 runs count as 336 tokens: the best fit plus two per cent, because an estimate that is too
+low does more harm than one that is too high."""
 _LONGEST = 8
-"""The most characters per token on average, and eight times as many for spaces. It bounds the estimate
-of repetitive text from below."""
+"""The most characters per token on average, and eight times as many for spaces. It bounds the
+estimate of repetitive text from below."""
 _BLOCK = 1 << 15
 _number = int.from_bytes
 _VOCABULARIES = (
@@ -88,9 +88,9 @@ def _count_runs(text: str) -> int:
         encoded = text.encode()
     except UnicodeEncodeError:  # a lone surrogate
         encoded = text.encode("utf-8", "surrogatepass")
-    here = _number(encoded.translate(FLAGS), "little")
-    before = here << 8
-    return ((here | before) ^ before).bit_count()
+    flags = _number(encoded.translate(FLAGS), "little")
+    previous = flags << 8
+    return ((flags | previous) ^ previous).bit_count()
 
 
 def _count_in_blocks(text: str) -> int:
@@ -105,7 +105,7 @@ def _count_in_blocks(text: str) -> int:
 
 
 def count(text: str, model: str = "") -> int:
-    """Count the tokens of `text` for the model: exact if its vocabulary is installed, else estimated."""
+    """Count the tokens of `text` for a model: exact if its vocabulary is installed."""
     return counter(model)(text)
 
 
@@ -115,7 +115,7 @@ def counter(model: str) -> Callable[[str], int]:
 
 
 def cut(text: str, tokens: int, *, end: bool = False, some: bool = False) -> str:
-    """Return the longest start, or with `end` the longest end, of at most `tokens` estimated tokens.
+    """Return the longest start, or with `end` the longest end, that fits into `tokens`.
 
     Grapheme clusters are not split. Exception: with `some`, the result is not empty even if the
     first cluster alone is too large, because a cluster can have any size.

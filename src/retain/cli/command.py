@@ -56,7 +56,7 @@ def tenants(arguments: Arguments, memory: Memory) -> list[str] | None:
 
 
 def operator(tenant: str) -> Principal:
-    """Return the principal for the audit log; whoever can open the database may do anything."""
+    """Return the principal for the audit log; anyone who can open the database may do anything."""
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # the user id has no name

@@ -93,7 +93,7 @@ def _load_text(scope: Scope, session: str, kind: str, id: str) -> str | None:
 
 
 def _show_report(report: Report, texts: Mapping[str, str], *, json_wanted: bool) -> None:
-    """Print the tokens of each layer, every item, and what was left out."""
+    """Print the tokens of each layer, every item, and the omitted items."""
     if json_wanted:
         print(json.dumps(as_json(report), ensure_ascii=False))
         return

@@ -60,12 +60,12 @@ def migrate_up(arguments: Arguments) -> int:
             return _print_sql(
                 memory, migrate.due_up(memory.database, memory.migrations, arguments.to), up=True
             )
-        done = migrate.up(memory.database, memory.migrations, arguments.to)
+        applied = migrate.up(memory.database, memory.migrations, arguments.to)
         if memory.database.version() == memory.migrations[-1].number:
             memory.database.refit()
             with progress("indexing") as bar:
                 catch_up(memory.services, bar)
-        return _report_migrations(memory, done, arguments, "applied")
+        return _report_migrations(memory, applied, arguments, "applied")
 
 
 def migrate_down(arguments: Arguments) -> int:
@@ -115,16 +115,16 @@ def export(arguments: Arguments) -> int:
         if arguments.file == "-":
             memory.export(sys.stdout.buffer, **chosen)
             return 0
-        done = memory.export(arguments.file, **chosen)
-    show({"file": arguments.file, "rows": done.rows}, json_wanted=arguments.json)
+        copied = memory.export(arguments.file, **chosen)
+    show({"file": arguments.file, "rows": copied.rows}, json_wanted=arguments.json)
     return 0
 
 
 def reindex(arguments: Arguments) -> int:
     """Complete the search index."""
     with open_memory(arguments) as memory, progress("indexing") as bar:
-        done = memory.reindex(tenants=tenants(arguments, memory), progress=bar)
-    show(done, json_wanted=arguments.json)
+        result = memory.reindex(tenants=tenants(arguments, memory), progress=bar)
+    show(result, json_wanted=arguments.json)
     return 0
 
 
@@ -142,12 +142,12 @@ def purge(arguments: Arguments) -> int:
         purging = (
             memory if arguments.emergency else audited(memory, memory.settings.tenant, "purge")
         )
-        done = purging.purge(
+        result = purging.purge(
             days=arguments.days, tenants=chosen, emergency=arguments.emergency, progress=bar
         )
         if arguments.emergency:
             add_to_audit_log(memory, chosen or memory.tenants(), "purge", "emergency")
-    show(done, json_wanted=arguments.json)
+    show(result, json_wanted=arguments.json)
     return 0
 
 

@@ -146,7 +146,7 @@ class RetainContextProvider(ContextProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Add what is remembered for the input, and our tools."""
+        """Add the recalled memory for the input, and our tools."""
         session_id = _require_id(context.session_id)
         question = "\n".join(message.text for message in context.input_messages if message.text)
         recalled = await asyncio.to_thread(recall, self.scope, session_id, question, self.budget)

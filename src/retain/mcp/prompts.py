@@ -1,4 +1,4 @@
-"""MCP prompts: how to open references (R6), and what is remembered about a question."""
+"""MCP prompts: opening references (R6), and the memory about a question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored contents: small ones in the database, large ones in files, each once per user, by its hash.
+"""Stored contents: small ones in the database, large ones in files, once per user and hash.
 
 Storing has two steps. `take` works outside of any transaction: when it returns, a large content is
 in its file or in its table. `add` runs a few statements in the transaction that also adds the
@@ -87,7 +87,7 @@ class Stored:
 
 
 class Blobs:
-    """The contents of one database; with `folder` None, large contents stay in the database, too."""
+    """The contents of one database; without `folder`, large ones stay in the database, too."""
 
     def __init__(self, database: Database, folder: Folder | None) -> None:
         self.database = database
@@ -158,8 +158,8 @@ class Blobs:
     def _stage(self, tenant: str, user: str, file: IO[bytes], digest: str, size: int) -> Stored:
         """Write a large content to its table, a few parts per transaction, to keep locks short."""
         which = {"user": user, "digest": digest}
-        done = self.database.write(tenant, lambda tx: tx.one(_STAGE, **which, bytes=size))
-        if not done or not done[0]:
+        row = self.database.write(tenant, lambda tx: tx.one(_STAGE, **which, bytes=size))
+        if not row or not row[0]:
             file.seek(0)
             parts = ({**which, **vars(part)} for part in cut(chunks(file)))
             while batch := list(islice(parts, _PARTS_IN_ONE_WRITE)):
@@ -219,9 +219,9 @@ class Blobs:
         problem = f"a part of the content {digest} is missing"
 
         def fetch(at: int) -> tuple[int, bytes] | None:
-            most = at // PART_BYTES + 1
+            last_part = at // PART_BYTES + 1
             part = self.database.read(
-                tenant, lambda tx: tx.one(_PART_AT, user=user, digest=digest, most=most, at=at)
+                tenant, lambda tx: tx.one(_PART_AT, user=user, digest=digest, most=last_part, at=at)
             )
             return None if part is None else (part[0], join(part[1], part[2]))
 
@@ -262,13 +262,13 @@ class Blobs:
 
     def collect(self, tenant: str, *, frees_space: bool = True) -> int:
         """Remove unreferenced contents and files left by crashes; return how many."""
-        done = 0
-        while gone := self.database.write(tenant, self._collect_rows, frees_space=frees_space):
-            self.discard(gone)
-            done += len(gone)
+        removed = 0
+        while files := self.database.write(tenant, self._collect_rows, frees_space=frees_space):
+            self.discard(files)
+            removed += len(files)
         if self.folder is not None:
-            done += self._clear(tenant, self._tenant_place(tenant), GRACE // clock.SECOND)[0]
-        return done
+            removed += self._clear(tenant, self._tenant_place(tenant), GRACE // clock.SECOND)[0]
+        return removed
 
     def erase(self, tenant: str, user: str) -> bool:
         """Remove all files of a user without rows; return False if a copy is running."""

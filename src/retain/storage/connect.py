@@ -47,8 +47,8 @@ def connect(
         else ""
     )
     meant = "did you mean memory:? " if url.strip(":/") in ("memory", "sqlite:memory") else meant
-    known = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
-    problem = f"{settings.shown('database')!r} is not a database address; {meant}use {known}"
+    formats = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
+    problem = f"{settings.shown('database')!r} is not a database address; {meant}use {formats}"
     raise SettingsError(where="database", problem=problem)
 
 

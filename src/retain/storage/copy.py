@@ -88,7 +88,7 @@ def export(
 def _rows(
     tx: Transaction, table: Table, blobs: Blobs, user: str | None
 ) -> Iterator[Mapping[str, Any]]:
-    """The rows of a table as they are exported."""
+    """Yield the rows of a table as they are exported."""
     if table.name == PARTS:
         yield from blobs.parts(tx, user)
         return

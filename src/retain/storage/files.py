@@ -49,7 +49,7 @@ def make_private(path: Path) -> None:
 
     SQLite gives its side files the same mode.
     """
-    with suppress(OSError):  # it exists, or SQLite will say what is wrong
+    with suppress(OSError):  # it exists, or SQLite will report the problem
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
@@ -127,7 +127,7 @@ def take_from_ballast(path: Path) -> bool:
 
 
 MIN_FREE_MIB = 64
-"""Writes are refused while less than this is free on the disk."""
+"""Writes are rejected while less than this is free on the disk."""
 
 
 def make_ballast(path: Path, mebibytes: int) -> None:

@@ -104,7 +104,7 @@ class Folder:
                 yield str((Path(folder) / name).relative_to(self.path))
 
     def remove(self, names: Iterable[str]) -> bool:
-        """Remove files whose rows were deleted; return False, removing none, if a copy is running."""
+        """Remove files whose rows were deleted; return False, with none removed, during a copy."""
         names = [name for name in names if _NAME.fullmatch(name)]
         if not names:
             return True
@@ -254,7 +254,7 @@ class Folder:
 
 
 def pour(pieces: Iterable[bytes], out: IO[bytes], see: See) -> tuple[str, int]:
-    """Write pieces while another thread hashes them and calls `see`; return the hash and the size."""
+    """Write pieces while another thread hashes them and calls `see`; return hash and size."""
     digest = hashlib.sha256()
     size = 0
 

@@ -22,7 +22,7 @@ _CLAIM = """insert into leases (tenant, what, fence, expires_at) values (:tenant
 
 @dataclass(frozen=True)
 class Lease:
-    """The exclusive right to a piece of work until it expires; each holder has its own fence number."""
+    """The exclusive right to a piece of work until it expires; each holder has its own fence."""
 
     tenant: str
     what: str
@@ -54,7 +54,7 @@ def renew(database: Database, lease: Lease, seconds: float) -> bool:
 
 
 def held(tx: Transaction, lease: Lease) -> bool:
-    """Return True if the lease is still held; nobody can take it during this transaction."""
+    """Return True if the lease is still held; no process can take it during this transaction."""
     tx.lock_rows("select 1 from leases where tenant = :tenant and what = :what", what=lease.what)
     row = tx.one(
         "select fence from leases where tenant = :tenant and what = :what", what=lease.what
@@ -69,7 +69,7 @@ def taken(database: Database, tenant: str, what: str) -> bool:
 
 
 def release(database: Database, lease: Lease) -> None:
-    """Release a lease; one that another process took meanwhile stays theirs."""
+    """Release a lease, unless another process took it meanwhile."""
 
     def work(tx: Transaction) -> int:
         return tx.run(

@@ -46,7 +46,7 @@ def verify(database: Database, checks: Sequence[Check], blobs: Blobs, schema: in
                 lambda tx, check=check: _wrong(tx, check),  # type: ignore[misc]
                 long=True,
             )
-            wrong += [f"{tenant}: {what}" for what in violations]
+            wrong += [f"{tenant}: {violation}" for violation in violations]
         more = f" and {len(wrong) - MAX_SHOWN} more" if len(wrong) > MAX_SHOWN else ""
         findings.append(Finding(check.what, "; ".join(wrong[:MAX_SHOWN]) + more))
     return findings + blobs.verify(tenants)

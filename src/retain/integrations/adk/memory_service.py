@@ -105,11 +105,11 @@ class RetainMemoryService(BaseMemoryService):
     ) -> None:
         scope = scope_for(self.scope, app, user)
         stored_id = retain_id(app, user, session)
-        known: set[str] = set()
+        stored_keys: set[str] = set()
         try:
             for message in scope.messages.window(stored_id):
                 event = load_event(message)
-                known.add(event_key(event.id, dump_event(event)))
+                stored_keys.add(event_key(event.id, dump_event(event)))
         except NotFound:
             # Not a session of our session service: keep its events in a session of our own.
             stored_id += OWN_SESSION_SUFFIX
@@ -120,8 +120,8 @@ class RetainMemoryService(BaseMemoryService):
                 continue
             dumped = dump_event(event)
             key = event_key(event.id, dumped)
-            # Messages of other clients carry ids of ours: they are stored, or were removed.
-            if key in known or message_format.is_foreign(event.id, stored_id):
+            # Messages of other clients carry our ids: they are stored, or were removed.
+            if key in stored_keys or message_format.is_foreign(event.id, stored_id):
                 continue
             if metadata:
                 dumped["customMetadata"] = to_json({**dumped.get("customMetadata", {}), **metadata})

@@ -171,7 +171,7 @@ class _JsonReader:
                 )
 
     def _read_more(self, size: int) -> bool:
-        """Read on and drop what was consumed; return False at the end of the file."""
+        """Read on and drop consumed bytes; return False at the end of the file."""
         if self._is_at_end:
             return False
         data = self._file.read(size)
@@ -223,12 +223,12 @@ def open_archive(path: Path) -> Iterator[Archive]:
                     "it was rejected as a zip bomb"
                 )
                 raise Invalid(field="file", problem=problem)
-            named: dict[str, tuple[Path, zipfile.ZipFile | None]] = {
+            members_by_name: dict[str, tuple[Path, zipfile.ZipFile | None]] = {
                 member.filename: (path, archive) for member in members
             }
-            if len(named) < len(members):
+            if len(members_by_name) < len(members):
                 raise Invalid(field="file", problem="is an archive with two files of the same name")
-            yield Archive(named)
+            yield Archive(members_by_name)
     except (
         zipfile.BadZipFile,
         zlib.error,

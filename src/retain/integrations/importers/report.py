@@ -28,7 +28,7 @@ RECORD_NAMES: dict[type, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Report:
-    """Numbers of records by name, and what was not imported."""
+    """Numbers of records by name, and the records that were not imported."""
 
     format: str
     dry_run: bool

@@ -236,20 +236,20 @@ class Writer:
         scope = self._scope(user, agent)
         messages, contents = self._valid_messages(scope, conversation)
         existing, last_seq = self._existing_messages(scope, id)
-        seen = self._digests.get(("conversation", id))
+        earlier_digest = self._digests.get(("conversation", id))
         digest = _digest(repr(contents))
         self._digests["conversation", id] = digest
         has_diverged = existing and existing[: len(contents)] != contents[: len(existing)]
-        if seen not in (None, digest) or has_diverged:
+        if earlier_digest not in (None, digest) or has_diverged:
             self.report.read["messages"] += len(contents)
             reason = "exists with other messages: the two continued differently"
             self.report.reject(conversation, reason)
             return
-        written = len(contents) if seen else min(len(existing or ()), len(contents))
+        written = len(contents) if earlier_digest else min(len(existing or ()), len(contents))
         attributes = self._attributes(conversation, user)
         self.report.read["messages"] += len(contents)
         self.report.count("messages", is_new=False, number=written)
-        is_new = existing is None and not seen
+        is_new = existing is None and not earlier_digest
         if is_new:
             written = last_seq = min(len(messages), self._batch_size)
             self._create_session(scope, conversation, attributes, messages[:written])

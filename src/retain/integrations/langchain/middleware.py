@@ -83,7 +83,7 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
     def wrap_model_call(
         self, request: ModelRequest[Any], handler: Callable[[ModelRequest[Any]], ModelResponse[Any]]
     ) -> ModelResponse[Any]:
-        """Add what is remembered to the request."""
+        """Add the recalled memory to the request."""
         return handler(self._add_memory(request))
 
     async def awrap_model_call(
@@ -91,7 +91,7 @@ class RetainMiddleware(AgentMiddleware[AgentState[Any], Any, Any]):
         request: ModelRequest[Any],
         handler: Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]],
     ) -> ModelResponse[Any]:
-        """Add what is remembered to the request."""
+        """Add the recalled memory to the request."""
         return await handler(await asyncio.to_thread(self._add_memory, request))
 
     def wrap_tool_call(

@@ -74,7 +74,7 @@ class RetainMemory(AbstractCapability[Any]):
         return FunctionToolset([_to_pydantic_tool(tool) for tool in self._tools.values()])
 
     async def for_run(self, ctx: RunContext[Any]) -> RetainMemory:
-        """Return the capability of one run, with what is remembered for its prompt."""
+        """Return the capability of one run, with the recalled memory for its prompt."""
         run = copy(self)
         run.session = self.session or ctx.conversation_id
         run._started = time.monotonic()
@@ -89,7 +89,7 @@ class RetainMemory(AbstractCapability[Any]):
     async def before_model_request(
         self, ctx: RunContext[Any], request_context: ModelRequestContext
     ) -> ModelRequestContext:
-        """Put what is remembered before the messages of the request."""
+        """Insert the recalled memory before the messages of the request."""
         return replace(request_context, messages=[*self._recalled, *request_context.messages])
 
     async def after_tool_execute(

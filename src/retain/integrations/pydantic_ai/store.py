@@ -163,8 +163,8 @@ class RetainConversationStore(ConversationStore):
     def _find(self, entry_id: str) -> EntryId:
         for stored in self._all():
             conversation = stored.record.conversation_id
-            line, left = _read_entries(self.scope, conversation, stored.branches)
-            if entry_id in left or any(entry.id == entry_id for entry in line):
+            line, left_entries = _read_entries(self.scope, conversation, stored.branches)
+            if entry_id in left_entries or any(entry.id == entry_id for entry in line):
                 return EntryId.create(entry_id, conversation, stored.record.revision)
         raise KeyError(entry_id)
 
@@ -179,10 +179,10 @@ class RetainConversationStore(ConversationStore):
         is_complete = limit is None or len(line) == limit or len(recent) < limit
         if is_complete and line and line[-1].id == head:
             return line
-        stored, line, left = _read_consistently(self.scope, head.conversation)
+        stored, line, left_entries = _read_consistently(self.scope, head.conversation)
         has_changed = stored is None or stored.record.revision != head.revision
-        if head in left or any(entry.id == head for entry in line):
-            line = _path_to(line, left, head)
+        if head in left_entries or any(entry.id == head for entry in line):
+            line = _path_to(line, left_entries, head)
             if line[0].parent is not None and has_changed:  # entries moved between the reads
                 raise KeyError(head)
         elif has_changed or stored is None or stored.record.head_id != head:
@@ -340,11 +340,11 @@ def _read_entries(
 
     The latter are read first: an entry that moves meanwhile is then missing, not there twice.
     """
-    left: list[Message] = []
+    left_messages: list[Message] = []
     if branches:
         with suppress(NotFound):
-            left = scope.messages.window(branches)
-    left_entries = {entry.id: entry for entry in _parse_entries(left)}
+            left_messages = scope.messages.window(branches)
+    left_entries = {entry.id: entry for entry in _parse_entries(left_messages)}
     return _parse_entries(scope.messages.window(conversation)), left_entries
 
 
@@ -354,10 +354,10 @@ def _read_consistently(
     """Return the record and the entries of one moment: moving entries changes the version."""
     while True:
         stored = _read_record(scope, conversation)
-        line, left = _read_entries(scope, conversation, stored.branches if stored else None)
+        line, left_entries = _read_entries(scope, conversation, stored.branches if stored else None)
         after = _read_record(scope, conversation)
         if (stored and stored.version) == (after and after.version):
-            return stored, line, left
+            return stored, line, left_entries
 
 
 def _path_to(line: Sequence[_Entry], left: Mapping[str, _Entry], head: str) -> list[_Entry]:
@@ -378,8 +378,8 @@ def _source_entries(inner: Scope, record: ConversationRecord, after: str | None)
     """Return the entries that a new conversation starts with: none, or the history of a fork."""
     if after is None:
         return []
-    _, line, left = _read_consistently(inner, record.forked_from or record.conversation_id)
-    return _path_to(line, left, after)
+    _, line, left_entries = _read_consistently(inner, record.forked_from or record.conversation_id)
+    return _path_to(line, left_entries, after)
 
 
 def _move_head(
@@ -389,8 +389,8 @@ def _move_head(
 
     Entries that are not on the path to it move to that session, those on it come back.
     """
-    line, left = _read_entries(inner, conversation, branches)
-    path = [] if after is None else _path_to(line, left, after)
+    line, left_entries = _read_entries(inner, conversation, branches)
+    path = [] if after is None else _path_to(line, left_entries, after)
     shared = 0
     while shared < min(len(line), len(path)) and line[shared].id == path[shared].id:
         shared += 1

@@ -75,7 +75,7 @@ def check_content(value: Any) -> str:
 
 
 def parse_path(value: Any, *, prefix: bool = False) -> Path:
-    """The names of a path, or of a folder, which ends with a slash."""
+    """Return the names of a path, or of a folder, which ends with a slash."""
     field = "path_prefix" if prefix else "path"
     text = _check_text(value, field, 1, MAX_PATH_BYTES)
     if prefix and not text.endswith("/"):

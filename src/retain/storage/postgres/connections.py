@@ -43,7 +43,7 @@ class Pool:
         self.reset()
 
     def reset(self) -> object:
-        """Forget all connections, initially and in a forked child, and return them to the caller."""
+        """Forget all connections, initially and in a forked child, and return the old ones."""
         inherited = getattr(self, "_idle", None)
         self._gate = threading.Lock()
         self._idle: deque[Connection] = deque()

@@ -156,13 +156,11 @@ class PostgresDatabase:
         }
         self._known_tenants: set[str] = set()
         self._begin_scripts: dict[tuple[tuple[str, bool], str], bytes] = {}
-        with self._own_connection(
-            self._url
-        ) as connection:  # raises if the address is wrong, where a pool would only wait
+        # Connect at once: a wrong address raises here, while a pool would only wait.
+        with self._own_connection(self._url) as connection:
             (real,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
-            self._prepares = (
-                connection.info.backend_pid == real
-            )  # a pooler reports other numbers; then statements cannot be prepared
+            # A pooler reports another process id; then statements cannot be prepared.
+            self._prepares = connection.info.backend_pid == real
         self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
         _OPEN.add(self)
 

@@ -55,9 +55,8 @@ def open_connection(
 def _open(path: Path, wait_seconds: float, writing: bool, relaxed: bool) -> apsw.Connection:
     connection = apsw.Connection(str(path))
     try:
-        connection.config(
-            apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1
-        )  # else every new value plans its statement anew
+        # Keep query plans stable; otherwise new parameter values cause a new plan.
+        connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
         connection.set_busy_handler(BusyHandler(wait_seconds))
         if writing:
             _mark_as_ours(connection, path)
@@ -78,14 +77,12 @@ def _open(path: Path, wait_seconds: float, writing: bool, relaxed: bool) -> apsw
 
 def _mark_as_ours(connection: apsw.Connection, path: Path) -> None:
     """Mark an empty file as ours; raise `NotOurs` for another program's file."""
-    used = connection.pragma(
-        "schema_version"
-    )  # asked first: who makes tables has set the mark before
+    # Read the schema version first: a process that creates tables has set the mark before.
+    used = connection.pragma("schema_version")
     mark = connection.pragma("application_id")
     if mark == APPLICATION_ID:
-        if (
-            connection.pragma("journal_mode") != "wal"
-        ):  # a copy made by `vacuum into` or another tool
+        # A copy made by `vacuum into` or another tool is not in WAL mode.
+        if connection.pragma("journal_mode") != "wal":
             connection.execute("pragma journal_mode = wal").fetchall()
         return
     if mark or used:

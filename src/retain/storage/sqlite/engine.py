@@ -1,4 +1,4 @@
-"""The SQLite engine, through apsw: a file in WAL mode, one writer with group commit, and readers."""
+"""The SQLite engine, through apsw: a file in WAL mode, one writer with group commit, readers."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ class SqliteDatabase:
         return writing
 
     def _reject_if_disk_full(self, batch: list[Job]) -> None:
-        """Fail the jobs that need space if the disk, checked a few times a second, is nearly full."""
+        """Fail the jobs that need space if the disk is nearly full; check it a few times a second."""
         if time.monotonic() > self._check_disk_at:
             try:
                 disk = os.statvfs(self._folder)

@@ -53,10 +53,8 @@ class ForeignFile:
             raise Invalid(field="file", problem="cannot be read: there is no such file")
         try:
             return self._open_as("ro")
-        except (
-            apsw.CantOpenError,
-            apsw.ReadOnlyError,
-        ):  # a log beside it that only a writer could use
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
+            # The file has a write-ahead log that only a writer could use.
             return self._open_as("ro&immutable=1")
 
     def _open_as(self, how: str) -> apsw.Connection:

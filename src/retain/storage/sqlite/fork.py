@@ -38,9 +38,8 @@ class ConnectionGate:
             inside[me] += 1
             return
         inside[me] = 1
-        while (
-            self._shut
-        ):  # set before it is checked, so that one of the two sides always sees the other
+        # `inside` is set before `_shut` is checked, so that one side always sees the other.
+        while self._shut:
             del inside[me]
             self._open_as.wait()
             inside[me] = 1

@@ -34,7 +34,7 @@ class Job:
         self.error: BaseException | None = None
 
     def fail(self, error: BaseException) -> None:
-        """Record that the commit failed, unless there is an error; each thread gets its own object."""
+        """Record that the commit failed; keep an earlier error. Each thread gets its own error."""
         if self.error is None:
             interrupted = InDoubt(
                 problem="the thread that was writing for this one was interrupted"
@@ -112,9 +112,9 @@ class GroupCommit:
         """Remove an interrupted thread's job from the queue, and hand over if it was the leader."""
         with self._gate:
             mine = self._leader is job
-            for gone in [job, *self._batch] if mine else [job]:
+            for leaving in [job, *self._batch] if mine else [job]:
                 with suppress(ValueError):
-                    self._queue.remove(gone)
+                    self._queue.remove(leaving)
             for waiting in self._batch if mine and not self._settled else []:
                 waiting.fail(error)
             if not mine and self._leader:
@@ -125,5 +125,5 @@ class GroupCommit:
 
 def _wake(job: Job) -> None:
     if job.wake:
-        with suppress(RuntimeError):  # it is awake
+        with suppress(RuntimeError):  # it is awake already
             job.wake.release()

@@ -98,9 +98,11 @@ def reclaim_space(connection: apsw.Connection, wait_seconds: float) -> bool:
         previous = free_pages
         free_pages = _free_pages(connection)
     deadline = time.monotonic() + wait_seconds
-    while not (done := truncate_log(connection, wait_seconds)) and time.monotonic() < deadline:
+    while (
+        not (is_truncated := truncate_log(connection, wait_seconds)) and time.monotonic() < deadline
+    ):
         time.sleep(0.05)
-    return done
+    return is_truncated
 
 
 def _merge_search_index(connection: apsw.Connection) -> None:
