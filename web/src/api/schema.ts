@@ -1109,7 +1109,7 @@ export interface paths {
          * @description Propose what to keep of the agent's journal entries that are older than some days.
          *
          *     Entries of different users are never mixed in one proposal. Entries that were used before,
-         *     or that faded more than a week ago, are not looked at. If an answer of the model is
+         *     or that faded more than a week ago, are not considered. If an answer of the model is
          *     unusable, the good ones are kept and an error is raised in the end; the entries concerned
          *     are tried again in smaller groups, three times in all.
          *
@@ -3496,7 +3496,7 @@ export interface components {
         };
         /**
          * Problem
-         * @description What went wrong.
+         * @description The description of an error.
          */
         Problem: {
             /**
@@ -3527,8 +3527,8 @@ export interface components {
          * Receipt
          * @description The number of rows removed from each table; it holds no content.
          *
-         *     `compacted` is False where a reader still kept deleted pages in the log, or an export or a backup its files: `retain
-         *     purge` clears them later.
+         *     `compacted` is False if a reader still needed deleted pages in the log, or if an export or a
+         *     backup still needed the files. `retain purge` clears them later.
          */
         Receipt: {
             /** Tenant */
@@ -3549,7 +3549,7 @@ export interface components {
         };
         /**
          * Ref
-         * @description A stored content: what it is, where it came from, how large it is.
+         * @description A stored content: its type, its origin and its size.
          */
         Ref: {
             /** Key */
