@@ -30,7 +30,7 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B2 an item was dropped and the call said success": {
         "test_peer_bugs.py": "test_what_was_acknowledged_is_there_and_what_was_refused_is_not",
-        "work/test_embed.py": "test_an_embedder_that_fails_for_a_third_loses_nothing",
+        "jobs/test_embed.py": "test_an_embedder_that_fails_for_a_third_loses_nothing",
     },
     "B3 two identical adds at once stayed two": {
         "kinds/test_messages.py": "test_64_identical_appends_at_once_are_one_message",
@@ -72,7 +72,7 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B16 versions were times, in several zones": {
         "test_peer_bugs.py": "test_time_zones_change_nothing",
-        "test_clock.py": "",
+        "base/test_clock.py": "",
     },
     "B17 a stale writer was reloaded in silence": {
         "kinds/test_messages.py": "test_expected_last_seq_guards_the_end",
@@ -94,14 +94,14 @@ PROVED: dict[str, dict[str, str]] = {
         "search/test_find.py": "test_what_has_expired_takes_no_place",
     },
     "B23 a NUL byte stopped a batch": {
-        "test_canonical.py": "test_text_is_kept_but_for_nul_and_lone_surrogates",
+        "base/test_canonical.py": "test_text_is_kept_but_for_nul_and_lone_surrogates",
     },
     "B24 an escaped NUL was un-escaped": {
-        "test_canonical.py": "test_text_is_kept_but_for_nul_and_lone_surrogates",
+        "base/test_canonical.py": "test_text_is_kept_but_for_nul_and_lone_surrogates",
     },
     "B25 half an emoji made a session unreadable": {
-        "test_canonical.py": "test_text_cut_at_every_offset_is_valid",
-        "test_tokens.py": "test_no_character_is_split_at_any_offset",
+        "base/test_canonical.py": "test_text_cut_at_every_offset_is_valid",
+        "base/test_tokens.py": "test_no_character_is_split_at_any_offset",
     },
     "B27 an operator in a question was an error of the index": {
         "search/test_find.py": "test_no_fuzzed_question_is_an_error",
@@ -112,7 +112,7 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B29 a summary parted a tool call from its result": {
         "kinds/test_summaries.py": "test_the_cut_never_parts_a_call_and_its_result",
-        "talk/test_pairing.py": "test_a_free_cut_parts_no_pair",
+        "messages/test_pairing.py": "test_a_free_cut_parts_no_pair",
         "test_long_conversation.py": "test_no_graph_of_calls_and_results_is_ever_cut_apart",
     },
     "B30 bytes grew with the square of the messages": {
@@ -132,7 +132,7 @@ PROVED: dict[str, dict[str, str]] = {
         "storage/test_migrate.py": "test_from_every_version_up_to_head_and_down_again_no_row_changes",
     },
     "B36 the vectors lagged behind the rows, or had another model's dimension, and nobody was told": {
-        "work/test_embed.py": "test_another_embedder_embeds_again_while_search_goes_on",
+        "jobs/test_embed.py": "test_another_embedder_embeds_again_while_search_goes_on",
         "search/test_embed.py": "test_what_is_no_vector_is_an_error",
     },
     "B37 an export lost expiry and times": {

@@ -68,7 +68,7 @@ class Client:
         try:
             import httpx2
         except ImportError:
-            problem = "needs the extra `client`: install retain[client]"
+            problem = "needs the extra `client`: install retain[client] from where you got retain"
             raise SettingsError(where="client", problem=problem) from None
         key = os.environ.get(KEY_VARIABLE, "") if key is None else key
         if not (key.isascii() and key.isprintable()):

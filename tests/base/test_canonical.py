@@ -493,7 +493,7 @@ def unchanged(memory: Memory, me: Scope, tries: Callable[[], None]) -> None:
     assert (exported(memory, tenants=[me.owner.tenant]), memory.tenants()) == before
 
 
-@pytest.mark.parametrize("way", KEYS, ids=str)
+@pytest.mark.parametrize("endpoint", KEYS, ids=str)
 def test_ids_and_keys_are_kept_exactly_or_refused(
     shared: Memory, mine: Scope, endpoint: Way
 ) -> None:
@@ -544,7 +544,7 @@ def test_the_name_that_means_every_tenant_is_no_tenant(shared: Memory) -> None:
     assert error.value.field == "tenant"
 
 
-@pytest.mark.parametrize("way", TEXTS, ids=str)
+@pytest.mark.parametrize("endpoint", TEXTS, ids=str)
 def test_text_is_kept_but_for_nul_and_lone_surrogates(
     shared: Memory, mine: Scope, endpoint: Way
 ) -> None:
@@ -644,7 +644,7 @@ BAD_JSON: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("way", JSONS, ids=str)
+@pytest.mark.parametrize("endpoint", JSONS, ids=str)
 def test_json_comes_back_equal_or_is_refused(shared: Memory, mine: Scope, endpoint: Way) -> None:
     """B23, B24, B25: the text rule holds at every depth, keys included."""
     for name, value in GOOD_JSON.items():
@@ -674,7 +674,7 @@ def test_json_comes_back_equal_or_is_refused(shared: Memory, mine: Scope, endpoi
 
 
 @pytest.mark.parametrize(
-    "way", [endpoint for endpoint in JSONS if endpoint.field != "value"], ids=str
+    "endpoint", [endpoint for endpoint in JSONS if endpoint.field != "value"], ids=str
 )
 @pytest.mark.parametrize(
     "value", [[], [1], 5, True, JsonText("[1]"), JsonText('"x"'), JsonText("null"), b"{}"], ids=repr

@@ -91,7 +91,7 @@ def test_a_title_is_for_one(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     status, _, err = run(capsys, "knowledge", "add", "-")
     assert (status, "--title: is required" in err) == (2, True)
     status, _, err = run(capsys, "knowledge", "add", "-", "paper.pdf", "--title", "x")
-    assert (status, "stands alone" in err) == (2, True)
+    assert (status, "cannot be combined with files" in err) == (2, True)
 
 
 def test_nothing_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

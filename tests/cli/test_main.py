@@ -125,7 +125,11 @@ def test_a_conversation(run: Run) -> None:
         ("retain messages extend s missing.jsonl", 2, "cannot be read from missing.jsonl"),
         ("retain interactions add chat m --latency-ms nan", 2, "latency_ms: must be"),
         ("retain status --database oracle://x", 6, "is not a database address"),
-        ("retain status --database sqlite:///no/such/folder/x.db", 5, "there is no folder"),
+        (
+            "retain status --database sqlite:///no/such/folder/x.db",
+            5,
+            "does not exist or cannot be entered",
+        ),
         ("retain status --config missing.yaml", 6, "there is no such file"),
         ("retain import missing.jsonl", 2, "file: cannot be read"),
         ("retain erase --yes", 2, "user: is required"),
@@ -133,7 +137,7 @@ def test_a_conversation(run: Run) -> None:
         ("retain export - --tenant nobody", 3, "no tenant 'nobody'"),
         ("retain export - --all-tenants --user ada", 2, "cannot be combined with"),
         ("retain --user ada purge", 2, "--user: is not an option of this command"),
-        ("retain backup no/such/folder/x", 2, "has no folder"),
+        ("retain backup no/such/folder/x", 2, "cannot be written"),
         ("retain status --database foo.db", 6, "did you mean sqlite:///foo.db?"),
         ("retain migrate down --to 99 --yes", 2, "to: must be a version"),
         ("retain purge --days -1", 2, "days: must be"),
@@ -144,7 +148,7 @@ def test_a_conversation(run: Run) -> None:
             3,
             "no session 'nosuch' here. `sessions add` or `sessions resume` makes",
         ),
-        ("retain backup no/such/folder/y", 2, "make no/such/folder first"),
+        ("retain backup no/such/folder/y", 2, "create the folder no/such/folder first"),
         (
             "retain refs get x --lines 5-1",
             2,
@@ -434,8 +438,8 @@ def test_a_word_is_explained_as_its_kind_means_it(run: Run) -> None:
         " ".join(run(f"retain {endpoint} --help").stdout.split())
         for endpoint in ("refs get", "messages append")
     )
-    assert "The key, as it stands in the placeholder." in refs
-    assert "The most tokens to show, 50 to 100000." in refs
+    assert "The key, as shown in the placeholder." in refs
+    assert "Maximum number of tokens to show, 50 to 100000." in refs
     assert "idempotency" not in refs
     assert "An idempotency key" in messages
 

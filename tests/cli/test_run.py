@@ -183,7 +183,7 @@ def test_a_compilers_log(run: Run, stored: Any, tmp_path: Path) -> None:
     ref = scope.refs.info(key)
     assert ref.metadata["command"] == "cc -Wall -c bad.c"
     assert re.match(
-        r"Failed with exit code 1; 60 errors, 60 warnings; first: bad\.c:2:12: error: .nothing0. undecl",
+        r"Failed with exit code 1; 60 error lines, first: bad\.c:2:12: error: .nothing0. undecl",
         ref.summary,
     )
     assert scope.refs.get(key, grep="nothing59.*undeclared").what.startswith("1 match in ")

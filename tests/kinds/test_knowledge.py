@@ -378,7 +378,7 @@ def test_folders_with_a_report(memory: Memory, me: Scope, folder: Path) -> None:
     assert names == ["guide.md", "page.html", "notes.txt", "paper.pdf"]
     assert dry.added == done.added
     assert {Path(file).name: reason.split(":")[0].split(",")[0] for file, reason in done.failed.items()} == {
-        "bad.pdf": "is a damaged PDF", "nothing": "cannot be read"
+        "bad.pdf": "is a damaged PDF and cannot be read (PdfStreamError)", "nothing": "cannot be read"
     }  # fmt: skip
     assert told[0] == (0, 6)
     assert told[-1] == (6, 6)

@@ -23,6 +23,7 @@ from retain.kinds.messages.messages import Messages
 from retain.kinds.sessions import Sessions
 from retain.storage.database import Database, Transaction
 from retain.storage.sqlite.engine import SqliteTransaction
+from retain.storage.writer import Writer
 from tests.conftest import Limited
 
 START = 1_760_000_000_000_000
@@ -927,7 +928,7 @@ def test_appending_to_a_long_session_reads_no_history(
 ) -> None:
     """B18: what is done under the session's lock does not grow with the session."""
     counting = Counting(memory.database)
-    services = replace(memory.services, database=counting)
+    services = replace(memory.services, database=counting, writer=Writer(counting))
     messages = Messages(services, me.owner)
     cost: dict[int, list[int]] = {}
     for length in (20, 3000):
@@ -981,7 +982,7 @@ def test_reading_the_end_of_a_long_session_reads_no_more_than_that(
 ) -> None:
     """A window and a session's record cost the same in short and long sessions, also before a server has statistics."""
     counting = Counting(memory.database)
-    services = replace(memory.services, database=counting)
+    services = replace(memory.services, database=counting, writer=Writer(counting))
     messages, sessions = Messages(services, me.owner), Sessions(services, me.owner)
     cost: dict[int, dict[str, int]] = {}
     for length in (100, 3000):

@@ -185,7 +185,7 @@ def test_the_setting_is_checked() -> None:
     )
     for wrong in ("user", "tool agent", "tool,everybody", ["tool"], 5, True):
         with pytest.raises(
-            SettingsError, match="must be some of tool, import, agent, journal, with commas"
+            SettingsError, match="must be some of tool, import, agent, journal, separated by commas"
         ):
             Settings(review=wrong)  # type: ignore[arg-type]
 

@@ -36,7 +36,7 @@ NAMES = [
     "search_memory", "get_state", "set_state", "list_state", "remove_state",
 ]  # fmt: skip
 READING = {"manage_long_term_memory", "retrieve_memory", "search_memory", "get_state", "list_state"}
-DOCS = Path(__file__).parents[2] / "docs" / "mcp.md"
+DOCS = Path(__file__).parents[2] / "docs" / "guides" / "mcp.md"
 
 revisions = pytest.mark.parametrize("revision", [MODERN, LEGACY])
 profiles = pytest.mark.parametrize("profile", ["agent", "all"])
@@ -200,7 +200,7 @@ def test_mistakes_are_told_to_the_model(small: Memory, monkeypatch: pytest.Monke
         async with inside(small) as client:
             told = await bad(client, "list_state")
             assert "secret" not in told
-            assert "the log of the server has more" in told
+            assert "the server log has the details" in told
 
     monkeypatch.setattr(Tools, "call", fail)
     run(unexpected())

@@ -558,7 +558,7 @@ def test_an_open_does_not_fail_where_the_index_cannot_be_filled(
     def full(*_: object) -> None:
         raise Full(problem="the disk")
 
-    monkeypatch.setattr(reindex, "_alone", full)
+    monkeypatch.setattr(reindex, "_fill_under_lease", full)
     open_memory()
     assert "`retain reindex` goes on with it" in caplog.text
     assert behind(memory)

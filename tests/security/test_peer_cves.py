@@ -697,7 +697,8 @@ def _harmless(found: Any, where: str) -> None:
         media,
     )
     policy = found.headers["content-security-policy"]
-    assert "unsafe" not in policy, where
+    allowed = "style-src 'self' 'unsafe-inline'" if where == "/docs" else ""  # Swagger UI
+    assert "unsafe" not in policy.replace(allowed, ""), where
     assert "default-src" in policy, where
     assert found.headers["x-content-type-options"] == "nosniff", where
 

@@ -141,7 +141,7 @@ def test_an_end_with_requests_unfinished_is_said(tmp_path: Path) -> None:
 import logging
 from retain import Settings
 from retain.server import serve
-from retain.watch import logs
+from retain.server import logs
 logs.configure(Settings())
 for number in range(2000):
     logging.getLogger("retain.test").warning("line %d", number)

@@ -52,7 +52,7 @@ def project(tmp_path: Path) -> Path:
     for file in FILES:
         (root / file).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / file, root / file)
-    (root / ".gitignore").write_text("src/retain/web/site/\n")
+    (root / ".gitignore").write_text("src/retain/server/site/\n")
     return root
 
 
@@ -62,13 +62,13 @@ def test_the_wheel_has_the_page_and_says_which_release_it_is(tmp_path: Path) -> 
     assert made.name == f"retain-{release}-py3-none-any.whl"
     with zipfile.ZipFile(made) as wheel:
         names = wheel.namelist()
-        page = wheel.read("retain/web/site/index.html").decode()
+        page = wheel.read("retain/server/site/index.html").decode()
         assert (
             f"Version: {release}\n" in wheel.read(f"retain-{release}.dist-info/METADATA").decode()
         )
     loaded = re.findall(r'(?:src|href)="/([^"]*)"', page)
     assert any(re.fullmatch(r"assets/index-[\w-]{8}\.js", path) for path in loaded)
-    assert {f"retain/web/site/{path}" for path in loaded} <= set(names)
+    assert {f"retain/server/site/{path}" for path in loaded} <= set(names)
     assert not [
         name for name in names if "node_modules" in name or name.startswith(("web/", "tests/"))
     ]
@@ -82,16 +82,16 @@ def test_without_node_there_is_a_wheel_without_the_page_and_it_says_so(
     assert "Node.js 20" in said
     with zipfile.ZipFile(made) as wheel:
         assert "retain/__init__.py" in wheel.namelist()
-        assert not [name for name in wheel.namelist() if "web/site" in name]
+        assert not [name for name in wheel.namelist() if "server/site" in name]
 
 
 def test_the_sdist_has_the_sources_and_what_was_built_of_them(
     project: Path, tmp_path: Path
 ) -> None:
     """A wheel that is made of it needs no Node.js: what is there is what would be built."""
-    (project / "src/retain/web/site").mkdir(parents=True)
+    (project / "src/retain/server/site").mkdir(parents=True)
     for name in ("index.html", "stamp"):
-        (project / "src/retain/web/site" / name).write_text(name)
+        (project / "src/retain/server/site" / name).write_text(name)
     script = [
         sys.executable,
         "-c",
@@ -107,7 +107,7 @@ def test_the_sdist_has_the_sources_and_what_was_built_of_them(
     wheel, said = pack("wheel", root, tmp_path / "again", PATH=str(tmp_path / "nothing"))
     assert "NOT IN THIS PACKAGE" not in said
     with zipfile.ZipFile(wheel) as found:
-        assert found.read("retain/web/site/index.html") == b"index.html"
+        assert found.read("retain/server/site/index.html") == b"index.html"
 
 
 def test_the_build_says_what_is_missing_and_a_server_starts_all_the_same(
@@ -143,7 +143,7 @@ def test_no_wheel_has_an_older_page_than_its_sources(
     project: Path, tmp_path: Path, version: str | None
 ) -> None:
     """Whether nothing can be built here or the build fails: there is no wheel, and it says why."""
-    built = project / "src/retain/web/site"
+    built = project / "src/retain/server/site"
     built.mkdir(parents=True)
     for name in ("index.html", "stamp"):
         (built / name).write_text("old")

@@ -248,8 +248,10 @@ class AuthenticatedRoute(APIRoute):
                 await authenticator.authorize(request, permission)
             elif needs_key:
                 await authenticator.authenticate(request)
-            if rejects_unknown and not has_query and (query := read_query(request)):
-                raise Invalid(field=next(iter(query)), problem="is not a known parameter")
+            if rejects_unknown:
+                query = read_query(request)  # also rejects a parameter that was given twice
+                if query and not has_query:
+                    raise Invalid(field=next(iter(query)), problem="is not a known parameter")
             parsed = _ParsedRequest(request.scope, request.receive)
             if has_body:
                 try:

@@ -204,7 +204,7 @@ class Writer:
         # Types of earlier batches, which a dry run has rolled back.
         known = {name: self._entity_types.get((scope.owner.user, name)) for name in first}
         created = scope.graph.add(list(first.values()))
-        added = {entity.name for entity in created if known[entity.name] is None}
+        added = {entity.name for entity in created if known.get(entity.name) is None}
         scope.graph.observe(
             [
                 Observations(entity.name, entity.observations)
