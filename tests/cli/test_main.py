@@ -440,8 +440,8 @@ def test_a_word_is_explained_as_its_kind_means_it(run: Run) -> None:
     )
     assert "The key, as shown in the placeholder." in refs
     assert "Maximum number of tokens to show, 50 to 100000." in refs
-    assert "idempotency" not in refs
-    assert "An idempotency key" in messages
+    assert "Idempotency" not in refs
+    assert "Idempotency key." in messages
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
