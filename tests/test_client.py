@@ -45,21 +45,21 @@ from retain.base.errors import (
 from retain.client import retry_after_seconds
 from retain.server.app import create_app
 from retain.testing import ScriptedModel
-from tests.server.talking import WAIT, Halting, Served, serve
+from tests.server.talking import WAIT, PausingModel, RunningServer, serve
 from tests.serving import serving
 
 talking = contextmanager(serve)
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """One server for the tests that are about the client, and not about an engine."""
     with talking(f"sqlite:///{tmp_path_factory.mktemp('client')}/agent.db", None) as served:
         yield served
 
 
 @pytest.fixture
-def client(served: Served) -> Iterator[Client]:
+def client(served: RunningServer) -> Iterator[Client]:
     with Client(served.url, served.key) as client:
         yield client
 
@@ -76,7 +76,7 @@ def there(client: Client, user: str) -> Scope:
 
 
 @pytest.fixture
-def here(served: Served, user: str) -> Scope:
+def here(served: RunningServer, user: str) -> Scope:
     return served.memory.scope(tenant="acme", user=user, agent="scout")
 
 
@@ -267,7 +267,7 @@ def test_errors_are_the_library_s(there: Scope) -> None:
         there.sessions.get()  # type: ignore[call-arg]
 
 
-def test_the_same_for_asyncio(served: Served, user: str) -> None:
+def test_the_same_for_asyncio(served: RunningServer, user: str) -> None:
     async def go() -> Any:
         async with AsyncClient(served.url, served.key) as remote:
             me = remote.scope(user=user, agent="scout")
@@ -280,7 +280,7 @@ def test_the_same_for_asyncio(served: Served, user: str) -> None:
 
 
 def test_names_that_no_header_carries_are_exact_too(
-    served: Served, client: Client, user: str
+    served: RunningServer, client: Client, user: str
 ) -> None:
     for name in (f" {user}", f"{user} ", f"Zoë {user}", f"文 {user}", f"a&b=c%20+ {user}"):
         client.scope(user=name, agent=f"{name} & co").state.set("k", name)
@@ -301,7 +301,7 @@ def test_names_that_no_header_carries_are_exact_too(
 
 
 def test_a_lost_answer_is_given_again_and_nothing_happens_twice(
-    served: Served, here: Scope, user: str
+    served: RunningServer, here: Scope, user: str
 ) -> None:
     """P2: each kind of write, sent again after its answer was lost, has its effect once and answers as the first time."""
     with Losing(served.url) as proxy, Client(proxy.url, served.key) as client:
@@ -462,7 +462,7 @@ def test_a_key_that_is_none_is_refused_and_not_shown(key: str) -> None:
 
 
 def test_the_key_is_the_environment_s_where_none_is_given(
-    served: Served, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+    served: RunningServer, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RETAIN_KEY", served.key)
     with Client(f"{served.url}/") as client:
@@ -474,7 +474,7 @@ def test_the_key_is_the_environment_s_where_none_is_given(
     assert [one.headers["authorization"] for one in scripted.asked] == ["Bearer rtn_own", None]
 
 
-def test_closing_lets_go_of_the_connections(served: Served, user: str) -> None:
+def test_closing_lets_go_of_the_connections(served: RunningServer, user: str) -> None:
     with Losing(served.url) as proxy:
         client = Client(proxy.url, served.key)
         client.scope(user=user).sessions.list()
@@ -522,7 +522,7 @@ def test_a_turn_is_answered_whole_or_as_it_happens(tmp_path: Path) -> None:
 
 def test_a_turn_s_stream_that_breaks_off_is_taken_up_where_it_was(tmp_path: Path) -> None:
     """A6: nothing that was said is missing, and nothing is there twice."""
-    model, pieces = Halting(SAID), []
+    model, pieces = PausingModel(SAID), []
     with (
         talking(f"sqlite:///{tmp_path}/a.db", model) as served,
         Losing(served.url) as proxy,

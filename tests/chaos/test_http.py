@@ -151,7 +151,7 @@ def test_what_is_in_flight_at_sigterm_is_answered(database: str) -> None:
             until(lambda: in_flight(server) >= 16, "all to be in flight")
             stopping = pool.submit(server.stop)
             until(
-                lambda: server.process.ask("GET", "/readyz")[0] == 503,
+                lambda: server.process.request("GET", "/readyz")[0] == 503,
                 "the server to stop taking work",
             )
             leave.set()
@@ -222,7 +222,7 @@ def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
 
 def in_flight(server: Server) -> int:
     """How many requests the server says that it works on."""
-    _, text = server.process.ask("GET", "/metrics")
+    _, text = server.process.request("GET", "/metrics")
     line = next(
         line for line in text.decode().splitlines() if line.startswith("retain_requests_in_flight")
     )

@@ -24,9 +24,9 @@ from retain.api.examples import EXAMPLES
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS
 from tests.calling import Calling
-from tests.server.talking import Halting, Served, events, serve
+from tests.server.talking import PausingModel, RunningServer, events, serve
 from tests.server.test_authenticator import routes
-from tests.server.test_foreign import MARK, NOBODYS, filled, ids
+from tests.server.test_foreign import MARK, UNUSED_IDS, filled, ids
 
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
 ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
@@ -209,18 +209,18 @@ def calls(
             if name not in shape["properties"]:
                 continue
             if name == "session" or name == "stored_id":
-                both = found["messages"], NOBODYS["session"]
+                both = found["messages"], UNUSED_IDS["session"]
             elif name == "name":
-                both = found["agents"], NOBODYS["name"]
+                both = found["agents"], UNUSED_IDS["name"]
             elif name == "memory_key" or (name == "key" and kind == "refs"):
-                both = found["refs"], NOBODYS["key"]
+                both = found["refs"], UNUSED_IDS["key"]
             elif name == "area":
-                both = f"session:{found['state']}", f"session:{NOBODYS['session']}"
+                both = f"session:{found['state']}", f"session:{UNUSED_IDS['session']}"
             elif name == "id":
                 both = (
-                    (found[kind], NOBODYS["session"])
+                    (found[kind], UNUSED_IDS["session"])
                     if kind == "sessions"
-                    else (found[kind], NOBODYS["id"])
+                    else (found[kind], UNUSED_IDS["id"])
                 )
             else:
                 continue
@@ -266,8 +266,11 @@ def test_no_tool_tells_theirs_from_nothing(
             tried += 1
         assert tried >= (20 if path == "/mcp/all" else 1)
         for uri, other in (
-            (f"retain://sessions/{found['messages']}", f"retain://sessions/{NOBODYS['session']}"),
-            (f"retain://refs/{found['refs']}", f"retain://refs/{NOBODYS['key']}"),
+            (
+                f"retain://sessions/{found['messages']}",
+                f"retain://sessions/{UNUSED_IDS['session']}",
+            ),
+            (f"retain://refs/{found['refs']}", f"retain://refs/{UNUSED_IDS['key']}"),
         ):
             both = [
                 http.post(path, json=_said("resources/read", uri=one), headers=ACCEPT)
@@ -316,7 +319,9 @@ def _still(text: str) -> str:
 
 
 @contextmanager
-def talking(url: str, model: Halting) -> Iterator[tuple[Served, httpx2.Client, httpx2.Client]]:
+def talking(
+    url: str, model: PausingModel
+) -> Iterator[tuple[RunningServer, httpx2.Client, httpx2.Client]]:
     """A server, and a client of each tenant."""
     for served in serve(url, model):
         _, key = Keys(served.memory.database).create("theirs", "theirs", PERMISSIONS)
@@ -326,7 +331,7 @@ def talking(url: str, model: Halting) -> Iterator[tuple[Served, httpx2.Client, h
 
 def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
     """P11, S9: not while it runs, not when it is over; the same session and key in another tenant are another turn."""
-    model = Halting(f"{MARK} is here and stays", "Ours is another one altogether")
+    model = PausingModel(f"{MARK} is here and stays", "Ours is another one altogether")
     session, key = str(uuid.uuid4()), "the same"
     with talking(url, model) as (served, ours, other):
         said = {"message": MARK, "session_id": session, "key": key}
@@ -385,7 +390,7 @@ def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
 
 def test_a_stream_of_notes_tells_ones_own_alone(url: str) -> None:
     """P11, N5: the same user and agent of another tenant write meanwhile."""
-    with talking(url, Halting("x")) as (_, ours, other):
+    with talking(url, PausingModel("x")) as (_, ours, other):
         whose = {"user": "ada", "agent": "scout"}
         with ours.stream("GET", "/api/notes/stream", params=whose) as stream:
             lines = stream.iter_lines()

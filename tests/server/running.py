@@ -1,4 +1,4 @@
-"""A server on a real port: in a thread of the test, or as a process of its own."""
+"""Run a server on a real port: in a thread of the test, or as a separate process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMMAND = str(Path(sys.executable).with_name("retain"))
 
 @contextlib.contextmanager
 def running(memory: Memory) -> Iterator[tuple[Server, tuple[str, int]]]:
-    """A server in a thread, and its address."""
+    """Run a server in a thread and yield it with its address."""
     ready = threading.Event()
     made = server(memory, ready.set)
     with bind("127.0.0.1", 0) as listener:
@@ -43,7 +43,7 @@ def running(memory: Memory) -> Iterator[tuple[Server, tuple[str, int]]]:
 
 
 def exchange(address: tuple[str, int], *pieces: bytes, timeout: float = 10) -> bytes:
-    """Send pieces over a new connection, and read until the other side closes it."""
+    """Send pieces over a new connection and read until the peer closes it."""
     with socket.create_connection(address, timeout) as connection:
         with contextlib.suppress(ConnectionError):
             for piece in pieces:
@@ -98,14 +98,14 @@ class Process:
         for line in self.process.stderr:
             self.errors.append(line)
 
-    def ask(
+    def request(
         self,
         method: str,
         path: str,
         body: Any = None,
         connection: http.client.HTTPConnection | None = None,
     ) -> Any:
-        """The status and the JSON of one answer."""
+        """Send a request; return the status and the JSON of the response."""
         mine = connection or http.client.HTTPConnection(*self.address, timeout=20)
         sent = None if body is None else json.dumps(body)
         headers = {"Content-Type": "application/json"} | (
@@ -120,7 +120,7 @@ class Process:
         return answer.status, json.loads(found) if is_json else found
 
     def stop(self, number: int = signal.SIGTERM, timeout: float = 20) -> int:
-        """Send a signal and wait; the exit status."""
+        """Send a signal and wait; return the exit status."""
         self.process.send_signal(number)
         return self.process.wait(timeout)
 

@@ -1,4 +1,4 @@
-"""A server in a thread, for tests that need a real connection, and its events as a client reads them."""
+"""A server in a thread for tests that need a real connection, and a reader of its events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WAIT = 20.0
 
 
 @dataclass
-class Served:
+class RunningServer:
     """A memory behind a server."""
 
     memory: Memory
@@ -34,18 +34,19 @@ class Served:
     app: Any
 
     def client(self, user: str | None = "ada", **headers: str) -> httpx2.Client:
-        """A client of a user, with the tenant's key."""
+        """Return a client of a user, with the tenant's key."""
         said = {
             "Authorization": f"Bearer {self.key}",
             **({"X-Retain-User": user} if user else {}),
             **headers,
         }
-        # reading the certificates of the world, for a server without any, would take longer than most tests
+        # Loading the system's certificates for a plain HTTP server would take longer than most
+        # tests.
         return httpx2.Client(base_url=self.url, headers=said, timeout=WAIT, verify=False)
 
 
-def serve(url: str, main: Model | None, **changes: Any) -> Iterator[Served]:
-    """A server on a free port, until the generator goes on."""
+def serve(url: str, main: Model | None, **changes: Any) -> Iterator[RunningServer]:
+    """Run a server on a free port until the generator is resumed."""
     settings = replace(SETTINGS, database=url, work_inside=False, **changes)
     with Memory.open(settings=settings, models=Models(settings, main=main)) as memory:
         app = create_app(memory)
@@ -56,7 +57,7 @@ def serve(url: str, main: Model | None, **changes: Any) -> Iterator[Served]:
         thread.start()
         _, key = Keys(memory.database).create("acme", "a test", PERMISSIONS)
         try:
-            yield Served(memory, f"http://127.0.0.1:{listener.getsockname()[1]}", key, app)
+            yield RunningServer(memory, f"http://127.0.0.1:{listener.getsockname()[1]}", key, app)
         finally:
             app.state.stopping.set()
             server.should_exit = True
@@ -65,7 +66,7 @@ def serve(url: str, main: Model | None, **changes: Any) -> Iterator[Served]:
 
 
 @dataclass(frozen=True)
-class Told:
+class Event:
     """An event as a client reads it."""
 
     id: int
@@ -73,27 +74,27 @@ class Told:
     data: dict[str, Any]
 
 
-def events(lines: Iterator[str]) -> Iterator[Told]:
-    """The events in the lines of a stream."""
+def events(lines: Iterator[str]) -> Iterator[Event]:
+    """Yield the events in the lines of a stream."""
     event: dict[str, str] = {}
     for line in lines:
         name, _, value = line.partition(": ")
         if line and name:
             event[name] = value
         elif not line and "event" in event:
-            yield Told(int(event["id"]), event["event"], json.loads(event["data"]))
+            yield Event(int(event["id"]), event["event"], json.loads(event["data"]))
             event = {}
 
 
-def stream(client: httpx2.Client, **said: Any) -> list[Told]:
-    """All the events of one turn."""
+def stream(client: httpx2.Client, **said: Any) -> list[Event]:
+    """Return all events of one turn."""
     with client.stream("POST", "/api/chat", json={"stream": True, **said}) as response:
         assert response.status_code == 200, response.read()
         return list(events(response.iter_lines()))
 
 
-class Halting(ScriptedModel):
-    """A model that says the first words, then waits until it may go on; `asked` counts those who came so far."""
+class PausingModel(ScriptedModel):
+    """A model that sends the first words, then waits for a signal; `asked` counts the calls."""
 
     def __init__(self, *answers: Any, words: int = 2) -> None:
         super().__init__(*answers)
@@ -111,7 +112,7 @@ class Halting(ScriptedModel):
         use_tools: bool = True,
         seconds: float | None = None,
     ) -> Reply:
-        """Say the first words, wait, say the rest."""
+        """Send the first words, wait, send the rest."""
         reply = super().converse(
             messages, tools, max_tokens=max_tokens, use_tools=use_tools, seconds=seconds
         )

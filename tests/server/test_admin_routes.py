@@ -1,4 +1,4 @@
-"""What an admin may do over HTTP: read the log, export a user, erase a user; and nobody else, and in no other tenant."""
+"""Admin routes: read the audit log, export and erase a user; only for admins of the tenant."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ CANARY = "CANARYqwzx7"
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
 
 
-def say_everything(http: TestClient, user: str = "ada", said: str = CANARY) -> None:
-    """The canary through every kind, over HTTP, also as answers that are kept for who asks again."""
+def store_canary(http: TestClient, user: str = "ada", said: str = CANARY) -> None:
+    """Write the canary to every kind over HTTP, also as stored idempotent responses."""
     session = f"trip-of-{user}"
     for method, path, body in (
         ("POST", "/api/sessions", {"id": session, "label": said, "attributes": {"x": said}}),
@@ -49,9 +49,9 @@ def say_everything(http: TestClient, user: str = "ada", said: str = CANARY) -> N
 
 
 @one_engine
-def test_what_is_done_over_http_is_on_record_for_admins(http: TestClient, calling: Calling) -> None:
-    """D6, 3.2 item 12: who, what, when, and the request's id; nothing of what was said."""
-    say_everything(http)
+def test_writes_over_http_are_audited_for_admins(http: TestClient, calling: Calling) -> None:
+    """D6, 3.2 item 12: who, what, when and the request id; no content."""
+    store_canary(http)
     found = http.get("/api/audit", params={"limit": 50})
     assert found.status_code == 200
     deeds = found.json()["data"]
@@ -81,7 +81,7 @@ def test_what_is_done_over_http_is_on_record_for_admins(http: TestClient, callin
 
 
 @one_engine
-def test_a_request_with_a_key_is_answered_once(http: TestClient) -> None:
+def test_idempotency_key_replays_the_first_response(http: TestClient) -> None:
     """P2, over HTTP: the first status and body again, and 422 for other content."""
     headers = {**ADA, "Idempotency-Key": "once"}
     first, again = (
@@ -96,9 +96,9 @@ def test_a_request_with_a_key_is_answered_once(http: TestClient) -> None:
     assert len(http.get("/api/entries", headers=ADA).json()["data"]) == 1
 
 
-def test_a_user_is_exported_alone_and_can_be_imported(http: TestClient, memory: Memory) -> None:
-    say_everything(http)
-    say_everything(http, "bob", "somebody else's words")
+def test_export_of_one_user_can_be_imported(http: TestClient, memory: Memory) -> None:
+    store_canary(http)
+    store_canary(http, "bob", "somebody else's words")
     found = http.post("/api/users/ada/export")
     assert found.status_code == 200
     assert found.headers["content-type"].startswith("application/jsonl")
@@ -115,12 +115,14 @@ def test_a_user_is_exported_alone_and_can_be_imported(http: TestClient, memory: 
     assert (last.what, last.subject) == ("export", "users ada")
 
 
-def test_of_a_user_who_is_erased_nothing_is_left(
+def test_erase_leaves_nothing_of_the_user(
     http: TestClient, memory: Memory, engine: str, tmp_path: Path
 ) -> None:
-    """S14, D6: no row, no index, no kept answer, and no byte of the file has what they said; the receipt says what went."""
-    say_everything(http)
-    say_everything(http, "bob", "somebody else's words")
+    """S14, D6: no row, index row, stored response or byte of the file holds the user's content; the
+    receipt lists what was removed.
+    """
+    store_canary(http)
+    store_canary(http, "bob", "somebody else's words")
     found = http.post("/api/users/ada/erase")
     assert found.status_code == 200, found.text
     receipt = found.json()
@@ -139,7 +141,7 @@ def test_of_a_user_who_is_erased_nothing_is_left(
     for table in ("answers", "search_items", "audit"):
         (rows,) = [
             memory.database.read("acme", lambda tx, sql=sql: tx.all(sql))  # type: ignore[misc]
-            for name, sql in _EVERYTHING.items()
+            for name, sql in _ALL_ROWS.items()
             if name == table
         ]
         assert CANARY not in str(rows)
@@ -152,7 +154,7 @@ def test_of_a_user_who_is_erased_nothing_is_left(
     assert (last.what, last.subject) == ("users_erase", "users ada")
 
 
-_EVERYTHING = {
+_ALL_ROWS = {
     "answers": "select * from answers where tenant = :tenant",
     "search_items": "select * from search_items where tenant = :tenant",
     "audit": "select * from audit where tenant = :tenant",
@@ -160,7 +162,7 @@ _EVERYTHING = {
 
 
 @one_engine
-def test_a_user_whom_nobody_knows_is_no_mistake_and_a_name_that_cannot_be_is(
+def test_erasing_an_unknown_user_succeeds_and_an_invalid_name_is_rejected(
     http: TestClient,
 ) -> None:
     erased = http.post("/api/users/nobody%2Fat%20all/erase")
@@ -171,15 +173,17 @@ def test_a_user_whom_nobody_knows_is_no_mistake_and_a_name_that_cannot_be_is(
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
-def test_no_line_of_any_log_has_what_was_said_or_a_key(
+def test_logs_contain_neither_content_nor_keys(
     open_memory: Callable[..., Memory], calling: Calling, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """3.2 item 10: everything that any library logs at its most talkative, while all is said and some of it is refused."""
+    """3.2 item 10: every library at debug level, while all kinds are written and some requests
+    fail.
+    """
     app = create_app(open_memory(log_level="debug"))
     for name in [None, *logging.root.manager.loggerDict]:
         caplog.set_level(logging.DEBUG, logger=name)
     http = calling("acme", over=app)
-    say_everything(http)
+    store_canary(http)
     http.post("/api/entries", json={"content": CANARY, "nonsense": CANARY}, headers=ADA)
     http.post("/api/messages/nowhere", json={"role": CANARY, "content": CANARY}, headers=ADA)
     http.put(
@@ -199,7 +203,7 @@ def test_no_line_of_any_log_has_what_was_said_or_a_key(
     ]
 
 
-def test_the_key_of_a_user_who_is_erased_lets_nobody_in(tmp_path: Path) -> None:
+def test_key_of_an_erased_user_is_rejected(tmp_path: Path) -> None:
     """S14: at once, in the process that erased."""
     with Memory.open(f"sqlite:///{tmp_path}/a.db") as memory:
         texts = [
@@ -216,15 +220,15 @@ def test_the_key_of_a_user_who_is_erased_lets_nobody_in(tmp_path: Path) -> None:
         assert boss.get("/api/me").status_code == 200
 
 
-def test_an_export_that_has_no_room_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F2: 507, and no half of an export."""
+def test_export_without_disk_space_returns_507(monkeypatch: pytest.MonkeyPatch) -> None:
+    """F2: 507, and no partial export."""
 
-    class NoRoom(io.BytesIO):
+    class FullDisk(io.BytesIO):
         def write(self, data: Any) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(
-        "retain.server.admin_routes.tempfile.SpooledTemporaryFile", lambda size: NoRoom()
+        "retain.server.admin_routes.tempfile.SpooledTemporaryFile", lambda size: FullDisk()
     )
     with Memory.open("memory:") as memory:
         found = TestClient(create_app(memory), URL, client=HERE).post("/api/users/ada/export")

@@ -1,4 +1,4 @@
-"""Who is let in by a request, and who is not."""
+"""Authentication of requests: keys, tokens, loopback access and permissions of every route."""
 
 from __future__ import annotations
 
@@ -46,16 +46,18 @@ OPEN = {
     "/api/web/sign-out",
     *PAGES,
 }
-"""What anybody may see: the page, which has nothing of what is remembered, and whether the server is alive."""
-BOTH = {"/api/users/x/erase", "/api/messages/x/pop"}
-"""What needs `admin`, and `delete` besides; and what removes and tells it, which needs `delete` and `read`."""
-NOT_MINE = ("/mcp", "/.well-known")
-"""Who may call a tool is a test of MCP's own."""
+"""Routes without authentication: the page, which contains no stored data, and the health checks."""
+NEEDS_TWO_PERMISSIONS = {"/api/users/x/erase", "/api/messages/x/pop"}
+"""Routes that need `admin` and `delete`, or that remove and return the removed: `delete` and
+`read`.
+"""
+TESTED_ELSEWHERE = ("/mcp", "/.well-known")
+"""Permissions of MCP tools are tested with MCP."""
 
 
 @pytest.fixture
 def memory(open_memory: Callable[..., Memory]) -> Memory:
-    """The test's database, with faults; without a script they never strike."""
+    """The test's database with fault injection; no faults occur without a script."""
     return with_faults(open_memory())[0]
 
 
@@ -66,8 +68,8 @@ def faults(memory: Memory) -> FaultyDatabase:
 
 
 @pytest.fixture
-def small(tmp_path: Path) -> Iterator[Memory]:
-    """A database that is one file, where one engine is enough."""
+def file_memory(tmp_path: Path) -> Iterator[Memory]:
+    """A database in one file, for tests that need one engine only."""
     with Memory.open(
         f"sqlite:///{tmp_path}/small.db", settings=replace(SETTINGS, sqlite_durability="normal")
     ) as memory:
@@ -75,15 +77,15 @@ def small(tmp_path: Path) -> Iterator[Memory]:
 
 
 @pytest.fixture
-def knocking(small: Memory) -> Iterator[Calling]:
-    """Clients with keys of that database, each made as it is asked for."""
-    app = create_app(small)
-    with TestClient(app, URL, client=HERE):  # one life for all of them
+def client_with_key(file_memory: Memory) -> Iterator[Calling]:
+    """Return clients with keys of that database, each created on demand."""
+    app = create_app(file_memory)
+    with TestClient(app, URL, client=HERE):  # one lifespan for all clients
 
         def client(
             permissions: Iterable[str] = PERMISSIONS, tenant: str = "acme", **bound: Any
         ) -> TestClient:
-            _, text = Keys(small.database).create(tenant, "a test", permissions, **bound)
+            _, text = Keys(file_memory.database).create(tenant, "a test", permissions, **bound)
             app.state.authenticator.forget()
             return TestClient(
                 app, URL, headers={"X-API-Key": text}, client=HERE, raise_server_exceptions=False
@@ -92,8 +94,8 @@ def knocking(small: Memory) -> Iterator[Calling]:
         yield client
 
 
-def plain(found: Any) -> tuple[int, str]:
-    """A response without the id that differs each time."""
+def without_request_id(found: Any) -> tuple[int, str]:
+    """Return the status and body of a response without its random request id."""
     body = found.json()
     body.pop("request_id", None)
     return found.status_code, json.dumps(body, sort_keys=True)
@@ -107,7 +109,7 @@ def send(client: TestClient, method: str, path: str, key: str | None = None, **h
 def connection(
     headers: dict[str, str] | None = None, *, peer: str = "127.0.0.1", query: str = ""
 ) -> HTTPConnection:
-    """A request as the door sees it."""
+    """Return a request as the authenticator receives it."""
     given = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
     scope = {
         "type": "http",
@@ -119,7 +121,7 @@ def connection(
     return HTTPConnection(scope)
 
 
-def let_in(authenticator: Authenticator, **how: Any) -> Any:
+def authenticate(authenticator: Authenticator, **how: Any) -> Any:
     return asyncio.run(authenticator.authenticate(connection(**how)))
 
 
@@ -127,7 +129,7 @@ def let_in(authenticator: Authenticator, **how: Any) -> Any:
 
 
 @one_engine
-def test_a_key_lets_its_holder_in_and_says_who_it_is(calling: Calling) -> None:
+def test_a_key_authenticates_and_identifies_its_holder(calling: Calling) -> None:
     http = calling("acme", ["read", "write"], user="ada")
     me = http.get("/api/me").json()
     assert (me["tenant"], me["permissions"], me["user"], me["agent"]) == (
@@ -145,7 +147,7 @@ def test_a_key_lets_its_holder_in_and_says_who_it_is(calling: Calling) -> None:
 
 
 @one_engine
-def test_a_key_comes_in_either_header(memory: Memory) -> None:
+def test_a_key_is_accepted_in_either_header(memory: Memory) -> None:
     _, text = Keys(memory.database).create("acme", "x", ["read"])
     authenticator = Authenticator(memory)
     for headers in (
@@ -154,7 +156,7 @@ def test_a_key_comes_in_either_header(memory: Memory) -> None:
         {"X-API-Key": text},
         {"X-API-Key": text, "Authorization": f"Bearer {text}"},
     ):
-        assert let_in(authenticator, headers=headers).tenant == "acme", headers
+        assert authenticate(authenticator, headers=headers).tenant == "acme", headers
 
 
 @pytest.mark.parametrize(
@@ -176,11 +178,11 @@ def test_a_key_comes_in_either_header(memory: Memory) -> None:
     ],
     ids=str,
 )
-def test_anything_else_does_not(small: Memory, headers: dict[str, str]) -> None:
-    _, text = Keys(small.database).create("acme", "x", ["read"])
+def test_malformed_credentials_are_rejected(file_memory: Memory, headers: dict[str, str]) -> None:
+    _, text = Keys(file_memory.database).create("acme", "x", ["read"])
     with pytest.raises(Unauthorized) as caught:
-        let_in(
-            Authenticator(small),
+        authenticate(
+            Authenticator(file_memory),
             headers={name: value.replace("KEY", text) for name, value in headers.items()},
         )
     assert text not in str(caught.value)
@@ -190,31 +192,33 @@ def test_anything_else_does_not(small: Memory, headers: dict[str, str]) -> None:
     "query",
     ["key=KEY", "api_key=x", "a=1&access_token=x", "user=KEY", "X-API-Key=x", "user=%72tn_KEY"],
 )
-def test_a_key_in_an_address_is_refused_even_where_a_good_one_is_sent(
-    small: Memory, query: str
+def test_a_key_in_the_query_is_rejected_even_with_a_valid_header(
+    file_memory: Memory, query: str
 ) -> None:
-    _, text = Keys(small.database).create("acme", "x", ["read"])
+    _, text = Keys(file_memory.database).create("acme", "x", ["read"])
     with pytest.raises(Invalid) as caught:
-        let_in(
-            Authenticator(small),
+        authenticate(
+            Authenticator(file_memory),
             headers={"X-API-Key": text},
             query=query.replace("rtn_KEY", text[4:]).replace("KEY", text),
         )
     assert text not in str(caught.value)
 
 
-def test_a_key_in_a_path_is_refused(knocking: Calling) -> None:
-    http = knocking()
+def test_a_key_in_a_path_is_rejected(client_with_key: Calling) -> None:
+    http = client_with_key()
     refused = http.get(f"/api/sessions/{http.headers['X-API-Key']}")
     assert (refused.status_code, refused.json()["field"]) == (422, "address")
     assert http.headers["X-API-Key"] not in refused.text
 
 
-def test_names_in_headers_are_said_once_and_in_utf_8(small: Memory, knocking: Calling) -> None:
-    """Two users whose names cannot be read must not be one."""
+def test_name_headers_must_be_unique_and_utf_8(
+    file_memory: Memory, client_with_key: Calling
+) -> None:
+    """Two users with undecodable names must not be taken for the same user."""
     http, authenticator, owner = (
-        knocking(),
-        Authenticator(small),
+        client_with_key(),
+        Authenticator(file_memory),
         Principal("acme", PERMISSIONS, "x"),
     )
     for name in (b"x-retain-user", b"x-retain-agent"):
@@ -231,10 +235,8 @@ def test_names_in_headers_are_said_once_and_in_utf_8(small: Memory, knocking: Ca
         assert (twice.status_code, once.lower() in twice.json()["detail"]) == (400, True)
 
 
-def test_the_tenant_comes_from_the_key_and_from_nowhere_else(
-    calling: Calling, memory: Memory
-) -> None:
-    """P11, S8: no header, parameter or body names another tenant."""
+def test_the_tenant_comes_only_from_the_key(calling: Calling, memory: Memory) -> None:
+    """P11, S8: no header, parameter or body selects another tenant."""
     memory.scope(tenant="other", user="ada", agent="scout").sessions.add("theirs")
     http = calling("acme")
     for headers in (
@@ -254,10 +256,10 @@ def test_the_tenant_comes_from_the_key_and_from_nowhere_else(
     )
 
 
-def test_database_trouble_is_503_and_never_401(
+def test_a_database_failure_is_503_and_never_401(
     calling: Calling, app: FastAPI, faults: FaultyDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B32: whoever cannot be looked up is not called a stranger."""
+    """B32: a caller who cannot be looked up is not rejected as unknown."""
     http = calling()
     authenticator: Authenticator = app.state.authenticator
 
@@ -275,59 +277,57 @@ def test_database_trouble_is_503_and_never_401(
 
 
 @one_engine
-def test_a_key_is_looked_up_once_in_a_while(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_key_lookups_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     _, text = Keys(memory.database).create("acme", "x", ["read"])
     authenticator = Authenticator(memory)
     asked: list[str] = []
     check = authenticator.keys.authenticate
 
-    def counted(text: str) -> Any:
+    def counting_check(text: str) -> Any:
         asked.append(text)
         return check(text)
 
-    monkeypatch.setattr(authenticator.keys, "authenticate", counted)
+    monkeypatch.setattr(authenticator.keys, "authenticate", counting_check)
     for _ in range(5):
-        let_in(authenticator, headers={"X-API-Key": text})
+        authenticate(authenticator, headers={"X-API-Key": text})
     assert len(asked) == 1
     (known,) = authenticator._known.values()
     assert 0 < known.until - time.monotonic() <= doors.SECONDS
     known.until = time.monotonic()
-    let_in(authenticator, headers={"X-API-Key": text})
+    authenticate(authenticator, headers={"X-API-Key": text})
     assert len(asked) == 2
     for _ in range(2):
         with pytest.raises(Unauthorized):
-            let_in(authenticator, headers={"X-API-Key": text[:-1]})
+            authenticate(authenticator, headers={"X-API-Key": text[:-1]})
     assert len(asked) == 4, "what is wrong is not remembered"
 
 
 @one_engine
-def test_a_key_that_ends_is_not_remembered_longer(
+def test_the_cache_never_outlives_an_expiring_key(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     until = datetime.now(UTC) + timedelta(seconds=60)
     _, text = Keys(memory.database).create("acme", "x", ["read"], expires_at=until)
     authenticator = Authenticator(memory)
     monkeypatch.setattr(doors, "SECONDS", 3600.0)
-    let_in(authenticator, headers={"X-API-Key": text})
+    authenticate(authenticator, headers={"X-API-Key": text})
     (known,) = authenticator._known.values()
     assert 0 < known.until - time.monotonic() <= 60
 
 
-def test_what_is_remembered_has_a_bound(small: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_key_cache_is_bounded(file_memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """P16."""
     monkeypatch.setattr(doors, "MOST_KNOWN", 3)
-    authenticator = Authenticator(small)
+    authenticator = Authenticator(file_memory)
     for number in range(10):
-        _, text = Keys(small.database).create("acme", f"{number}", ["read"])
-        let_in(authenticator, headers={"X-API-Key": text})
+        _, text = Keys(file_memory.database).create("acme", f"{number}", ["read"])
+        authenticate(authenticator, headers={"X-API-Key": text})
         assert len(authenticator._known) <= 3
         assert text not in repr(authenticator._known)
 
 
 @one_engine
-def test_a_key_that_is_revoked_here_is_refused_at_once(calling: Calling) -> None:
+def test_revoking_a_key_takes_effect_at_once(calling: Calling) -> None:
     admin, other = calling(), calling("acme", ["read"])
     id = admin.get("/api/keys").json()["data"][1]["id"]
     assert other.get("/api/sessions").status_code == 200
@@ -335,34 +335,34 @@ def test_a_key_that_is_revoked_here_is_refused_at_once(calling: Calling) -> None
     assert other.get("/api/sessions").status_code == 401
 
 
-def test_a_key_that_is_revoked_while_it_is_looked_up_is_not_remembered(
-    small: Memory, monkeypatch: pytest.MonkeyPatch
+def test_a_key_revoked_during_its_lookup_is_not_cached(
+    file_memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    key, text = Keys(small.database).create("acme", "x", ["read"])
-    authenticator = Authenticator(small)
+    key, text = Keys(file_memory.database).create("acme", "x", ["read"])
+    authenticator = Authenticator(file_memory)
     check = authenticator.keys.authenticate
 
-    def slow(text: str) -> Any:
+    def slow_check(text: str) -> Any:
         found = check(text)
         authenticator.keys.revoke("acme", key.id)
         authenticator.forget()
         return found
 
-    monkeypatch.setattr(authenticator.keys, "authenticate", slow)
-    let_in(authenticator, headers={"X-API-Key": text})
+    monkeypatch.setattr(authenticator.keys, "authenticate", slow_check)
+    authenticate(authenticator, headers={"X-API-Key": text})
     monkeypatch.setattr(authenticator.keys, "authenticate", check)
     with pytest.raises(Unauthorized):
-        let_in(authenticator, headers={"X-API-Key": text})
+        authenticate(authenticator, headers={"X-API-Key": text})
 
 
-def test_use_is_noted_after_the_answer_and_trouble_with_it_is_nobodys(
+def test_key_use_is_recorded_after_the_response_and_failures_are_only_logged(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(doors, "_AFTER_SECONDS", 0.01)
     _, text = Keys(memory.database).create("acme", "x", ["read"])
     authenticator = Authenticator(memory)
 
-    async def come() -> None:
+    async def authenticate_and_wait() -> None:
         await authenticator.authenticate(connection({"X-API-Key": text}))
         assert authenticator.keys.list("acme")[0].last_used_at is None, (
             "not on the way to the answer"
@@ -370,7 +370,7 @@ def test_use_is_noted_after_the_answer_and_trouble_with_it_is_nobodys(
         await asyncio.sleep(0.05)
         await asyncio.gather(*authenticator._notes)
 
-    asyncio.run(come())
+    asyncio.run(authenticate_and_wait())
     assert authenticator.keys.list("acme")[0].last_used_at is not None
 
     def broken(*_: Any, **__: Any) -> Any:
@@ -379,12 +379,12 @@ def test_use_is_noted_after_the_answer_and_trouble_with_it_is_nobodys(
     monkeypatch.setattr(authenticator.keys, "record_use", broken)
     authenticator.forget()
     with caplog.at_level(logging.WARNING):
-        asyncio.run(come_again(authenticator, text))
+        asyncio.run(authenticate_again(authenticator, text))
     assert "could not be noted" in caplog.text
     assert text not in caplog.text
 
 
-async def come_again(authenticator: Authenticator, text: str) -> None:
+async def authenticate_again(authenticator: Authenticator, text: str) -> None:
     await authenticator.authenticate(connection({"X-API-Key": text}))
     await asyncio.sleep(0.05)
     await asyncio.gather(*authenticator._notes)
@@ -393,10 +393,10 @@ async def come_again(authenticator: Authenticator, text: str) -> None:
 # -- without a key ---------------------------------------------------------------------------------------------------
 
 
-def test_whoever_sits_at_the_machine_of_a_file_without_keys_needs_none(
+def test_loopback_needs_no_key_for_a_file_without_keys(
     memory: Memory, engine: str, calling: Calling
 ) -> None:
-    """S1: and no other engine, because a server has other users."""
+    """S1: only with SQLite, because a database server has other users."""
     found = calling(None).get("/api/me")
     if engine == "sqlite":
         assert found.json()["name"] == "local"
@@ -406,25 +406,25 @@ def test_whoever_sits_at_the_machine_of_a_file_without_keys_needs_none(
         assert found.headers["www-authenticate"].startswith("Bearer")
 
 
-def test_the_first_key_closes_the_door_for_good(small: Memory) -> None:
-    """In any tenant, by any process; not even revoking it opens the door again."""
-    authenticator = Authenticator(small)
-    assert let_in(authenticator).name == "local"
-    keys = Keys(small.database)
+def test_the_first_key_ends_keyless_access_for_good(file_memory: Memory) -> None:
+    """In any tenant, by any process; even revoking the key does not restore keyless access."""
+    authenticator = Authenticator(file_memory)
+    assert authenticate(authenticator).name == "local"
+    keys = Keys(file_memory.database)
     key, _ = keys.create("another tenant", "x", ["read"])
-    authenticator._keyless_until = float("-inf")  # a second later
+    authenticator._keyless_until = float("-inf")  # as if a second had passed
     keys.revoke("another tenant", key.id)
     with pytest.raises(Unauthorized):
-        let_in(authenticator)
+        authenticate(authenticator)
     with pytest.raises(Unauthorized):
-        let_in(Authenticator(small))
+        authenticate(Authenticator(file_memory))
 
 
 @pytest.mark.parametrize("sent", ["Bearer", "Bearer ", "bearer  "])
-def test_a_bearer_without_a_token_is_no_credential(sent: str) -> None:
-    """What an example sends where the variable for the key is empty."""
+def test_an_empty_bearer_token_counts_as_no_credential(sent: str) -> None:
+    """Sent by example code when the variable for the key is empty."""
     with Memory.open("memory:", settings=SETTINGS) as memory:
-        assert let_in(Authenticator(memory), headers={"Authorization": sent}).name == "local"
+        assert authenticate(Authenticator(memory), headers={"Authorization": sent}).name == "local"
 
 
 @pytest.mark.parametrize(
@@ -445,30 +445,32 @@ def test_a_bearer_without_a_token_is_no_credential(sent: str) -> None:
     ],
     ids=str,
 )
-def test_nobody_else_comes_in_without_one(settings: dict[str, Any], how: dict[str, Any]) -> None:
-    """S1, S7: another machine, a proxy on this one, or a server that others can reach."""
+def test_keyless_access_is_limited_to_loopback(
+    settings: dict[str, Any], how: dict[str, Any]
+) -> None:
+    """S1, S7: not from another machine, through a proxy on this one, or on a public address."""
     with (
         Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory,
         pytest.raises(Unauthorized),
     ):
-        let_in(Authenticator(memory), **how)
+        authenticate(Authenticator(memory), **how)
 
 
-THEIRS = [
+VENDOR_CREDENTIALS = [
     {"Authorization": "Bearer sk-live-1"},
     {"X-API-Key": "lsv2_1"},
     {"Authorization": "Bearer a", "X-API-Key": "b"},
 ]
-ROUTES = ["/v1/conversations/c", "/v1/memory_stores", "/store/items?namespace=a&key=b"]
+VENDOR_ROUTES = ["/v1/conversations/c", "/v1/memory_stores", "/store/items?namespace=a&key=b"]
 
 
-@pytest.mark.parametrize("headers", THEIRS, ids=str)
-def test_a_vendors_own_key_is_as_none_where_none_is_needed(
-    small: Memory, headers: dict[str, str]
+@pytest.mark.parametrize("headers", VENDOR_CREDENTIALS, ids=str)
+def test_a_vendor_key_is_ignored_where_no_key_is_needed(
+    file_memory: Memory, headers: dict[str, str]
 ) -> None:
-    """Their clients send one always; on the routes of their protocols alone, and not once there is a key of ours."""
-    with TestClient(create_app(small), URL, client=HERE) as client:
-        for route in ROUTES:
+    """Vendor clients always send one; ignored only on their routes, and only until we have a key."""
+    with TestClient(create_app(file_memory), URL, client=HERE) as client:
+        for route in VENDOR_ROUTES:
             assert (
                 client.get(route, headers=headers).status_code
                 == client.get(route).status_code
@@ -478,11 +480,13 @@ def test_a_vendors_own_key_is_as_none_where_none_is_needed(
                 client.get(route, headers={**headers, "X-API-Key": "rtn_wrong"}).status_code == 401
             )
         assert client.get("/api/me", headers=headers).status_code == 401
-        Keys(small.database).create("acme", "x", ["read"])
+        Keys(file_memory.database).create("acme", "x", ["read"])
         client.app.state.authenticator.forget()  # type: ignore[attr-defined]
-        for route in ROUTES:
+        for route in VENDOR_ROUTES:
             assert (found := client.get(route, headers=headers)).status_code == 401
-            assert plain(found) == plain(client.get(route, headers={"X-API-Key": "rtn_wrong"}))
+            assert without_request_id(found) == without_request_id(
+                client.get(route, headers={"X-API-Key": "rtn_wrong"})
+            )
 
 
 @pytest.mark.parametrize(
@@ -491,25 +495,27 @@ def test_a_vendors_own_key_is_as_none_where_none_is_needed(
         ({"auth": "keys"}, {}),
         ({"host": "0.0.0.0"}, {}),
         ({}, {"peer": "192.0.2.7"}),
-        ({}, {"headers": {**THEIRS[0], "X-Forwarded-For": "127.0.0.1"}}),
-        ({}, {"headers": {**THEIRS[0], "X-API-Key": "rtn_wrong"}}),
+        ({}, {"headers": {**VENDOR_CREDENTIALS[0], "X-Forwarded-For": "127.0.0.1"}}),
+        ({}, {"headers": {**VENDOR_CREDENTIALS[0], "X-API-Key": "rtn_wrong"}}),
     ],
     ids=str,
 )
-def test_a_vendors_own_key_opens_no_door(settings: dict[str, Any], how: dict[str, Any]) -> None:
-    """S1, S7: where a key is needed, it is a wrong one."""
+def test_a_vendor_key_is_rejected_where_a_key_is_needed(
+    settings: dict[str, Any], how: dict[str, Any]
+) -> None:
+    """S1, S7: where a key is needed, a vendor's key is an invalid one."""
     with (
         Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory,
         pytest.raises(Unauthorized),
     ):
         asyncio.run(
             Authenticator(memory).authenticate(
-                connection(**{"headers": THEIRS[0], **how}), vendor=True
+                connection(**{"headers": VENDOR_CREDENTIALS[0], **how}), vendor=True
             )
         )
 
 
-def test_this_machine_has_several_names() -> None:
+def test_loopback_hosts_are_recognised() -> None:
     assert all(
         is_loopback(host)
         for host in ("127.0.0.1", "127.8.8.8", "::1", "[::1]", "localhost", "::ffff:127.0.0.1")
@@ -527,7 +533,7 @@ def test_this_machine_has_several_names() -> None:
     assert not any(is_loopback(host) for host in others)
 
 
-def test_tokens_come_in_beside_keys_and_end_the_openness(tmp_path: Path) -> None:
+def test_tokens_work_beside_keys_and_end_keyless_access(tmp_path: Path) -> None:
     changes: dict[str, Any] = {
         "jwt_issuer": "https://issuer.example.org",
         "jwt_audience": "retain",
@@ -536,21 +542,21 @@ def test_tokens_come_in_beside_keys_and_end_the_openness(tmp_path: Path) -> None
     with Memory.open("memory:", settings=replace(SETTINGS, **changes)) as memory:
         authenticator = Authenticator(memory)
         with pytest.raises(Unauthorized):
-            let_in(authenticator)
-        principal = let_in(
+            authenticate(authenticator)
+        principal = authenticate(
             authenticator, headers={"Authorization": f"Bearer {signed(scope='read')}"}
         )
         assert (principal.tenant, principal.user) == ("acme", "ada")
         _, text = authenticator.keys.create("acme", "x", ["read"])
-        assert let_in(authenticator, headers={"Authorization": f"Bearer {text}"}).user is None
+        assert authenticate(authenticator, headers={"Authorization": f"Bearer {text}"}).user is None
         with pytest.raises(Unauthorized):
-            let_in(authenticator, headers={"Authorization": f"Bearer {signed(aud='else')}"})
+            authenticate(authenticator, headers={"Authorization": f"Bearer {signed(aud='else')}"})
 
 
-def test_the_server_does_not_listen_to_others_before_there_is_a_key(
+def test_the_server_refuses_a_public_address_without_a_key(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """S1: refused before anything is bound, with what to do."""
+    """S1: rejected before a socket is bound, with advice."""
     refuse_open(open_memory())
     memory = open_memory(host="0.0.0.0")
     with pytest.raises(SettingsError, match="retain keys create"):
@@ -569,7 +575,7 @@ def routes(app: FastAPI) -> Iterator[tuple[str, str, str | None]]:
         yield endpoint.method, example_path(endpoint.route), endpoint.needs
     for route in app.routes:
         path = getattr(route, "path", None)
-        if path is None or path in OPEN or path.startswith(NOT_MINE):
+        if path is None or path in OPEN or path.startswith(TESTED_ELSEWHERE):
             continue
         permission = None
         if isinstance(route, APIRoute):
@@ -583,9 +589,11 @@ def example_path(path: str) -> str:
     return re.sub(r"\{[^}]*\}", "x", path)
 
 
-def test_every_route_asks_who_comes_before_all_else(small: Memory) -> None:
-    """S1, S6: no key, a wrong, revoked or expired one are 401 on every route; one that may not is 403, whatever is sent."""
-    app, keys = create_app(small), Keys(small.database)
+def test_every_route_authenticates_first(file_memory: Memory) -> None:
+    """S1, S6: a missing, wrong, revoked or expired key is 401 on every route; a missing permission
+    is 403, whatever the body.
+    """
+    app, keys = create_app(file_memory), Keys(file_memory.database)
     one = {permission: keys.create("acme", permission, [permission])[1] for permission in ALL}
     revoked, gone = keys.create("acme", "revoked", ALL)
     keys.revoke("acme", revoked.id)
@@ -599,7 +607,7 @@ def test_every_route_asks_who_comes_before_all_else(small: Memory) -> None:
             seen += 1
             if method != "HEAD":
                 told = {
-                    plain(send(client, method, path, key))
+                    without_request_id(send(client, method, path, key))
                     for key in (gone, expired, one["read"][:-1])
                 }
                 assert [status for status, _ in told] == [401], (method, path, told)
@@ -612,7 +620,7 @@ def test_every_route_asks_who_comes_before_all_else(small: Memory) -> None:
             if needs:
                 for permission in ALL:
                     found = send(client, method, path, one[permission], content=b"{")
-                    refused = permission != needs or path in BOTH
+                    refused = permission != needs or path in NEEDS_TWO_PERMISSIONS
                     assert (found.status_code == 403) == refused, (
                         method,
                         path,
@@ -623,22 +631,22 @@ def test_every_route_asks_who_comes_before_all_else(small: Memory) -> None:
     assert seen > 90
 
 
-def test_what_nobody_asked_for_by_name_is_not_open(small: Memory) -> None:
-    """A new route without a word about who may is caught here."""
-    app = create_app(small)
+def test_only_listed_routes_are_open(file_memory: Memory) -> None:
+    """Fails for a new route that declares no permission."""
+    app = create_app(file_memory)
     silent = {path for _, path, needs in routes(app) if needs is None}
     pages = {path for path in silent if path.startswith("/docs")}
     assert silent <= pages | {"/openapi.json", "/metrics", "/api/me", "/api/status"}, silent
 
 
-def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(
-    small: Memory, monkeypatch: pytest.MonkeyPatch
+def test_cached_scopes_are_bounded_and_never_mixed_up(
+    file_memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P16: what is kept has a bound, and nobody gets another's."""
+    """P16: the cache has a bound, and no caller gets another's scope."""
     monkeypatch.setattr(doors, "MOST_SCOPES", 3)
-    authenticator = Authenticator(small)
+    authenticator = Authenticator(file_memory)
     _, text = authenticator.keys.create("acme", "x", ["read"])
-    principal = let_in(authenticator, headers={"X-API-Key": text})
+    principal = authenticate(authenticator, headers={"X-API-Key": text})
     for number in range(10):
         headers = {"X-Retain-User": f"user {number % 4} é", "X-Retain-Agent": "scout"}
         for source in ("user", "agent"):
@@ -655,9 +663,9 @@ def test_a_scope_is_whose_it_was_asked_for_however_many_there_are(
     ), "a parameter goes before a header"
 
 
-def test_the_door_does_not_open_again_after_the_first_key(small: Memory) -> None:
-    """The database was asked before the key was made, and answers after it."""
-    authenticator, here = Authenticator(small), connection()
+def test_a_slow_keyless_check_cannot_reopen_access(file_memory: Memory) -> None:
+    """The check was read before the first key was created, and returns after it."""
+    authenticator, here = Authenticator(file_memory), connection()
 
     async def race() -> None:
         assert (await authenticator.authenticate(here)).name == "local"
@@ -665,16 +673,16 @@ def test_the_door_does_not_open_again_after_the_first_key(small: Memory) -> None
         asked, answer = threading.Event(), threading.Event()
         any_at_all = authenticator.keys.exist
 
-        def slowly() -> bool:
+        def slow_check() -> bool:
             found = any_at_all()
             asked.set()
             answer.wait(5)
             return found
 
-        authenticator.keys.exist = slowly  # type: ignore[method-assign]
+        authenticator.keys.exist = slow_check  # type: ignore[method-assign]
         late = asyncio.ensure_future(authenticator.authenticate(here))
         await asyncio.to_thread(asked.wait, 5)
-        await asyncio.to_thread(Keys(small.database).create, "acme", "first", ["read"])
+        await asyncio.to_thread(Keys(file_memory.database).create, "acme", "first", ["read"])
         authenticator.forget()
         answer.set()
         with pytest.raises(Unauthorized):
@@ -685,18 +693,19 @@ def test_the_door_does_not_open_again_after_the_first_key(small: Memory) -> None
     asyncio.run(race())
 
 
-# -- keys that are one user's or one agent's -------------------------------------------------------------------------
+# -- keys bound to a user or an agent
+# ---------------------------------------------------------------------------------
 
 
-def test_a_bound_key_changes_nothing_that_the_tenant_shares(knocking: Calling) -> None:
-    """P11: neither over REST nor as a tool, and neither in a body nor in a query."""
-    boss = knocking()
+def test_a_bound_key_cannot_change_tenant_wide_data(client_with_key: Calling) -> None:
+    """P11: neither over REST nor as a tool, neither in a body nor in a query."""
+    boss = client_with_key()
     assert (
         boss.post("/api/agents", json={"name": "planner", "prompt": "as it was"}).status_code == 201
     )
     assert boss.put("/api/state/k", json={"value": 1, "area": "tenant"}).status_code == 200
     for bound in ({"user": "ada"}, {"agent": "scout"}):
-        http = knocking(**bound)
+        http = client_with_key(**bound)
         for method, path, body in (
             ("POST", "/api/agents", {"name": "mine"}),
             ("PATCH", "/api/agents/planner", {"prompt": "another"}),
@@ -733,10 +742,13 @@ def test_a_bound_key_changes_nothing_that_the_tenant_shares(knocking: Calling) -
     assert boss.get("/api/state/k?area=tenant").json()["value"] == 1
 
 
-def test_what_is_about_everybody_is_not_for_a_bound_admin(small: Memory, knocking: Calling) -> None:
+def test_tenant_wide_routes_reject_a_bound_admin(
+    file_memory: Memory, client_with_key: Calling
+) -> None:
     for bound in ({"user": "ada"}, {"agent": "scout"}):
         for path in ("/api/status", "/metrics", "/api/audit", "/api/keys"):
-            assert knocking(tenant=small.settings.tenant, **bound).get(path).status_code == 403, (
-                path
-            )
-    assert knocking(tenant=small.settings.tenant).get("/api/status").status_code == 200
+            assert (
+                client_with_key(tenant=file_memory.settings.tenant, **bound).get(path).status_code
+                == 403
+            ), path
+    assert client_with_key(tenant=file_memory.settings.tenant).get("/api/status").status_code == 200

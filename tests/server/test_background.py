@@ -1,4 +1,4 @@
-"""The later work inside the server: soon after a write, in spite of failures, without haste, and gone when it is told to."""
+"""Background jobs inside the server: wake-ups after writes, failures, pauses and stopping."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.calling import Calling
 from tests.conftest import Limited, one_engine
 
 
-def until(true: Callable[[], Any], seconds: float = 20.0) -> None:
+def wait_until(true: Callable[[], Any], seconds: float = 20.0) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not happen"
@@ -29,7 +29,7 @@ def until(true: Callable[[], Any], seconds: float = 20.0) -> None:
 
 
 class Rounds:
-    """A worker that only notes what it is asked to do."""
+    """A worker that only records what it is asked to do."""
 
     def __init__(self) -> None:
         self.asked: list[list[str] | None] = []
@@ -66,8 +66,10 @@ def working(
 
 
 @one_engine
-def test_vectors_follow_a_write(open_memory: Callable[..., Memory], calling: Calling) -> None:
-    """P12: within seconds by default, without a `retain jobs`."""
+def test_vectors_are_computed_after_a_write(
+    open_memory: Callable[..., Memory], calling: Calling
+) -> None:
+    """P12: within seconds by default, without `retain jobs`."""
     memory = open_memory()
     client = calling(over=create_app(memory))
     headers = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
@@ -77,7 +79,7 @@ def test_vectors_follow_a_write(open_memory: Callable[..., Memory], calling: Cal
         json={"role": "user", "content": "My sister lives in Graz."},
         headers=headers,
     )
-    until(lambda: lag(memory.services, "acme").pending == 0)
+    wait_until(lambda: lag(memory.services, "acme").pending == 0)
     found = client.post(
         "/api/search", json={"query": "where does my sister live"}, headers=headers
     ).json()
@@ -86,7 +88,7 @@ def test_vectors_follow_a_write(open_memory: Callable[..., Memory], calling: Cal
 
 
 @one_engine
-def test_it_can_be_left_to_another_process(
+def test_background_jobs_can_be_left_to_another_process(
     open_memory: Callable[..., Memory], calling: Calling
 ) -> None:
     app = create_app(open_memory(work_inside=False))
@@ -95,21 +97,21 @@ def test_it_can_be_left_to_another_process(
 
 
 @one_engine
-def test_a_write_wakes_it_for_its_tenant_alone(
+def test_a_write_wakes_the_worker_for_its_tenant_only(
     working: Background, rounds: Rounds, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "GATHER_SECONDS", 0.05)
     working.start()
-    until(lambda: rounds.asked == [None])
+    wait_until(lambda: rounds.asked == [None])
     for tenant in ("b", "a", "b"):
         working.wake(tenant)
-    until(lambda: rounds.asked[1:] == [["a", "b"]])
+    wait_until(lambda: rounds.asked[1:] == [["a", "b"]])
     time.sleep(0.1)
-    assert len(rounds.asked) == 2  # and nothing is done without a reason
+    assert len(rounds.asked) == 2  # no work without a reason
 
 
 @one_engine
-def test_failures_are_told_and_survived(
+def test_failures_are_reported_and_survived(
     working: Background,
     rounds: Rounds,
     monkeypatch: pytest.MonkeyPatch,
@@ -120,19 +122,19 @@ def test_failures_are_told_and_survived(
     working._told = lambda worked, seconds: told.append(worked)
     rounds.fail = 1
     working.start()
-    until(lambda: told == [None])
+    wait_until(lambda: told == [None])
     assert "the later work failed: Unreachable" in caplog.text
     rest = working._rest(0.0)
-    assert rest > 50  # twice the usual
+    assert rest > 50  # twice the usual pause
     working._failures = 0
     working.wake("a")
-    until(lambda: len(told) == 2)
+    wait_until(lambda: len(told) == 2)
     assert told[1] is not None
     assert working._failures == 0
 
 
 @one_engine
-def test_the_longer_a_round_takes_the_longer_it_rests(working: Background) -> None:
+def test_the_pause_grows_with_the_duration_of_a_round(working: Background) -> None:
     """Requests come first."""
     assert 27 <= working._rest(0.1) <= 30
     assert working._rest(10.0) >= 0.9 * 190
@@ -141,16 +143,16 @@ def test_the_longer_a_round_takes_the_longer_it_rests(working: Background) -> No
 
 
 @one_engine
-def test_it_stops_in_the_middle_of_a_round(working: Background, rounds: Rounds) -> None:
+def test_stop_interrupts_a_running_round(working: Background, rounds: Rounds) -> None:
     rounds.hang = threading.Event()
     working.start()
-    until(lambda: rounds.asked)
+    wait_until(lambda: rounds.asked)
     working.stop()
     assert working._thread is not None
     assert not working._thread.is_alive()
 
 
-def test_a_tenant_whose_first_write_was_undone_is_no_failure(
+def test_a_tenant_whose_first_write_was_rolled_back_is_no_failure(
     open_memory: Callable[..., Memory],
 ) -> None:
     told: list[JobResults | None] = []
@@ -159,8 +161,8 @@ def test_a_tenant_whose_first_write_was_undone_is_no_failure(
     assert told == [JobResults({})]
 
 
-def test_two_processes_do_nothing_twice(open_memory: Callable[..., Memory]) -> None:
-    """Leases: what one embeds, the other leaves alone."""
+def test_two_processes_do_no_work_twice(open_memory: Callable[..., Memory]) -> None:
+    """Leases: what one process embeds, the other skips."""
     memory = open_memory()
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")

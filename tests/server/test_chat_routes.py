@@ -1,4 +1,4 @@
-"""Chat over HTTP: turns, their streams, what a lost connection loses (nothing), and who may say what to whom."""
+"""Chat over HTTP: turns, event streams, lost connections, and permissions."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from retain.server.sse import HEARTBEAT
 from retain.testing import FakeService, ScriptedModel, calling
 from tests.chaos.sizes import FULL
 from tests.conftest import Limited
-from tests.server.talking import WAIT, Halting, Served, Told, events, serve, stream
+from tests.server.talking import WAIT, Event, PausingModel, RunningServer, events, serve, stream
 
 PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw==")
 IMAGE = "data:image/gif;base64," + base64.b64encode(PIXEL).decode()
 ABORTED = 2000 if FULL else 40
-Start = Callable[..., Served]
+Start = Callable[..., RunningServer]
 
 
 @pytest.fixture
-def starting(url: str) -> Iterator[Start]:
-    """Servers over the test's database, on each engine in turn."""
+def start_server(url: str) -> Iterator[Start]:
+    """Start servers over the test's database, on each engine in turn."""
     with ExitStack() as stack:
         yield lambda main=None, **changes: stack.enter_context(
             contextmanager(serve)(url, main, **changes)
@@ -41,8 +41,8 @@ def starting(url: str) -> Iterator[Start]:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Iterator[Start]:
-    """Servers over one file."""
+def start_local_server(tmp_path: Path) -> Iterator[Start]:
+    """Start servers over one file."""
     with ExitStack() as stack:
         file = f"sqlite:///{tmp_path}/chat.db"
         yield lambda main=None, **changes: stack.enter_context(
@@ -50,28 +50,28 @@ def here(tmp_path: Path) -> Iterator[Start]:
         )
 
 
-def names(told: list[Told]) -> list[str]:
-    return [event.name for event in told]
+def event_names(expected: list[Event]) -> list[str]:
+    return [event.name for event in expected]
 
 
-def said(served: Served, session: str, user: str = "ada") -> list[tuple[str, str]]:
-    """Who said what in a session, as it is stored."""
+def transcript(served: RunningServer, session: str, user: str = "ada") -> list[tuple[str, str]]:
+    """Return role and text of the stored messages of a session."""
     window = served.memory.scope(tenant="acme", user=user).messages.window(session)
     return [(message.role, message.text) for message in window]
 
 
-def until(true: Callable[[], bool]) -> None:
-    """Wait until something is so."""
+def wait_until(true: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
     end = time.monotonic() + WAIT
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
 
 
-def test_a_turn_is_answered_whole(starting: Start) -> None:
-    """A1: context, model, saved turn; and the turn explains itself."""
+def test_a_turn_returns_the_complete_answer(start_server: Start) -> None:
+    """A1: context, model, saved turn; and the turn has a report."""
     model = ScriptedModel("To Lisbon.")
-    served = starting(model)
+    served = start_server(model)
     with served.client() as http:
         answer = http.post("/api/chat", json={"message": "Where do we go?"}).json()
         assert answer["message"] == "To Lisbon."
@@ -83,30 +83,30 @@ def test_a_turn_is_answered_whole(starting: Start) -> None:
         )
         assert answer["usage"]["model"] == "scripted"
         assert answer["usage"]["tokens_out"] == 2
-        assert said(served, answer["session_id"]) == [
+        assert transcript(served, answer["session_id"]) == [
             ("user", "Where do we go?"),
             ("assistant", "To Lisbon."),
         ]
         turn = http.get(f"/api/turns/{answer['turn_id']}").json()
         assert turn["report"]["tokens"] > 0
         assert turn["last_seq"] == answer["last_seq"] == 2
-        again = http.post(
+        repeat = http.post(
             "/api/chat", json={"message": "When?", "session_id": answer["session_id"]}
         ).json()
-        assert again["session_id"] == answer["session_id"]
+        assert repeat["session_id"] == answer["session_id"]
         assert "Where do we go?" in str(model.asked[-1].messages)
         calls = http.get("/api/interactions").json()["data"]
         assert [call["route"] for call in calls] == ["chat", "chat"]
 
 
-def test_a_turn_is_streamed(here: Start) -> None:
-    """A1: deltas, tools, the whole message and the end, with growing numbers."""
+def test_a_turn_is_streamed(start_local_server: Start) -> None:
+    """A1: deltas, tools, the complete message and the end, with increasing ids."""
     ask = calling(
         ("save_to_core", {"content": "Ada likes trains."}),
         ("no_such_tool", {}),
         text="One moment. ",
     )
-    served = here(ScriptedModel(ask, "By train, of course."))
+    served = start_local_server(ScriptedModel(ask, "By train, of course."))
     with (
         served.client() as http,
         http.stream("POST", "/api/chat", json={"message": "How?", "stream": True}) as response,
@@ -114,9 +114,9 @@ def test_a_turn_is_streamed(here: Start) -> None:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert response.headers["x-accel-buffering"] == "no"
         assert response.headers["cache-control"] == "no-store"
-        told = list(events(response.iter_lines()))
-    assert [event.id for event in told] == list(range(1, len(told) + 1))
-    kinds = [name for name in names(told) if name != "text"]
+        expected = list(events(response.iter_lines()))
+    assert [event.id for event in expected] == list(range(1, len(expected) + 1))
+    kinds = [name for name in event_names(expected) if name != "text"]
     assert kinds == [
         "start",
         "tool_call",
@@ -127,24 +127,24 @@ def test_a_turn_is_streamed(here: Start) -> None:
         "done",
     ]
     assert (
-        "".join(event.data["text"] for event in told if event.name == "text")
+        "".join(event.data["text"] for event in expected if event.name == "text")
         == "One moment. By train, of course."
     )
-    first, second = [event.data for event in told if event.name == "tool_result"]
+    first, second = [event.data for event in expected if event.name == "tool_result"]
     assert (first["name"], first["ok"], second["name"], second["ok"]) == (
         "save_to_core",
         True,
         "no_such_tool",
         False,
     )
-    final = next(event.data for event in told if event.name == "message")
+    final = next(event.data for event in expected if event.name == "message")
     assert final["message"] == "By train, of course."
     assert final["tools"] == ["save_to_core", "no_such_tool"]
-    assert told[0].data["session_id"] == final["session_id"]
-    assert told[0].data["key"] == final["key"]
+    assert expected[0].data["session_id"] == final["session_id"]
+    assert expected[0].data["key"] == final["key"]
     scope = served.memory.scope(tenant="acme", user="ada", agent="assistant")
     assert [entry.content for entry in scope.entries.list()] == ["Ada likes trains."]
-    assert [role for role, _ in said(served, final["session_id"])] == [
+    assert [role for role, _ in transcript(served, final["session_id"])] == [
         "user",
         "assistant",
         "tool",
@@ -153,10 +153,10 @@ def test_a_turn_is_streamed(here: Start) -> None:
     ]
 
 
-def test_an_accept_header_asks_for_a_stream_too(here: Start) -> None:
-    with here(ScriptedModel("Yes.")).client(Accept="text/event-stream") as http:
+def test_the_accept_header_requests_a_stream(start_local_server: Start) -> None:
+    with start_local_server(ScriptedModel("Yes.")).client(Accept="text/event-stream") as http:
         answer = http.post("/api/chat", json={"message": "A stream?"})
-    assert names(list(events(iter(answer.text.split("\n"))))) == [
+    assert event_names(list(events(iter(answer.text.split("\n"))))) == [
         "start",
         "text",
         "message",
@@ -164,10 +164,10 @@ def test_an_accept_header_asks_for_a_stream_too(here: Start) -> None:
     ]
 
 
-def test_who_hangs_up_loses_nothing(starting: Start) -> None:
-    """A client that disconnects in the middle: the turn goes on, and is saved."""
-    model = Halting("One two three four.")
-    served = starting(model)
+def test_a_disconnect_loses_nothing(start_server: Start) -> None:
+    """A client disconnects in the middle: the turn continues and is saved."""
+    model = PausingModel("One two three four.")
+    served = start_server(model)
     with served.client() as http:
         with http.stream(
             "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "count"}
@@ -176,24 +176,24 @@ def test_who_hangs_up_loses_nothing(starting: Start) -> None:
         assert model.halted.acquire(timeout=WAIT)
         model.going.set()
         session = first.data["session_id"]
-        until(lambda: len(said(served, session)) == 2)
-        assert said(served, session)[1] == ("assistant", "One two three four.")
+        wait_until(lambda: len(transcript(served, session)) == 2)
+        assert transcript(served, session)[1] == ("assistant", "One two three four.")
 
-        def again() -> dict[str, Any]:
+        def repeat() -> dict[str, Any]:
             found = http.post(
                 "/api/chat", json={"message": "Count.", "session_id": session, "key": "count"}
             ).json()
             assert found["message"] == "One two three four."
             return dict(found)
 
-        until(lambda: again()["again"])  # before, the turn that is about to end is the answer
+        wait_until(lambda: repeat()["again"])  # until then, the running turn is the answer
     assert len(model.asked) == 1
 
 
-def test_who_is_shut_out_hears_no_more(here: Start) -> None:
-    """A key is revoked while its stream is open: not another word of it is told, and the turn is kept all the same."""
-    model = Halting("One two three four.")
-    served = here(model)
+def test_a_revoked_key_ends_its_stream(start_local_server: Start) -> None:
+    """A key is revoked while its stream is open: no further text is sent, and the turn is saved."""
+    model = PausingModel("One two three four.")
+    served = start_local_server(model)
     keys = Keys(served.memory.database)
     key, text = keys.create("acme", "for a while", ("read", "write"))
     client = served.client(Authorization=f"Bearer {text}")
@@ -207,16 +207,16 @@ def test_who_is_shut_out_hears_no_more(here: Start) -> None:
         keys.revoke("acme", key.id)
         served.app.state.authenticator.forget()
         model.going.set()
-        told = [event.name for event in reading]
-    assert "message" not in told
-    assert "done" not in told
-    until(lambda: len(said(served, first.data["session_id"])) == 2)
+        expected = [event.name for event in reading]
+    assert "message" not in expected
+    assert "done" not in expected
+    wait_until(lambda: len(transcript(served, first.data["session_id"])) == 2)
 
 
-def test_a_stream_is_taken_up_where_it_broke_off(here: Start) -> None:
-    """`Last-Event-ID`: what was missed, then what comes, nothing twice."""
-    model = Halting("One two three four five.")
-    served = here(model)
+def test_a_broken_stream_resumes(start_local_server: Start) -> None:
+    """`Last-Event-ID`: missed events, then new ones, none twice."""
+    model = PausingModel("One two three four five.")
+    served = start_local_server(model)
     with served.client() as http:
         with http.stream(
             "POST", "/api/chat", json={"message": "Count.", "stream": True}
@@ -235,17 +235,17 @@ def test_a_stream_is_taken_up_where_it_broke_off(here: Start) -> None:
             "".join(event.data["text"] for event in whole if event.name == "text")
             == "One two three four five."
         )
-        assert names(whole)[-2:] == ["message", "done"]
+        assert event_names(whole)[-2:] == ["message", "done"]
         late = http.get(seen[0].data["resume"], headers={"Last-Event-ID": str(whole[-2].id)})
-        assert names(list(events(iter(late.text.split("\n"))))) == ["done"]
+        assert event_names(list(events(iter(late.text.split("\n"))))) == ["done"]
         everything = http.get(seen[0].data["resume"], headers={"Last-Event-ID": "no number"})
         assert list(events(iter(everything.text.split("\n")))) == whole
 
 
-def test_another_process_has_the_answer_once_it_is_saved(starting: Start) -> None:
-    """A stream is taken up at another server: it waits while the turn runs, then has the whole message."""
-    model = Halting("One two three four.")
-    one, other = starting(model), starting(model)
+def test_another_process_returns_the_saved_answer(start_server: Start) -> None:
+    """A stream resumed at another server waits while the turn runs, then has the complete message."""
+    model = PausingModel("One two three four.")
+    one, other = start_server(model), start_server(model)
     with one.client() as http, other.client() as elsewhere:
         with http.stream(
             "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "k/1"}
@@ -253,29 +253,31 @@ def test_another_process_has_the_answer_once_it_is_saved(starting: Start) -> Non
             resume = next(events(response.iter_lines())).data["resume"]
         assert model.halted.acquire(timeout=WAIT)
         threading.Timer(0.1, model.going.set).start()
-        told = list(
+        expected = list(
             events(iter(elsewhere.get(resume, headers={"Last-Event-ID": "7"}).text.split("\n")))
         )
-        assert [(event.id, event.name) for event in told] == [(8, "message"), (9, "done")]
-        assert told[0].data["message"] == "One two three four."
-        assert told[0].data["key"] == "k/1"
+        assert [(event.id, event.name) for event in expected] == [(8, "message"), (9, "done")]
+        assert expected[0].data["message"] == "One two three four."
+        assert expected[0].data["key"] == "k/1"
         assert elsewhere.get(resume.replace("k%2F1", "k2")).status_code == 404
         assert elsewhere.get(resume, headers={"X-Retain-User": "eve"}).status_code == 404
 
 
-def test_a_turn_that_was_cut_off_says_how_to_go_on(here: Start) -> None:
-    """After a crash nobody is at it: the stream says so, and the key finishes it."""
-    served = here(ScriptedModel(ModelUnavailable(model="m", problem="it fails"), "Now."))
+def test_an_interrupted_turn_says_how_to_continue(start_local_server: Start) -> None:
+    """After a crash no process runs the turn: the stream says so, and the key finishes it."""
+    served = start_local_server(
+        ScriptedModel(ModelUnavailable(model="m", problem="it fails"), "Now.")
+    )
     with served.client() as http:
         failed = http.post("/api/chat", json={"message": "Well?", "key": "once"})
         assert failed.status_code == 503
         session = failed.json()["session_id"]
-        other = here(None)
+        other = start_local_server(None)
         with other.client() as elsewhere:
             resume = f"/api/chat/turns/once/events?session_id={session}"
-            told = list(events(iter(elsewhere.get(resume).text.split("\n"))))
-            assert names(told) == ["error", "done"]
-            assert "'once'" in told[0].data["detail"]
+            expected = list(events(iter(elsewhere.get(resume).text.split("\n"))))
+            assert event_names(expected) == ["error", "done"]
+            assert "'once'" in expected[0].data["detail"]
         assert (
             http.post(
                 "/api/chat", json={"message": "Well?", "key": "once", "session_id": session}
@@ -284,14 +286,14 @@ def test_a_turn_that_was_cut_off_says_how_to_go_on(here: Start) -> None:
         )
 
 
-def test_what_has_become_of_a_turn(starting: Start) -> None:
-    """Whoever does not listen any more can ask: in line, kept, answered, or never heard of."""
-    model = Halting("One two three four.", ModelUnavailable(model="m", problem="it fails"))
-    one, other = starting(model), starting(model)
+def test_the_status_of_a_turn(start_server: Start) -> None:
+    """The status tells waiting, stored, answered and unknown turns apart."""
+    model = PausingModel("One two three four.", ModelUnavailable(model="m", problem="it fails"))
+    one, other = start_server(model), start_server(model)
     mine = str(uuid.uuid4())
     body = {"session_id": mine, "stream": True}
 
-    def state(client: httpx2.Client, key: str) -> Any:
+    def status_of(client: httpx2.Client, key: str) -> Any:
         found = client.get(f"/api/chat/turns/{key}", params={"session_id": mine})
         return (
             found.json() | {"session_id": 0, "key": 0}
@@ -299,7 +301,7 @@ def test_what_has_become_of_a_turn(starting: Start) -> None:
             else found.status_code
         )
 
-    def told(seq: int | None, answered: list[str], running: bool) -> dict[str, Any]:
+    def expected(seq: int | None, answered: list[str], running: bool) -> dict[str, Any]:
         return {
             "session_id": 0,
             "key": 0,
@@ -319,20 +321,28 @@ def test_what_has_become_of_a_turn(starting: Start) -> None:
                 "POST", "/api/chat", json={**body, "message": "Yes", "key": "k2"}
             ) as waiting:
                 assert next(events(waiting.iter_lines())).name == "waiting"
-                assert state(second, "k1") == state(elsewhere, "k1") == told(1, [], True)
-                assert state(second, "k2") == state(elsewhere, "k2") == told(None, [], True)
+                assert (
+                    status_of(second, "k1") == status_of(elsewhere, "k1") == expected(1, [], True)
+                )
+                assert (
+                    status_of(second, "k2")
+                    == status_of(elsewhere, "k2")
+                    == expected(None, [], True)
+                )
                 model.going.set()
                 assert [event.data["asked_seq"] for event in heard if event.name == "message"] == [
                     1
                 ]
-        until(lambda: state(http, "k2") == told(3, [], False))
-        assert state(elsewhere, "k1") == told(1, ["assistant"], False)
-        assert state(http, "k3") == 404
+        wait_until(lambda: status_of(http, "k2") == expected(3, [], False))
+        assert status_of(elsewhere, "k1") == expected(1, ["assistant"], False)
+        assert status_of(http, "k3") == 404
 
 
-def test_a_model_that_is_down(here: Start) -> None:
-    """503 with Retry-After; what was said is kept, and the key finishes the turn without saying it twice."""
-    served = here(ScriptedModel(ModelUnavailable(model="m", problem="it fails"), "Here I am."))
+def test_a_model_outage_is_503_and_can_be_retried(start_local_server: Start) -> None:
+    """503 with Retry-After; the message is kept, and a retry with the key does not store it twice."""
+    served = start_local_server(
+        ScriptedModel(ModelUnavailable(model="m", problem="it fails"), "Here I am.")
+    )
     with served.client() as http:
         failed = http.post("/api/chat", json={"message": "Hello?"})
         problem = failed.json()
@@ -343,21 +353,26 @@ def test_a_model_that_is_down(here: Start) -> None:
         assert problem["key"] in problem["detail"]
         assert "is kept" in problem["detail"]
         assert problem["request_id"]
-        assert said(served, problem["session_id"]) == [("user", "Hello?")]
-        again = {"message": "Hello?", "session_id": problem["session_id"]}
+        assert transcript(served, problem["session_id"]) == [("user", "Hello?")]
+        repeat = {"message": "Hello?", "session_id": problem["session_id"]}
         answer = http.post(
-            "/api/chat", json=again, headers={"Idempotency-Key": problem["key"]}
+            "/api/chat", json=repeat, headers={"Idempotency-Key": problem["key"]}
         ).json()
     assert answer["message"] == "Here I am."
-    assert said(served, problem["session_id"]) == [("user", "Hello?"), ("assistant", "Here I am.")]
+    assert transcript(served, problem["session_id"]) == [
+        ("user", "Hello?"),
+        ("assistant", "Here I am."),
+    ]
 
 
-def test_a_service_that_breaks_the_stream(here: Start, limited: Limited) -> None:
-    """F7: a broken stream is an error event and then the end; nothing half is kept, and the key finishes the turn."""
+def test_a_broken_model_stream_is_an_error_event(
+    start_local_server: Start, limited: Limited
+) -> None:
+    """F7: an error event, then the end; no partial answer is stored, and the key finishes the turn."""
     with FakeService("A long answer with many words in it.") as service:
         limited(MODEL_PAUSE_SECONDS=0.01)
         limited(MODEL_RETRIES=0)
-        served = here(
+        served = start_local_server(
             None,
             model="fake",
             base_url=service.url,
@@ -367,23 +382,23 @@ def test_a_service_that_breaks_the_stream(here: Start, limited: Limited) -> None
             for how in ("early", "reset", "stream-error", "500", "html", "huge"):
                 service.misbehave(how, times=1)
                 session = str(uuid.uuid4())
-                told = stream(http, message="Go on.", key=how, session_id=session)
-                assert names(told)[-2:] == ["error", "done"], how
-                assert told[-2].data["status"] >= 500
-                assert "is kept" in told[-2].data["detail"]
-                assert said(served, session) == [("user", "Go on.")]
-                again = stream(http, message="Go on.", key=how, session_id=session)
-                assert again[-2].data["message"] == "A long answer with many words in it."
-                assert len(said(served, session)) == 2
+                expected = stream(http, message="Go on.", key=how, session_id=session)
+                assert event_names(expected)[-2:] == ["error", "done"], how
+                assert expected[-2].data["status"] >= 500
+                assert "is kept" in expected[-2].data["detail"]
+                assert transcript(served, session) == [("user", "Go on.")]
+                repeat = stream(http, message="Go on.", key=how, session_id=session)
+                assert repeat[-2].data["message"] == "A long answer with many words in it."
+                assert len(transcript(served, session)) == 2
 
 
-def test_two_turns_of_one_session_come_one_after_the_other(starting: Start) -> None:
-    """Ordered, not interleaved; the second one's stream says that it waits."""
-    model = Halting("One two three four.")
-    served = starting(model)
+def test_turns_of_one_session_run_in_order(start_server: Start) -> None:
+    """Not interleaved; the stream of the second turn reports that it waits."""
+    model = PausingModel("One two three four.")
+    served = start_server(model)
     with served.client() as http, served.client() as other:
         session = http.post("/api/chat/sessions", json={}).json()["id"]
-        results: list[list[Told]] = []
+        results: list[list[Event]] = []
         first = threading.Thread(
             target=lambda: results.append(stream(http, message="First.", session_id=session))
         )
@@ -395,9 +410,9 @@ def test_two_turns_of_one_session_come_one_after_the_other(starting: Start) -> N
             reading = events(response.iter_lines())
             assert next(reading).name == "waiting"
             model.going.set()
-            assert names(list(reading))[-2:] == ["message", "done"]
+            assert event_names(list(reading))[-2:] == ["message", "done"]
         first.join()
-    assert [text for _, text in said(served, session)] == [
+    assert [text for _, text in transcript(served, session)] == [
         "First.",
         "One two three four.",
         "Second.",
@@ -405,10 +420,12 @@ def test_two_turns_of_one_session_come_one_after_the_other(starting: Start) -> N
     ]
 
 
-def test_a_key_in_flight_is_the_same_turn(here: Start) -> None:
-    """A retry while the first is still running listens to that one; another message with its key is refused."""
-    model = Halting("One two three four.")
-    served = here(model)
+def test_a_retry_in_flight_joins_the_running_turn(start_local_server: Start) -> None:
+    """The retry reads the events of the first request; another message with the same key is
+    rejected.
+    """
+    model = PausingModel("One two three four.")
+    served = start_local_server(model)
     with served.client() as http, served.client() as other:
         body = {"message": "Count.", "key": "same", "session_id": str(uuid.uuid4()), "stream": True}
         with http.stream("POST", "/api/chat", json=body) as response:
@@ -432,11 +449,13 @@ def test_a_key_in_flight_is_the_same_turn(here: Start) -> None:
     assert len(model.asked) == 1
 
 
-def test_too_many_turns_at_once(here: Start, limited: Limited) -> None:
-    """503 with Retry-After beyond the limit, and nothing is kept of what was refused."""
-    model = Halting("One two three four.")
+def test_too_many_concurrent_turns_are_rejected(
+    start_local_server: Start, limited: Limited
+) -> None:
+    """503 with Retry-After above the limit; nothing of a rejected turn is stored."""
+    model = PausingModel("One two three four.")
     limited(MAX_RUNNING_TURNS=1)
-    served = here(model)
+    served = start_local_server(model)
     with served.client() as http, served.client("bob") as other:
         with http.stream(
             "POST", "/api/chat", json={"message": "First.", "stream": True}
@@ -449,28 +468,28 @@ def test_too_many_turns_at_once(here: Start, limited: Limited) -> None:
             assert int(refused.headers["retry-after"]) >= 1
             assert refused.json()["type"] == "/problems/overloaded"
             model.going.set()
-            assert names(list(reading))[-1] == "done"
-        until(lambda: other.post("/api/chat", json={"message": "Third."}).status_code == 200)
+            assert event_names(list(reading))[-1] == "done"
+        wait_until(lambda: other.post("/api/chat", json={"message": "Third."}).status_code == 200)
 
 
-def test_without_a_model(here: Start) -> None:
-    """A3: everything is kept, and the answer is what is remembered, marked as such."""
-    served = here(None)
+def test_chat_without_a_model(start_local_server: Start) -> None:
+    """A3: everything is stored, and the answer lists matching memory, marked as such."""
+    served = start_local_server(None)
     with served.client() as http:
         http.post("/api/chat", json={"message": "My sister lives in Lisbon."})
         answer = http.post("/api/chat", json={"message": "Where does my sister live?"}).json()
         assert answer["memory_only"]
         assert answer["message"].startswith("No model is set")
         assert "Lisbon" in answer["message"]
-        assert len(said(served, answer["session_id"])) == 4
+        assert len(transcript(served, answer["session_id"])) == 4
 
 
-def test_a_group_answers_one_after_the_other(here: Start) -> None:
-    """A6, J5: each with its own private memory, each hears those before it."""
+def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
+    """A6, J5: each has its own private memory and reads the answers before its own."""
     model = ScriptedModel(
         lambda asked: "I am the scout." if "The scout" in asked.system else "I am the cook."
     )
-    served = here(model)
+    served = start_local_server(model)
     tenant = served.memory.scope(tenant="acme")
     for name in ("scout", "cook"):
         tenant.agents.add(name, prompt=f"The {name}.")
@@ -485,26 +504,26 @@ def test_a_group_answers_one_after_the_other(here: Start) -> None:
             ("scout", "I am the scout."),
             ("cook", "I am the cook."),
         ]
-        told = stream(
+        expected = stream(
             http, message="Again.", agents=["cook", "scout"], session_id=answer["session_id"]
         )
-        assert [event.data["agent_id"] for event in told if event.name == "message"] == [
+        assert [event.data["agent_id"] for event in expected if event.name == "message"] == [
             "cook",
             "scout",
         ]
         unknown = http.post("/api/chat", json={"message": "Hm.", "agents": ["scout", "nobody"]})
         assert unknown.status_code == 404
         assert "nobody" in unknown.json()["detail"]
-        whole = list(events(iter(http.get(told[0].data["resume"]).text.split("\n"))))
-        assert whole == told
+        whole = list(events(iter(http.get(expected[0].data["resume"]).text.split("\n"))))
+        assert whole == expected
     assert "secret of the scout" in str(model.asked[0].messages)
     assert "secret of the cook" not in str(model.asked[0].messages)
     assert "I am the scout." in str(model.asked[1].messages)
 
 
-def test_an_agent_is_run(here: Start) -> None:
-    """A4: the same turn by other names."""
-    served = here(ScriptedModel("Ran."))
+def test_the_agent_run_route(start_local_server: Start) -> None:
+    """A4: the same turn under other field names."""
+    served = start_local_server(ScriptedModel("Ran."))
     served.memory.scope(tenant="acme").agents.add("runner", prompt="You run.")
     with served.client() as http:
         answer = http.post("/agent/run", json={"agent": "runner", "input": "Run!"}).json()
@@ -519,10 +538,10 @@ def test_an_agent_is_run(here: Start) -> None:
         assert http.post("/agent/run", json={"agent": "walker", "input": "Run!"}).status_code == 404
 
 
-def test_an_agent_sees(here: Start) -> None:
-    """A4: images are given to the model, and kept as references."""
+def test_images_reach_the_model(start_local_server: Start) -> None:
+    """A4: images are passed to the model and stored as references."""
     model = ScriptedModel("A pixel.")
-    served = here(model)
+    served = start_local_server(model)
     with served.client() as http:
         answer = http.post(
             "/agent/vision", json={"input": "What is this?", "images": [IMAGE]}
@@ -538,9 +557,9 @@ def test_an_agent_sees(here: Start) -> None:
         assert IMAGE not in str(model.asked[1].messages)
 
 
-def test_what_is_no_image(here: Start) -> None:
-    """Told by its first bytes; no address is ever fetched; nothing is kept of what is refused."""
-    served = here(ScriptedModel("Never."))
+def test_invalid_images_are_rejected(start_local_server: Start) -> None:
+    """Detected by the first bytes; no URL is fetched; nothing of a rejected turn is stored."""
+    served = start_local_server(ScriptedModel("Never."))
     refused: list[list[Any]] = [
         [],
         ["https://example.org/cat.png"],
@@ -557,14 +576,14 @@ def test_what_is_no_image(here: Start) -> None:
         assert http.get("/api/chat/sessions").json()["data"] == []
 
 
-def test_the_client_finds_its_session(here: Start) -> None:
-    """C6, in all its branches, and then the chat goes on there."""
-    served = here(ScriptedModel("Yes."))
+def test_resume_finds_the_session(start_local_server: Start) -> None:
+    """C6, in all its branches; then the chat continues there."""
+    served = start_local_server(ScriptedModel("Yes."))
     served.memory.scope(tenant="acme").agents.add("scout")
     with served.client(**{"X-Retain-Agent": "scout"}) as http:
         stored = str(uuid.uuid4())
         new = http.post("/api/sessions/resume", json={"stored_id": stored}).json()["id"]
-        assert new != stored  # nobody has one: a new UUID, for both sides
+        assert new != stored  # unknown to both sides: a new UUID
         assert (
             http.post("/api/sessions/resume", json={"stored_id": new}).json()["id"] == new
         )  # confirmed
@@ -575,20 +594,20 @@ def test_the_client_finds_its_session(here: Start) -> None:
         newer = http.post("/api/sessions", json={}).json()["id"]  # another device
         assert (
             http.post("/api/sessions/resume", json={"stored_id": new}).json()["id"] == newer
-        )  # stale, and dropped
-        assert http.post("/api/sessions/resume", json={}).json()["id"] == newer  # the server's
+        )  # stale: replaced
+        assert http.post("/api/sessions/resume", json={}).json()["id"] == newer  # from the server
         assert http.post("/api/chat", json={"message": "Hi."}).json()["session_id"] == newer
         assert http.post("/api/chat/sessions", json={}).json()["id"] == newer
         back = http.post(
             "/api/chat", json={"message": "Back.", "session_id": new}
-        ).json()  # named: it is the active one now
+        ).json()  # named: now the active one
         assert back["session_id"] == new
         assert http.get("/api/sessions/active").json()["id"] == new
 
 
-def test_a_session_that_the_client_brings(here: Start) -> None:
-    """C4: a UUID that nobody has becomes a session; any other unknown name, and another user's, is not found."""
-    served = here(ScriptedModel("Yes."))
+def test_session_ids_chosen_by_the_client(start_local_server: Start) -> None:
+    """C4: an unused UUID becomes a session; any other unknown id, and another user's, is not found."""
+    served = start_local_server(ScriptedModel("Yes."))
     mine = str(uuid.uuid4())
     with served.client() as http, served.client("eve") as eve:
         assert (
@@ -606,7 +625,7 @@ def test_a_session_that_the_client_brings(here: Start) -> None:
         for path in ("", "/messages"):
             assert eve.get(f"/api/chat/sessions/{mine}{path}").status_code == 404
         assert eve.patch(f"/api/chat/sessions/{mine}", json={"label": "Mine"}).status_code == 404
-        assert len(said(served, mine)) == 2
+        assert len(transcript(served, mine)) == 2
         served.memory.scope(tenant="acme").agents.add("scout")
         other = http.post(
             "/api/chat", json={"message": "Hi.", "session_id": mine, "agent_id": "scout"}
@@ -618,9 +637,9 @@ def test_a_session_that_the_client_brings(here: Start) -> None:
         assert "`retain agents add nobody`" in nobody.json()["detail"]
 
 
-def test_conversations_are_listed(here: Start) -> None:
-    """A5, S6: each with what a list shows, and how much its summary covers."""
-    served = here(ScriptedModel("Yes."))
+def test_conversations_are_listed(start_local_server: Start) -> None:
+    """A5, S6: each with the fields of a list, and how much its summary covers."""
+    served = start_local_server(ScriptedModel("Yes."))
     with served.client() as http:
         first = http.post(
             "/api/chat", json={"message": "One.", "session_id": str(uuid.uuid4())}
@@ -698,7 +717,7 @@ def test_conversations_are_listed(here: Start) -> None:
         ] == [other]
 
 
-WRONG: tuple[tuple[dict[str, Any], int, str], ...] = (
+INVALID_REQUESTS: tuple[tuple[dict[str, Any], int, str], ...] = (
     ({}, 422, "message"),
     ({"message": ""}, 422, "message"),
     ({"message": " \n"}, 422, "message"),
@@ -714,25 +733,27 @@ WRONG: tuple[tuple[dict[str, Any], int, str], ...] = (
 )
 
 
-def test_what_cannot_be_said(here: Start) -> None:
-    """Refused before a stream begins, and before a session is made."""
-    with here(ScriptedModel("Never."), secrets="reject").client() as http:
-        for body, status, field in WRONG:
+def test_invalid_messages_are_rejected(start_local_server: Start) -> None:
+    """Rejected before a stream begins and before a session is created."""
+    with start_local_server(ScriptedModel("Never."), secrets="reject").client() as http:
+        for body, status, field in INVALID_REQUESTS:
             for more in ({}, {"stream": True}) if "stream" not in body else ({},):
                 refused = http.post("/api/chat", json={**body, **more})
                 assert (refused.status_code, refused.json()["field"]) == (status, field)
         assert http.get("/api/sessions").json()["data"] == []
 
 
-def test_one_key_and_not_two(here: Start) -> None:
-    with here(ScriptedModel("Yes.")).client(**{"Idempotency-Key": "one"}) as http:
+def test_conflicting_keys_are_rejected(start_local_server: Start) -> None:
+    with start_local_server(ScriptedModel("Yes.")).client(**{"Idempotency-Key": "one"}) as http:
         assert http.post("/api/chat", json={"message": "a", "key": "two"}).json()["field"] == "key"
         assert http.post("/api/chat", json={"message": "a"}).json()["key"] == "one"
 
 
-def test_what_a_key_allows(here: Start) -> None:
-    """Chat is reading and writing; reading conversations is not. A key for one user and one agent is for them alone."""
-    served = here(ScriptedModel("Yes."))
+def test_permissions_of_chat(start_local_server: Start) -> None:
+    """Chat needs read and write; reading conversations needs read only. A bound key stays within
+    its user and agent.
+    """
+    served = start_local_server(ScriptedModel("Yes."))
     keys = Keys(served.memory.database)
     _, writes = keys.create("acme", "writes", ["write", "delete"])
     with served.client(Authorization=f"Bearer {writes}") as http:
@@ -757,8 +778,8 @@ def test_what_a_key_allows(here: Start) -> None:
         assert http.post("/api/chat", json={"message": "Hi."}).status_code == 401
 
 
-def test_what_a_chat_does_is_on_record(here: Start) -> None:
-    """D6: a session that it makes, the turn, and what the model's tools change, each by itself."""
+def test_a_chat_is_audited(start_local_server: Start) -> None:
+    """D6: a session it creates, the turn, and each change by the model's tools."""
     model = ScriptedModel(
         calling(
             ("save_to_core", {"content": "Tea."}),
@@ -766,7 +787,7 @@ def test_what_a_chat_does_is_on_record(here: Start) -> None:
         ),
         "Done.",
     )
-    served = here(model)
+    served = start_local_server(model)
     _, key = Keys(served.memory.database).create("acme", "talks", ["read", "write"])
     served.memory.scope(tenant="acme", user="ada", agent="assistant").notes.overwrite("# Kept")
     mine = str(uuid.uuid4())
@@ -787,11 +808,13 @@ def test_what_a_chat_does_is_on_record(here: Start) -> None:
     assert record[0]["subject"] == f"sessions {mine}"
 
 
-def test_what_was_not_kept_is_not_said_to_be(here: Start, limited: Limited) -> None:
-    """A turn that waits too long for its session has kept nothing yet; and nothing of it is left."""
-    model = Halting("One two three four.")
+def test_a_turn_that_was_not_stored_does_not_claim_so(
+    start_local_server: Start, limited: Limited
+) -> None:
+    """A turn that times out waiting for its session has stored nothing, and leaves nothing behind."""
+    model = PausingModel("One two three four.")
     limited(CHAT_SECONDS=1.0)
-    served = here(model)
+    served = start_local_server(model)
     mine = str(uuid.uuid4())
     body = {"message": "First.", "session_id": mine, "stream": True}
     with (
@@ -808,13 +831,15 @@ def test_what_was_not_kept_is_not_said_to_be(here: Start, limited: Limited) -> N
     assert refused.status_code == 503
     assert "is kept" not in refused.json()["detail"]
     assert "'k2'" in refused.json()["detail"]
-    assert ("user", "Second.") not in said(served, mine)
+    assert ("user", "Second.") not in transcript(served, mine)
 
 
-def test_a_turn_in_line_elsewhere_is_waited_for(here: Start) -> None:
-    """Another process knows nothing of it until its message is kept: it waits as long as the session is busy."""
-    model = Halting("One two three four.")
-    one, other = here(model), here(model)
+def test_a_turn_queued_in_another_process_is_awaited(start_local_server: Start) -> None:
+    """Other processes cannot see it until its message is stored: they wait while the session is
+    busy.
+    """
+    model = PausingModel("One two three four.")
+    one, other = start_local_server(model), start_local_server(model)
     mine = str(uuid.uuid4())
     body = {"session_id": mine, "stream": True}
     with one.client() as http, one.client() as second, other.client() as elsewhere:
@@ -829,16 +854,16 @@ def test_a_turn_in_line_elsewhere_is_waited_for(here: Start) -> None:
                 assert next(events(waiting.iter_lines())).name == "waiting"
                 threading.Timer(0.1, model.going.set).start()
                 resume = f"/api/chat/turns/k2/events?session_id={mine}"
-                told = list(events(iter(elsewhere.get(resume).text.split("\n"))))
-        assert names(told) == ["message", "done"]
-        assert told[0].data["key"] == "k2"
+                expected = list(events(iter(elsewhere.get(resume).text.split("\n"))))
+        assert event_names(expected) == ["message", "done"]
+        assert expected[0].data["key"] == "k2"
         assert elsewhere.get(resume.replace("k2", "k3")).status_code == 404
 
 
-def test_a_stream_from_elsewhere_ends_with_the_server(here: Start) -> None:
-    """It is told to stop: an error that says how to go on, and the end."""
-    model = Halting("One two three four.")
-    one, other = here(model), here(model)
+def test_a_stream_from_another_process_ends_at_shutdown(start_local_server: Start) -> None:
+    """An error event that says how to continue, then the end."""
+    model = PausingModel("One two three four.")
+    one, other = start_local_server(model), start_local_server(model)
     mine = str(uuid.uuid4())
     with one.client() as http, other.client() as elsewhere:
         body = {"message": "Count.", "session_id": mine, "key": "k", "stream": True}
@@ -846,7 +871,7 @@ def test_a_stream_from_elsewhere_ends_with_the_server(here: Start) -> None:
             next(events(response.iter_lines()))
             assert model.halted.acquire(timeout=WAIT)
             threading.Timer(0.2, other.app.state.stopping.set).start()
-            told = list(
+            expected = list(
                 events(
                     iter(
                         elsewhere.get(f"/api/chat/turns/k/events?session_id={mine}").text.split(
@@ -856,39 +881,44 @@ def test_a_stream_from_elsewhere_ends_with_the_server(here: Start) -> None:
                 )
             )
             model.going.set()
-    assert names(told) == ["error", "done"]
-    assert "'k'" in told[0].data["detail"]
+    assert event_names(expected) == ["error", "done"]
+    assert "'k'" in expected[0].data["detail"]
 
 
-def test_an_old_error_is_not_told_where_there_is_an_answer(here: Start) -> None:
-    """The turn failed here and was finished in another process: what is saved counts."""
-    one = here(ScriptedModel(ModelUnavailable(model="m", problem="it fails")))
-    other = here(ScriptedModel("Now."))
+def test_a_saved_answer_wins_over_an_older_error(start_local_server: Start) -> None:
+    """The turn failed here and was finished in another process: the saved answer counts."""
+    one = start_local_server(ScriptedModel(ModelUnavailable(model="m", problem="it fails")))
+    other = start_local_server(ScriptedModel("Now."))
     with one.client() as http, other.client() as elsewhere:
         body = {"message": "Well?", "session_id": str(uuid.uuid4()), "key": "k"}
         resume = f"/api/chat/turns/k/events?session_id={body['session_id']}"
         assert http.post("/api/chat", json=body).status_code == 503
-        assert names(list(events(iter(http.get(resume).text.split("\n"))))) == [
+        assert event_names(list(events(iter(http.get(resume).text.split("\n"))))) == [
             "start",
             "error",
             "done",
         ]
         assert elsewhere.post("/api/chat", json=body).json()["message"] == "Now."
-        assert names(list(events(iter(http.get(resume).text.split("\n"))))) == ["message", "done"]
+        assert event_names(list(events(iter(http.get(resume).text.split("\n"))))) == [
+            "message",
+            "done",
+        ]
 
 
-def test_a_machine_without_threads(here: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_out_of_threads(
+    start_local_server: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """503, and the same key can be sent again."""
-    served = here(ScriptedModel("Yes."))
+    served = start_local_server(ScriptedModel("Yes."))
     start = threading.Thread.start
 
-    def refuse(thread: threading.Thread) -> None:
+    def refuse_to_start(thread: threading.Thread) -> None:
         if thread.name == "retain-chat":
             raise RuntimeError("can't start new thread")
         start(thread)
 
     with served.client() as http:
-        monkeypatch.setattr(threading.Thread, "start", refuse)
+        monkeypatch.setattr(threading.Thread, "start", refuse_to_start)
         refused = http.post("/api/chat", json={"message": "Hi.", "key": "k"})
         monkeypatch.undo()
         assert (refused.status_code, refused.json()["type"]) == (503, "/problems/overloaded")
@@ -897,18 +927,18 @@ def test_a_machine_without_threads(here: Start, monkeypatch: pytest.MonkeyPatch)
         )
 
 
-def test_one_session_does_not_take_every_place(here: Start, limited: Limited) -> None:
-    model = Halting("One two three four.")
+def test_one_session_cannot_take_every_slot(start_local_server: Start, limited: Limited) -> None:
+    model = PausingModel("One two three four.")
     limited(MAX_RUNNING_TURNS=4)
-    served = here(model)
+    served = start_local_server(model)
     mine = str(uuid.uuid4())
     with (
         served.client() as http,
-        served.client() as again,
+        served.client() as repeat,
         served.client("bob") as bob,
         ExitStack() as stack,
     ):
-        for client in (http, again):
+        for client in (http, repeat):
             body = {"message": "Hi.", "session_id": mine, "stream": True}
             response = stack.enter_context(client.stream("POST", "/api/chat", json=body))
             next(events(response.iter_lines()))
@@ -921,11 +951,11 @@ def test_one_session_does_not_take_every_place(here: Start, limited: Limited) ->
         assert bob.post("/api/chat", json={"message": "Hi."}).status_code == 200
 
 
-def test_a_stop_ends_streams_with_how_to_go_on(here: Start, limited: Limited) -> None:
-    """Turns have a while to finish; then their streams say that the key goes on with them."""
-    model = Halting("One two three four.")
+def test_shutdown_ends_streams_with_advice(start_local_server: Start, limited: Limited) -> None:
+    """Turns have some time to finish; then their streams say that the key continues them."""
+    model = PausingModel("One two three four.")
     limited(STOP_SECONDS=0.2)
-    served = here(model)
+    served = start_local_server(model)
     with served.client() as http:
         with http.stream(
             "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "later"}
@@ -934,16 +964,16 @@ def test_a_stop_ends_streams_with_how_to_go_on(here: Start, limited: Limited) ->
             next(reading)
             assert model.halted.acquire(timeout=WAIT)
             served.app.state.stopping.set()
-            told = list(reading)
+            expected = list(reading)
         model.going.set()
-    assert names(told)[-2:] == ["error", "done"]
-    assert "'later'" in told[-2].data["detail"]
+    assert event_names(expected)[-2:] == ["error", "done"]
+    assert "'later'" in expected[-2].data["detail"]
 
 
-def test_aborted_requests_leave_nothing_behind(starting: Start, limited: Limited) -> None:
-    """F8: no thread, no lease, no connection, however many hang up."""
+def test_aborted_requests_leave_nothing_behind(start_server: Start, limited: Limited) -> None:
+    """F8: no thread, lease or connection, however many clients disconnect."""
     limited(MAX_RUNNING_TURNS=8)
-    served = starting(ScriptedModel("An answer of a few words."))
+    served = start_server(ScriptedModel("An answer of a few words."))
     before = len(served.memory.scope(tenant="acme", user="ada").sessions.list())
 
     def abort(number: int) -> None:
@@ -960,14 +990,14 @@ def test_aborted_requests_leave_nothing_behind(starting: Start, limited: Limited
         thread.start()
     for thread in threads:
         thread.join()
-    until(
+    wait_until(
         lambda: (
             not [
                 thread for thread in threading.enumerate() if thread.name.startswith("retain-chat")
             ]
         )
     )
-    until(lambda: served.app.state.guard.long_running == 0)
+    wait_until(lambda: served.app.state.guard.long_running == 0)
     held = served.memory.database.read(
         "acme", lambda tx: tx.all("select what from leases where tenant = :tenant")
     )
@@ -978,8 +1008,8 @@ def test_aborted_requests_leave_nothing_behind(starting: Start, limited: Limited
     assert all(finding.ok for finding in Memory.verify(served.memory))
 
 
-def test_a_silent_turn_has_a_beat_and_a_long_one_a_limit() -> None:
-    """What is silent has a beat; what says too much is cut at its beginning, and its end is whole."""
+def test_a_silent_stream_sends_heartbeats_and_a_long_one_is_truncated() -> None:
+    """Silence yields heartbeats; too many events are cut at the beginning, and the end is complete."""
     run = running.RunningTurn(("acme", "ada", "s", "k"), b"")
 
     async def listen() -> list[bytes]:
@@ -994,7 +1024,7 @@ def test_a_silent_turn_has_a_beat_and_a_long_one_a_limit() -> None:
 
     found = asyncio.run(listen())
     assert found[:2] == [HEARTBEAT, HEARTBEAT]
-    told = list(events(iter(b"".join(found[2:]).decode().split("\n"))))
-    assert [event.id for event in told] == list(range(told[0].id, 23))
-    assert told[0].id > 1
-    assert names(told)[-2:] == ["message", "done"]
+    expected = list(events(iter(b"".join(found[2:]).decode().split("\n"))))
+    assert [event.id for event in expected] == list(range(expected[0].id, 23))
+    assert expected[0].id > 1
+    assert event_names(expected)[-2:] == ["message", "done"]

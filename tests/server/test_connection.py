@@ -1,4 +1,4 @@
-"""What comes over a real connection before there is a request, and what is too much of one."""
+"""Raw connections: malformed and oversized requests, slow headers and bodies."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def is_problem(answer: bytes, status: int) -> None:
     assert json.loads(body)["status"] == status
 
 
-def test_a_request_is_answered_without_the_name_of_the_server(address: tuple[str, int]) -> None:
+def test_responses_do_not_name_the_server_software(address: tuple[str, int]) -> None:
     answer = exchange(address, GET + CLOSE)
     assert answer.startswith(b"HTTP/1.1 200 ")
     assert b"\r\nserver:" not in answer.lower()
 
 
-def test_headers_that_do_not_come_are_not_waited_for(address: tuple[str, int]) -> None:
-    """Slowloris: nothing at all, a beginning, and one that goes on and on."""
+def test_slow_headers_time_out(address: tuple[str, int]) -> None:
+    """Slowloris: nothing at all, a beginning, and headers that never end."""
     is_problem(exchange(address), 408)
     is_problem(exchange(address, b"GET / HT"), 408)
     with socket.create_connection(address, 10) as slow:
@@ -63,7 +63,7 @@ def test_headers_that_do_not_come_are_not_waited_for(address: tuple[str, int]) -
                 time.sleep(0.05)
 
 
-def test_the_second_request_of_a_connection_is_not_waited_for_either(
+def test_the_second_request_of_a_connection_times_out_too(
     address: tuple[str, int],
 ) -> None:
     answer = exchange(address, GET + b"\r\n", GET)
@@ -71,8 +71,8 @@ def test_the_second_request_of_a_connection_is_not_waited_for_either(
     is_problem(answer[answer.rindex(b"HTTP/1.1 ") :], 408)
 
 
-def test_too_many_headers(address: tuple[str, int]) -> None:
-    """10,000 headers, one that is too long, one that never ends, and an address that is too long."""
+def test_too_many_headers_are_rejected(address: tuple[str, int]) -> None:
+    """10,000 headers, a header that is too long, one that never ends, and a URL that is too long."""
     is_problem(exchange(address, GET, b"X-A: b\r\n" * 10_000, b"\r\n"), 431)
     is_problem(exchange(address, GET, b"X-A: ", b"b" * 40_000, b"\r\n\r\n"), 431)
     is_problem(exchange(address, GET, b"X-A: ", *[b"b" * 60_000] * 20), 431)
@@ -94,7 +94,7 @@ def test_too_many_headers(address: tuple[str, int]) -> None:
         GET + b"X-A: \x00\r\n\r\n",
     ],
 )
-def test_what_is_no_request_is_refused(address: tuple[str, int], garbage: bytes) -> None:
+def test_garbage_is_rejected(address: tuple[str, int], garbage: bytes) -> None:
     assert exchange(address, garbage).startswith(b"HTTP/1.1 400 ")
 
 
@@ -103,8 +103,8 @@ def test_chunked_garbage_ends_the_connection(address: tuple[str, int]) -> None:
     assert answer.startswith(b"HTTP/1.1 4") or not answer
 
 
-def test_200_megabytes_are_refused_before_they_are_read(address: tuple[str, int]) -> None:
-    """F11: with a length, without one, and by whoever asks first; memory stays flat."""
+def test_200_megabytes_are_rejected_unread(address: tuple[str, int]) -> None:
+    """F11: with a length, without one, and with `Expect: 100-continue`; memory stays flat."""
     process, block = psutil.Process(), bytes(1 << 20)
     exchange(address, POST + b"Content-Length: 200000\r\n\r\n", block[:200_000])
     before = process.memory_info().rss
@@ -118,5 +118,5 @@ def test_200_megabytes_are_refused_before_they_are_read(address: tuple[str, int]
     assert process.memory_info().rss - before < 40 << 20
 
 
-def test_a_body_that_drips_is_not_waited_for(address: tuple[str, int]) -> None:
+def test_a_slow_body_times_out(address: tuple[str, int]) -> None:
     is_problem(exchange(address, POST + b"Content-Length: 100\r\n\r\n", b'{"user"'), 408)

@@ -1,4 +1,4 @@
-"""More clients than connections to the database: bounded answers, nothing left behind, and a quick recovery."""
+"""More clients than database connections: bounded response times, no leaks, quick recovery."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ WAIT_SECONDS = 1.0
 
 
 async def ask(address: tuple[str, int], key: str, *, wait: bool = True) -> int:
-    """Append to a session over a new connection; the status. Without `wait`, go away at once."""
+    """Append to a session over a new connection; return the status. Without `wait`, disconnect at
+    once.
+    """
     reader, writer = await asyncio.open_connection(*address)
     body = b'{"role":"user","content":"hello"}'
     head = f"POST /api/messages/s HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n"
@@ -36,8 +38,10 @@ async def ask(address: tuple[str, int], key: str, *, wait: bool = True) -> int:
     return status
 
 
-def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str, limited: Limited) -> None:
-    """F8: a pool of 4 that is stuck, 200 clients that wait and more that do not; then it is no longer stuck."""
+def test_a_crowd_at_a_small_pool_is_rejected_with_retry_after(
+    postgres_url: str, limited: Limited
+) -> None:
+    """F8: a blocked pool of 4, 200 clients that wait and more that disconnect; then the block ends."""
     limited(MAX_IN_FLIGHT=500)
     settings = replace(
         SETTINGS,
@@ -60,7 +64,7 @@ def test_a_crowd_at_a_small_pool_is_told_to_come_back(postgres_url: str, limited
                 await asyncio.gather(*[ask(address, key, wait=False) for _ in range(ABORTED)])
                 while (
                     sum(task.done() for task in waiting) < CLIENTS - 4
-                ):  # these are answered while all is stuck
+                ):  # these respond while the pool is blocked
                     await asyncio.sleep(0.02)
                 other.rollback()
                 return await asyncio.gather(*waiting)

@@ -1,4 +1,4 @@
-"""What is another tenant's, or another user's, does not exist: its ids answer as ids that nobody has."""
+"""Isolation over HTTP: ids of another tenant or user look like ids that do not exist."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.calling import Calling
 from tests.test_every_kind import EXAMPLES
 
 MARK = "their mark"
-NOBODYS = {
+UNUSED_IDS = {
     "id": "01234567-89ab-7cde-8f01-23456789abcd",
     "session": "a session of nobody",
     "name": "an agent of nobody",
@@ -40,17 +40,17 @@ BODIES: dict[str, Any] = {
     "refs_edit": {"summary": "mine"},
     "state_set": {"value": "mine"},
 }
-OWN = {"entries_share", "items_put"}
-"""Ways whose name is made by who names it."""
+CHOSEN_BY_THE_CALLER = {"entries_share", "items_put"}
+"""Endpoints whose id the caller chooses."""
 OF_USERS = ("sessions", "messages", "summaries", "refs", "state", "items", "turns")
-"""Kinds that are one user's."""
+"""Kinds that belong to one user."""
 
 Request = tuple[str, str, str, str, dict[str, Any]]
 
 
 @pytest.fixture
-def theirs(memory: Memory) -> Scope:
-    """Something of every kind, in another tenant."""
+def foreign_scope(memory: Memory) -> Scope:
+    """A scope of another tenant with one of each kind."""
     return filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
 
 
@@ -61,7 +61,7 @@ def filled(scope: Scope) -> Scope:
 
 
 def ids(scope: Scope) -> dict[str, str]:
-    """The name of one thing of each kind."""
+    """Return the id of one object of each kind."""
     talking = f"session of {MARK} talking"
     item = next(iter(scope.items.list()))
     return {
@@ -81,11 +81,13 @@ def ids(scope: Scope) -> dict[str, str]:
 
 
 def requests(found: dict[str, str], *, kinds: tuple[str, ...] = ()) -> Iterator[Request]:
-    """Every way that names something: its name, its method, and the address with an id and with nobody's."""
+    """Return every endpoint that takes an id: name, method, and the path with that id and with an
+    unused one.
+    """
     for endpoint in ENDPOINTS:
         if (
             "{" not in endpoint.route
-            or endpoint.name in OWN
+            or endpoint.name in CHOSEN_BY_THE_CALLER
             or (kinds and endpoint.kind not in kinds)
         ):
             continue
@@ -98,7 +100,7 @@ def requests(found: dict[str, str], *, kinds: tuple[str, ...] = ()) -> Iterator[
             f"{endpoint.name} needs a body here"
         )
         if kind == "state":
-            said = [{"area": f"session:{id}"} for id in (mine, NOBODYS["session"])]
+            said = [{"area": f"session:{id}"} for id in (mine, UNUSED_IDS["session"])]
             for one in said:
                 where = {"json": {**body, **one}} if body is not None else {"params": one}
                 yield (
@@ -110,7 +112,7 @@ def requests(found: dict[str, str], *, kinds: tuple[str, ...] = ()) -> Iterator[
                 )
             continue
         if kind == "items":
-            for id in (mine, NOBODYS["key"]):
+            for id in (mine, UNUSED_IDS["key"]):
                 yield (
                     endpoint.name,
                     endpoint.method,
@@ -119,7 +121,7 @@ def requests(found: dict[str, str], *, kinds: tuple[str, ...] = ()) -> Iterator[
                     {"params": {"place": found["place"]}},
                 )
             continue
-        for id in (mine, NOBODYS[name]):
+        for id in (mine, UNUSED_IDS[name]):
             path = endpoint.route.replace("{seq:int}", "1")
             start, end = path.index("{"), path.index("}")
             path = path[:start] + quote(id, safe="") + path[end + 1 :]
@@ -129,7 +131,7 @@ def requests(found: dict[str, str], *, kinds: tuple[str, ...] = ()) -> Iterator[
 def answers(
     client: TestClient, made: Iterator[Request], **whose: str
 ) -> Iterator[tuple[str, tuple[Any, ...], tuple[Any, ...]]]:
-    """What is answered to each way, for the id and for nobody's, without what differs by nature."""
+    """Return the responses per endpoint for the id and for an unused one, without volatile parts."""
     told: dict[str, list[tuple[Any, ...]]] = {}
     for name, method, path, id, how in made:
         params = {**whose, **how.pop("params", {})} if method in ("GET", "DELETE") else whose
@@ -154,28 +156,32 @@ def exported(memory: Memory) -> bytes:
 
 
 def test_a_key_finds_nothing_of_another_tenant(
-    memory: Memory, calling: Calling, theirs: Scope
+    memory: Memory, calling: Calling, foreign_scope: Scope
 ) -> None:
-    """P11, S8: with every permission, on every way that names something, word for word as if it did not exist."""
+    """P11, S8: with every permission, on every endpoint that takes an id, exactly as if it did not
+    exist.
+    """
     http, before = calling("acme"), exported(memory)
     seen = 0
-    for name, foreign, nobodys in answers(http, requests(ids(theirs)), user="ada", agent="scout"):
+    for name, foreign, nobodys in answers(
+        http, requests(ids(foreign_scope)), user="ada", agent="scout"
+    ):
         assert foreign == nobodys, name
         assert foreign[0] == 404, (name, foreign)
         assert MARK not in foreign[1], name
         seen += 1
-    assert seen == sum("{" in endpoint.route for endpoint in ENDPOINTS) - len(OWN)
+    assert seen == sum("{" in endpoint.route for endpoint in ENDPOINTS) - len(CHOSEN_BY_THE_CALLER)
     assert exported(memory) == before
 
 
 def test_a_key_for_one_user_finds_nothing_of_another(
-    memory: Memory, calling: Calling, theirs: Scope
+    memory: Memory, calling: Calling, foreign_scope: Scope
 ) -> None:
-    """S8: nor can it name another user, in whatever way a request names one."""
+    """S8: nor can a request name another user in any way."""
     before = exported(memory)
     http = calling("theirs", user="bob")
     for name, foreign, nobodys in answers(
-        http, requests(ids(theirs), kinds=OF_USERS), agent="scout"
+        http, requests(ids(foreign_scope), kinds=OF_USERS), agent="scout"
     ):
         assert foreign == nobodys, name
         assert foreign[0] == 404, (name, foreign)
@@ -188,7 +194,7 @@ def test_a_key_for_one_user_finds_nothing_of_another(
     assert exported(memory) == before
 
 
-def test_a_key_for_one_agent_names_no_other(calling: Calling) -> None:
+def test_a_key_bound_to_an_agent_rejects_other_agents(calling: Calling) -> None:
     http = calling("acme", agent="scout")
     assert http.get("/api/entries", headers={"X-Retain-Agent": "planner"}).status_code == 403
     assert http.get("/api/entries", params={"agent": "planner"}).status_code == 403
@@ -196,7 +202,7 @@ def test_a_key_for_one_agent_names_no_other(calling: Calling) -> None:
     assert http.get("/api/entries").status_code == 200
 
 
-NAMING: list[tuple[str, str, dict[str, Any]]] = [
+NAMES_A_SESSION: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/api/turns", {"params": {"session": "SESSION"}}),
     (
         "POST",
@@ -222,14 +228,16 @@ NAMING: list[tuple[str, str, dict[str, Any]]] = [
     ("GET", "/api/chat/sessions/SESSION/messages", {}),
     ("PATCH", "/api/chat/sessions/SESSION", {"json": {"label": "mine"}}),
 ]
-"""Requests that name a session elsewhere than in the address of a way."""
+"""Requests that name a session outside the path."""
 
 
-def test_a_foreign_session_is_nobodys(memory: Memory, calling: Calling, theirs: Scope) -> None:
+def test_a_foreign_session_looks_unknown(
+    memory: Memory, calling: Calling, foreign_scope: Scope
+) -> None:
     http, before = calling("acme"), exported(memory)
-    for method, path, how in NAMING:
+    for method, path, how in NAMES_A_SESSION:
         told = []
-        for id in (f"session of {MARK} taking turns", NOBODYS["session"]):
+        for id in (f"session of {MARK} taking turns", UNUSED_IDS["session"]):
             said = json.loads(json.dumps(how).replace("SESSION", id))
             params = {"user": "ada", **said.pop("params", {})}
             found = http.request(

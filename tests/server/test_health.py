@@ -1,4 +1,4 @@
-"""Whether the server lives and can work, and what it does not say about that."""
+"""Health and readiness: correct, and without internal details."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.conftest import one_engine
 
 
 @one_engine
-def test_both_need_no_key_and_say_no_more_than_yes(calling: Calling, memory: Memory) -> None:
-    """S6, CVE-2026-29787: no path, no address, no version."""
+def test_health_needs_no_key_and_reveals_nothing(calling: Calling, memory: Memory) -> None:
+    """S6, CVE-2026-29787: no path, address or version."""
     stranger = calling(None)
     for route in ("/healthz", "/readyz"):
         answer = stranger.get(route)
@@ -27,7 +27,7 @@ def test_both_need_no_key_and_say_no_more_than_yes(calling: Calling, memory: Mem
         assert stranger.head(route).status_code == 200
 
 
-def test_a_database_that_is_away(app: FastAPI, calling: Calling, memory: Memory) -> None:
+def test_readiness_without_a_database(app: FastAPI, calling: Calling, memory: Memory) -> None:
     stranger = calling(None)
     memory.close()
     assert stranger.get("/healthz").status_code == 200
@@ -39,10 +39,10 @@ def test_a_database_that_is_away(app: FastAPI, calling: Calling, memory: Memory)
     assert memory.database.name not in answer.text
 
 
-def test_the_log_says_once_why_the_database_is_away(
+def test_the_cause_of_a_database_failure_is_logged_once(
     memory: Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Also where the answer comes after those who asked had been told that it takes too long."""
+    """Also when the result comes after the callers were told that it takes too long."""
     memory, faults = with_faults(memory)
     health = Health(memory)
     refused = Unreachable(problem="port 5432: connection refused\nand more")
@@ -58,25 +58,27 @@ def test_the_log_says_once_why_the_database_is_away(
     assert len(caplog.records) == 2
 
 
-def test_the_database_is_asked_for_less_long_than_whoever_asks_waits() -> None:
+def test_the_database_timeout_is_shorter_than_the_readiness_timeout() -> None:
     assert WAIT_SECONDS < READY_SECONDS
 
 
-def test_a_schema_of_another_version(app: FastAPI, calling: Calling, memory: Memory) -> None:
+def test_readiness_with_another_schema_version(
+    app: FastAPI, calling: Calling, memory: Memory
+) -> None:
     memory.migrations = memory.migrations[:-1]
     answer = calling(None).get("/readyz")
     assert (answer.status_code, "migrate" in answer.json()["detail"]) == (503, True)
 
 
 @one_engine
-def test_a_server_that_stops_is_not_ready(app: FastAPI, calling: Calling) -> None:
+def test_a_stopping_server_is_not_ready(app: FastAPI, calling: Calling) -> None:
     client = calling(None)
     app.state.stopping.set()
     assert client.get("/readyz").status_code == 503
 
 
 @one_engine
-def test_whoever_asks_at_once_is_one_question(
+def test_concurrent_readiness_checks_share_one_query(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
@@ -95,7 +97,7 @@ def test_whoever_asks_at_once_is_one_question(
     assert len(asked) == 1
 
 
-def test_a_database_that_hangs(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readiness_of_a_hanging_database(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
     from retain.server import health as module
@@ -114,8 +116,8 @@ def test_a_database_that_hangs(memory: Memory, monkeypatch: pytest.MonkeyPatch) 
     assert asyncio.run(ask()) == "The database does not answer in time."
 
 
-def test_what_status_says_and_to_whom(calling: Calling, memory: Memory) -> None:
-    """T2: of one tenant to its admin, of all to who runs the server; never to who may only read."""
+def test_visibility_of_the_status(calling: Calling, memory: Memory) -> None:
+    """T2: one tenant for its admin, everything for the operator; nothing for readers."""
     memory.scope(tenant="acme").state.set("k", 1, area="tenant")
     memory.scope(tenant="other").state.set("k", 1, area="tenant")
     mine = calling("acme").get("/api/status").json()

@@ -1,4 +1,4 @@
-"""Keys over HTTP: made by who may as much, for the own tenant, shown once, on record."""
+"""Key routes: limited by the caller's own permissions and tenant, shown once, audited."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conftest import SETTINGS, one_engine
 from tests.storage.behind import raw
 
 
-def test_a_key_is_made_used_listed_and_revoked(http: TestClient, app: FastAPI, url: str) -> None:
+def test_a_key_is_created_used_listed_and_revoked(http: TestClient, app: FastAPI, url: str) -> None:
     until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     said = {"name": "ci", "permissions": ["write", "read"], "user": "ada", "expires_at": until}
     made = http.post("/api/keys", json=said)
@@ -40,7 +40,7 @@ def test_a_key_is_made_used_listed_and_revoked(http: TestClient, app: FastAPI, u
     assert repr(rows).count(f"keys {body['id']}") == 2, "made, and revoked"
 
 
-def test_the_first_key_that_is_made_over_http_closes_the_door() -> None:
+def test_creating_the_first_key_ends_keyless_access() -> None:
     with Memory.open("memory:", settings=SETTINGS) as memory:
         here = TestClient(create_app(memory), URL, client=HERE)
         text = here.post(
@@ -51,7 +51,7 @@ def test_the_first_key_that_is_made_over_http_closes_the_door() -> None:
 
 
 @one_engine
-def test_nobody_gives_what_they_have_not(calling: Calling) -> None:
+def test_a_key_cannot_grant_permissions_it_lacks(calling: Calling) -> None:
     http = calling("acme", ["admin", "read"])
     assert (
         http.post("/api/keys", json={"name": "x", "permissions": ["read", "admin"]}).status_code
@@ -73,7 +73,7 @@ def test_a_bound_key_manages_no_keys(calling: Calling) -> None:
         assert http.delete("/api/keys/x").status_code == 403
 
 
-def test_keys_of_another_tenant_do_not_exist(calling: Calling, memory: Memory) -> None:
+def test_keys_of_another_tenant_are_not_found(calling: Calling, memory: Memory) -> None:
     """P11."""
     theirs, text = Keys(memory.database).create("theirs", "their name", ["read"])
     http = calling("acme")
@@ -87,7 +87,7 @@ def test_keys_of_another_tenant_do_not_exist(calling: Calling, memory: Memory) -
 
 
 @one_engine
-def test_a_bad_request_makes_no_key(http: TestClient) -> None:
+def test_an_invalid_request_creates_no_key(http: TestClient) -> None:
     for said in (
         {},
         {"name": "x"},
@@ -106,8 +106,8 @@ def test_a_bad_request_makes_no_key(http: TestClient) -> None:
     assert len(http.get("/api/keys").json()["data"]) == 1
 
 
-def test_a_key_makes_none_that_outlasts_it() -> None:
-    """Who has a key for a day must not have made one for ever on its last."""
+def test_a_key_cannot_create_a_longer_lived_key() -> None:
+    """A key that is valid for a day must not create one without an end."""
     with Memory.open("memory:", settings=SETTINGS) as memory:
         end = datetime.now(UTC) + timedelta(hours=1)
         _, text = Keys(memory.database).create("acme", "short", PERMISSIONS, expires_at=end)
@@ -125,8 +125,8 @@ def test_a_key_makes_none_that_outlasts_it() -> None:
         assert http.post("/api/keys", json={**said, "name": "ä" * 101}).status_code == 413
 
 
-def test_keys_and_the_log_are_asked_for_by_the_rules_of_all_else() -> None:
-    """415 for what is no JSON, 400 with advice for what cannot be read, 422 for what is unknown or said twice."""
+def test_key_and_audit_routes_validate_like_all_others() -> None:
+    """415 for other content types, 400 for unreadable JSON, 422 for unknown or repeated parameters."""
     with Memory.open("memory:", settings=SETTINGS) as memory:
         here = TestClient(create_app(memory), URL, client=HERE)
         for media in ("text/plain", None):

@@ -1,4 +1,4 @@
-"""The log: a line for each request and each event, that can be read by machines and says nothing of what is remembered."""
+"""Logs: one machine-readable line per request and event, without stored content."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SECRET = "my sister lives in Graz"
 
 
 class Terminal(io.StringIO):
-    """A stream that people read."""
+    """A stream that is a terminal."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Log:
-    """What was logged."""
+    """Captured log output."""
 
     def __init__(self, *, terminal: bool = False, **changes: Any) -> None:
         self.out = Terminal() if terminal else io.StringIO()
@@ -50,12 +50,12 @@ class Log:
 
 @pytest.fixture
 def engine() -> str:
-    """One is enough: nothing of this knows what the engine is."""
+    """The log does not depend on the engine."""
     return "sqlite"
 
 
 @pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
+def _restored_logging() -> Iterator[None]:
     root, handlers, level = (
         logging.getLogger(),
         list(logging.getLogger().handlers),
@@ -69,7 +69,7 @@ def _as_before() -> Iterator[None]:
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
-def test_one_line_for_a_request(calling: Calling) -> None:
+def test_one_line_per_request(calling: Calling) -> None:
     client = calling()
     log = Log()
     made = client.post("/api/sessions?user=ada&agent=scout", json={"id": "trip"})
@@ -90,8 +90,8 @@ def test_one_line_for_a_request(calling: Calling) -> None:
     assert "ada" not in log.text
 
 
-def test_no_content_no_query_no_key(calling: Calling) -> None:
-    """S5: neither what is remembered, nor what was asked, nor who may come in."""
+def test_no_content_query_or_key_is_logged(calling: Calling) -> None:
+    """S5: neither stored content, nor queries, nor credentials."""
     client = calling()
     log = Log(log_level="debug")
     client.post(
@@ -114,7 +114,7 @@ def test_no_content_no_query_no_key(calling: Calling) -> None:
     assert client.headers["authorization"][7:] not in log.text
 
 
-def test_an_exception_tells_where_and_not_what(memory: Memory, calling: Calling) -> None:
+def test_an_exception_logs_its_location_and_not_its_text(memory: Memory, calling: Calling) -> None:
     app = create_app(memory)
 
     @app.get("/breaks")
@@ -144,11 +144,11 @@ def test_an_exception_tells_where_and_not_what(memory: Memory, calling: Calling)
     logging.getLogger("uvicorn.error").error(
         "Exception in ASGI application\n", exc_info=ValueError(SECRET)
     )
-    assert len(log.lines) == 1  # it was told with the request
+    assert len(log.lines) == 1  # logged with the request
 
 
-def test_nobody_can_write_a_line_of_their_own() -> None:
-    """S5: CR, LF, escapes and letters that turn a line around."""
+def test_log_lines_cannot_be_forged() -> None:
+    """S5: CR, LF, escape sequences and bidirectional control characters."""
     evil = 'x\r\n{"level":"info","event":"forged"}\x1b[2J\u202egnp\u2028y\x85z'
     for terminal in (False, True):
         log = Log(terminal=terminal)
@@ -159,7 +159,7 @@ def test_nobody_can_write_a_line_of_their_own() -> None:
         assert "\\u000d\\u000a" in text or "\\\\u000d\\\\u000a" in text
 
 
-def test_libraries_are_not_believed_to_be_discreet() -> None:
+def test_messages_of_libraries_are_not_logged_verbatim() -> None:
     log = Log()
     logging.getLogger("mcp.server").error(f"failed on {SECRET}")
     logging.getLogger("psycopg").error(f"Key (content)=({SECRET})\nDETAIL %s", 1)
@@ -189,7 +189,7 @@ def test_levels_and_quiet_routes(calling: Calling) -> None:
     assert not log.lines
 
 
-def test_text_for_people(calling: Calling) -> None:
+def test_text_format_on_a_terminal(calling: Calling) -> None:
     client = calling()
     log = Log(terminal=True)
     client.get("/api/sessions")
@@ -203,7 +203,7 @@ def test_a_name_cannot_look_like_another_field() -> None:
     assert log.text.rstrip().endswith('request principal="bob status=200 \\"x" status=403')
 
 
-def test_what_is_refused_at_the_door_is_on_record(calling: Calling) -> None:
+def test_rejected_requests_are_logged(calling: Calling) -> None:
     log = Log()
     answer = calling().get("/api/sessions", headers={"Host": "evil.example"})
     (line,) = log.requests()
@@ -213,7 +213,7 @@ def test_what_is_refused_at_the_door_is_on_record(calling: Calling) -> None:
     assert (line["status"], line["tenant"]) == (403, "acme")
 
 
-def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_blocked_log_stream_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     import threading
 
     class Stuck(io.StringIO):
@@ -239,7 +239,7 @@ def test_a_log_that_nobody_reads_stops_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert missing == [f"{writer.dropped} lines of the log are missing here: too many were waiting"]
 
 
-def test_a_stream_that_is_closed_is_no_error() -> None:
+def test_a_closed_stream_is_no_error() -> None:
     stream = io.StringIO()
     writer = logs.configure(Settings(), stream)
     stream.close()
@@ -248,7 +248,7 @@ def test_a_stream_that_is_closed_is_no_error() -> None:
     assert writer.dropped == 1
 
 
-def test_an_app_logs_nothing_that_nobody_configured(
+def test_an_unconfigured_app_logs_nothing(
     app: FastAPI, calling: Calling, capfd: pytest.CaptureFixture[str]
 ) -> None:
     calling().get("/api/sessions")

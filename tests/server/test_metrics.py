@@ -1,4 +1,4 @@
-"""Metrics: every name, the right numbers, for the right people, over several processes, at little cost."""
+"""Metrics: complete, correct, visible to operators only, shared by workers, cheap."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
 
 @pytest.fixture
 def memory(open_memory: Callable[..., Memory]) -> Memory:
-    """The test's database, with faults; without a script they never strike."""
+    """The test's database with fault injection; no faults occur without a script."""
     return with_faults(open_memory())[0]
 
 
@@ -88,12 +88,12 @@ def test_requests_by_template_and_status(http: TestClient, operator: TestClient)
     )
     assert value(operator, "retain_requests_total", method="GET", route="none", status="404") == 1
     assert value(operator, "retain_request_seconds_count", route="/api/sessions/{id:path}") == 3
-    assert value(operator, "retain_requests_in_flight") == 0  # a scrape is none
+    assert value(operator, "retain_requests_in_flight") == 0  # a scrape is not counted
     assert not any("secret" in text for name, labels in found for _, text in labels)
 
 
 @one_engine
-def test_what_was_done_with_memory(http: TestClient, operator: TestClient) -> None:
+def test_operations_are_counted(http: TestClient, operator: TestClient) -> None:
     http.post("/api/sessions", json={"id": "trip"}, headers=ADA)
     http.post("/api/messages/trip", json={"role": "user", "content": "hello"}, headers=ADA)
     batch = {
@@ -112,7 +112,7 @@ def test_what_was_done_with_memory(http: TestClient, operator: TestClient) -> No
 
 
 @one_engine
-def test_models_tools_and_later_work(
+def test_models_tools_and_background_jobs_are_counted(
     app: FastAPI, http: TestClient, operator: TestClient, memory: Memory
 ) -> None:
     scope = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -146,7 +146,7 @@ def test_models_tools_and_later_work(
 
 
 @one_engine
-def test_names_of_models_that_a_caller_invents_are_bounded(memory: Memory) -> None:
+def test_model_labels_from_callers_are_bounded(memory: Memory) -> None:
     """P16."""
     mine = Metrics(memory)
     for number in range(MAX_MODEL_NAMES + 50):
@@ -156,7 +156,7 @@ def test_names_of_models_that_a_caller_invents_are_bounded(memory: Memory) -> No
     assert 'retain_model_calls_total{model="other",outcome="ok"} 50.0' in text
 
 
-def test_figures_of_the_database(engine: str, operator: TestClient, memory: Memory) -> None:
+def test_database_gauges(engine: str, operator: TestClient, memory: Memory) -> None:
     memory.scope(tenant="acme").state.set("k", "v", area="tenant")
     found = scraped(operator)
     assert found["retain_rows", frozenset({("table", "state")})] == 1
@@ -171,25 +171,25 @@ def test_figures_of_the_database(engine: str, operator: TestClient, memory: Memo
 
 
 @one_engine
-def test_counts_are_not_taken_by_each_scrape(
+def test_row_counts_are_cached_between_scrapes(
     operator: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[int] = []
     counts = memory.counts
 
-    def noted() -> dict[str, int]:
+    def counting_counts() -> dict[str, int]:
         taken.append(1)
         return counts()
 
-    monkeypatch.setattr(memory, "counts", noted)
+    monkeypatch.setattr(memory, "counts", counting_counts)
     for _ in range(5):
         scraped(operator)
     assert len(taken) == 1
 
 
 @one_engine
-def test_who_may_see_them(calling: Calling, memory: Memory) -> None:
-    """S6: another tenant's admin learns nothing of the whole database."""
+def test_visibility_of_the_metrics(calling: Calling, memory: Memory) -> None:
+    """S6: another tenant's admin sees nothing of the whole database."""
     assert calling("acme").get("/metrics").status_code == 403
     assert (
         calling(memory.settings.tenant, ["read", "write", "delete"]).get("/metrics").status_code
@@ -200,7 +200,7 @@ def test_who_may_see_them(calling: Calling, memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_a_scraper_is_known_while_the_database_is_away(
+def test_a_known_scraper_is_served_while_the_database_is_down(
     app: FastAPI,
     calling: Calling,
     operator: TestClient,
@@ -208,7 +208,7 @@ def test_a_scraper_is_known_while_the_database_is_away(
     faults: FaultyDatabase,
     engine: str,
 ) -> None:
-    """What was good stays good for a while; nobody else comes in, with or without a key."""
+    """A recently accepted key stays accepted; other callers are rejected, with or without a key."""
     assert operator.get("/metrics").status_code == 200
     other, stranger = calling(memory.settings.tenant), calling(None)
     app.state.authenticator.forget()
@@ -229,10 +229,10 @@ def test_a_scraper_is_known_while_the_database_is_away(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_what_cannot_be_counted_is_done_all_the_same(
+def test_a_metrics_failure_does_not_fail_the_operation(
     app: FastAPI, http: TestClient, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
-    """A write that is committed is not answered with 500."""
+    """A committed write is not answered with 500."""
 
     def broken(*given: object, **named: object) -> None:
         raise ZeroDivisionError
@@ -243,11 +243,11 @@ def test_what_cannot_be_counted_is_done_all_the_same(
     assert http.post("/api/interactions", json=asked).status_code == 201
 
 
-def test_on_this_machine_without_keys_they_are_open(engine: str, calling: Calling) -> None:
+def test_keyless_loopback_sees_the_metrics(engine: str, calling: Calling) -> None:
     assert calling(None).get("/metrics").status_code == (200 if engine == "sqlite" else 401)
 
 
-def test_every_name_is_documented_and_no_other() -> None:
+def test_every_metric_is_documented_and_no_other() -> None:
     said = set(re.findall(r"`(retain_[a-z_]+)", DOCS.read_text()))
     assert said - {"retain_app", "retain_owner", "retain_login"} == METRICS.keys() | FIGURES.keys()
 
@@ -290,7 +290,7 @@ def test_workers_share_their_metrics(memory: Memory) -> None:
         assert 'status="200"} 2.0' in text
 
 
-def test_folders_of_servers_that_were_killed_are_removed(
+def test_folders_of_killed_servers_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -303,7 +303,7 @@ def test_folders_of_servers_that_were_killed_are_removed(
 
 
 @one_engine
-def test_a_histogram_adds_up(memory: Memory) -> None:
+def test_histogram_buckets_add_up(memory: Memory) -> None:
     mine = Metrics(memory)
     for seconds in (0.0005, 0.001, 0.3, 99.0):
         mine.request("GET", "/a", 200, seconds)
@@ -314,7 +314,7 @@ def test_a_histogram_adds_up(memory: Memory) -> None:
     assert 'retain_request_seconds_count{route="/a"} 4.0' in told
 
 
-def test_importing_the_library_imports_no_metrics() -> None:
+def test_importing_the_library_does_not_import_metrics() -> None:
     script = "import retain, sys; print('prometheus_client' in sys.modules or 'opentelemetry' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
@@ -323,8 +323,8 @@ def test_importing_the_library_imports_no_metrics() -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_every_known_address_has_its_template(app: FastAPI, calling: Calling, engine: str) -> None:
-    """T2: pages and MCP are no strangers."""
+def test_every_known_path_has_a_route_template(app: FastAPI, calling: Calling, engine: str) -> None:
+    """T2: pages and MCP are counted by their templates."""
     client = calling()
     known = {
         route.path: route.methods or {"POST"}

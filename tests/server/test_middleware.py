@@ -1,4 +1,4 @@
-"""What stands before everything: names, pages, sizes, speeds and numbers of requests, and the headers of every answer."""
+"""Protection middleware: hosts, origins, body sizes, rates, concurrency, response headers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from retain.server.exchange import MOST_PARTS
 from retain.server.middleware import ProtectionMiddleware
 from tests.conftest import Limited
 
-HERE, ELSEWHERE = ("127.0.0.1", 50_000), ("203.0.113.9", 50_000)
+LOOPBACK_CLIENT, REMOTE_CLIENT = ("127.0.0.1", 50_000), ("203.0.113.9", 50_000)
 URL = "http://127.0.0.1:7700"
 SETTINGS = Settings(
     database="memory:",
@@ -41,7 +41,9 @@ SETTINGS = Settings(
 def http() -> Iterator[TestClient]:
     with pytest.MonkeyPatch.context() as patch, Memory.open(settings=SETTINGS) as memory:
         patch.setattr(limits, "MAX_REF_BYTES", 300_000)
-        yield TestClient(create_app(memory), URL, client=HERE, raise_server_exceptions=False)
+        yield TestClient(
+            create_app(memory), URL, client=LOOPBACK_CLIENT, raise_server_exceptions=False
+        )
 
 
 def guarded(app: ASGIApp, **changes: Any) -> ProtectionMiddleware:
@@ -50,8 +52,8 @@ def guarded(app: ASGIApp, **changes: Any) -> ProtectionMiddleware:
     return guard
 
 
-async def fine(scope: Scope, receive: Receive, send: Send) -> None:
-    """An app that reads what comes and answers 200."""
+async def ok_app(scope: Scope, receive: Receive, send: Send) -> None:
+    """Read the body and respond with 200."""
     size = 0
     while (message := await receive())["type"] == "http.request":
         size += len(message["body"])
@@ -61,7 +63,9 @@ async def fine(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": str(size).encode()})
 
 
-def request(path: str = "/api/x", method: str = "GET", client: Any = HERE, **headers: str) -> Scope:
+def request(
+    path: str = "/api/x", method: str = "GET", client: Any = LOOPBACK_CLIENT, **headers: str
+) -> Scope:
     lines = {
         "host": "127.0.0.1:7700",
         **{name.replace("_", "-"): value for name, value in headers.items()},
@@ -80,16 +84,16 @@ def request(path: str = "/api/x", method: str = "GET", client: Any = HERE, **hea
 async def call(
     app: ASGIApp, scope: Scope, receive: Callable[[], Awaitable[Message]] | None = None
 ) -> tuple[int, Any, bytes]:
-    """The status, headers and body of an answer."""
+    """Return the status, headers and body of a response."""
     sent: list[Message] = []
 
-    async def nothing() -> Message:
+    async def empty_body() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    await app(scope, receive or nothing, send)
+    await app(scope, receive or empty_body, send)
     body = b"".join(message.get("body", b"") for message in sent[1:])
     return sent[0]["status"], dict(sent[0]["headers"]), body
 
@@ -117,7 +121,7 @@ def test_a_request_keeps_its_id_or_gets_one(http: TestClient) -> None:
         ("POST", "/api/sessions", {"Content-Encoding": "gzip"}, 415),
     ],
 )
-def test_every_answer_has_the_security_headers(
+def test_every_response_has_the_security_headers(
     http: TestClient, method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     """P0.6"""
@@ -144,14 +148,16 @@ def test_every_answer_has_the_security_headers(
     assert not [name for name in answer.headers if name.lower().startswith("access-control")]
 
 
-def test_an_unexpected_failure_has_them_too() -> None:
+def test_an_unexpected_failure_has_the_security_headers() -> None:
     def broken(request: Request) -> Response:
         raise ZeroDivisionError("division by a secret")
 
     with Memory.open(settings=SETTINGS) as memory:
         app = create_app(memory)
         app.add_route("/broken", broken)
-        answer = TestClient(app, URL, client=HERE, raise_server_exceptions=False).get("/broken")
+        answer = TestClient(app, URL, client=LOOPBACK_CLIENT, raise_server_exceptions=False).get(
+            "/broken"
+        )
     assert answer.status_code == 500
     assert answer.headers["X-Request-ID"] == answer.json()["request_id"]
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
@@ -186,19 +192,19 @@ def test_an_unexpected_failure_has_them_too() -> None:
         ("*", 421),
     ],
 )
-def test_only_known_names_are_answered(http: TestClient, host: str, status: int) -> None:
-    """S7, DNS rebinding: a page that points its own name at this machine calls us by that name."""
+def test_unknown_hosts_are_rejected(http: TestClient, host: str, status: int) -> None:
+    """S7, DNS rebinding: a page that points its own name at this machine sends that name as host."""
     for path in ("/", "/openapi.json", "/nowhere/../"):
         answer = http.get(path, headers={"Host": host})
         assert (answer.status_code == 421) == (status == 421), path
 
 
-def test_the_address_that_was_called_is_a_name() -> None:
+def test_the_local_address_is_an_accepted_host() -> None:
     for name, status in (("192.0.2.7:7700", 200), ("192.0.2.8:7700", 421)):
         assert (
-            asyncio.run(call(guarded(fine), {**request(host=name), "server": ("192.0.2.7", 7700)}))[
-                0
-            ]
+            asyncio.run(
+                call(guarded(ok_app), {**request(host=name), "server": ("192.0.2.7", 7700)})
+            )[0]
             == status
         )
 
@@ -223,10 +229,10 @@ def test_the_address_that_was_called_is_a_name() -> None:
         ("*", False),
     ],
 )
-def test_only_known_pages_are_answered(method: str, origin: str | None, allowed: bool) -> None:
-    """S6, CSRF and CORS: what another page sends is refused before anything happens, simple requests too."""
+def test_unknown_origins_are_rejected(method: str, origin: str | None, allowed: bool) -> None:
+    """S6, CSRF and CORS: requests of other pages are rejected before any effect, simple ones too."""
     headers = {} if origin is None else {"origin": origin}
-    status, said, _ = asyncio.run(call(guarded(fine), request(method=method, **headers)))
+    status, said, _ = asyncio.run(call(guarded(ok_app), request(method=method, **headers)))
     assert status == (200 if allowed else 403)
     cross = origin == "https://app.example.org"
     assert (said.get(b"access-control-allow-origin") == b"https://app.example.org") == cross
@@ -234,21 +240,23 @@ def test_only_known_pages_are_answered(method: str, origin: str | None, allowed:
     assert (b"access-control-allow-origin" in said) == cross
 
 
-def test_a_form_of_another_site_without_an_origin_is_refused() -> None:
+def test_a_cross_site_form_without_an_origin_is_rejected() -> None:
     for site, expected in (
         ("cross-site", 403),
         ("same-site", 403),
         ("same-origin", 200),
         ("none", 200),
     ):
-        status, _, _ = asyncio.run(call(guarded(fine), request(method="POST", sec_fetch_site=site)))
+        status, _, _ = asyncio.run(
+            call(guarded(ok_app), request(method="POST", sec_fetch_site=site))
+        )
         assert status == expected
-    assert asyncio.run(call(guarded(fine), request(sec_fetch_site="cross-site")))[0] == 200, (
+    assert asyncio.run(call(guarded(ok_app), request(sec_fetch_site="cross-site")))[0] == 200, (
         "a link may lead here"
     )
 
 
-def test_a_page_asks_first_and_only_known_ones_may(http: TestClient) -> None:
+def test_preflight_requests_allow_known_origins_only(http: TestClient) -> None:
     asks = {
         "Access-Control-Request-Method": "POST",
         "Access-Control-Request-Headers": "authorization",
@@ -275,17 +283,17 @@ def test_a_page_asks_first_and_only_known_ones_may(http: TestClient) -> None:
         {"allowed_hosts": "https://a.example"},
     ],
 )
-def test_no_setting_lets_everybody_in(wrong: dict[str, str]) -> None:
+def test_no_setting_allows_every_host_or_origin(wrong: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match=next(iter(wrong))):
-        guarded(fine, **wrong)
+        guarded(ok_app, **wrong)
 
 
 @pytest.mark.parametrize("name", ["host", "origin", "content-length", "authorization"])
-def test_a_header_that_counts_is_there_once(name: str) -> None:
-    """Who reads the first and who reads the last would see two requests."""
+def test_security_relevant_headers_must_be_unique(name: str) -> None:
+    """A proxy that reads the first and a server that reads the last would see two requests."""
     scope = request(origin=URL, authorization="Bearer a", content_length="0")
     scope["headers"].append((name.encode(), b"127.0.0.1:7700"))
-    status, _, body = asyncio.run(call(guarded(fine), scope))
+    status, _, body = asyncio.run(call(guarded(ok_app), scope))
     assert status == 400
     assert name.encode() in body
 
@@ -296,14 +304,14 @@ def test_a_web_socket_is_closed() -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(guarded(fine)({**request(), "type": "websocket"}, lambda: asyncio.sleep(0), send))  # type: ignore[arg-type,return-value]
+    asyncio.run(guarded(ok_app)({**request(), "type": "websocket"}, lambda: asyncio.sleep(0), send))  # type: ignore[arg-type,return-value]
     assert sent == [{"type": "websocket.close"}]
 
 
 # -- bodies ----------------------------------------------------------------------------------------------------
 
 
-def test_a_body_over_the_limit_is_refused_unread() -> None:
+def test_a_body_over_the_limit_is_rejected_unread() -> None:
     """P16, F11"""
     reached = []
 
@@ -318,13 +326,17 @@ def test_a_body_over_the_limit_is_refused_unread() -> None:
         assert b"100,000" in body
         assert headers[b"connection"] == b"close"
     assert not reached
-    status, _, _ = asyncio.run(call(guarded(fine), request(method="POST", content_length="100000")))
+    status, _, _ = asyncio.run(
+        call(guarded(ok_app), request(method="POST", content_length="100000"))
+    )
     assert status == 200
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "0x10", "", "1, 2", "+5"])
-def test_a_length_is_a_number(length: str) -> None:
-    assert asyncio.run(call(guarded(fine), request(method="POST", content_length=length)))[0] == 400
+def test_an_invalid_content_length_is_rejected(length: str) -> None:
+    assert (
+        asyncio.run(call(guarded(ok_app), request(method="POST", content_length=length)))[0] == 400
+    )
 
 
 def test_a_body_without_a_length_is_counted(http: TestClient) -> None:
@@ -348,7 +360,7 @@ def test_a_body_without_a_length_is_counted(http: TestClient) -> None:
         return {"type": "http.request", "body": b"x" * 1000, "more_body": True}
 
     status, _, _ = asyncio.run(
-        call(guarded(fine), request(method="POST", transfer_encoding="chunked"), endless)
+        call(guarded(ok_app), request(method="POST", transfer_encoding="chunked"), endless)
     )
     assert status == 413
 
@@ -363,12 +375,12 @@ def test_uploads_may_be_larger_unless_they_are_json() -> None:
         ("/api/messages", "application/octet-stream", 413),
     ):
         scope = request(path, "POST", content_length="200000", content_type=kind)
-        assert asyncio.run(call(guarded(fine), scope))[0] == expected, (path, kind)
+        assert asyncio.run(call(guarded(ok_app), scope))[0] == expected, (path, kind)
     large = request("/api/refs", "POST", content_length="300001", content_type="text/plain")
-    assert asyncio.run(call(guarded(fine), large))[0] == 413
+    assert asyncio.run(call(guarded(ok_app), large))[0] == 413
 
 
-def test_a_compressed_body_is_refused_unread(http: TestClient) -> None:
+def test_a_compressed_body_is_rejected_unread(http: TestClient) -> None:
     """A gzip bomb: 50 MB of zeros in 50 kB."""
     bomb = gzip.compress(bytes(50 << 20))
     for encoding in ("gzip", "GZIP", "deflate", "br", "identity, gzip"):
@@ -382,7 +394,7 @@ def test_a_compressed_body_is_refused_unread(http: TestClient) -> None:
     assert answer.status_code != 415
 
 
-def test_a_body_that_drips_is_not_waited_for() -> None:
+def test_a_slow_body_times_out() -> None:
     """Slowloris with a body; the time is REQUEST_SECONDS."""
 
     async def drip() -> Message:
@@ -393,7 +405,7 @@ def test_a_body_that_drips_is_not_waited_for() -> None:
         return await asyncio.Future()
 
     for slow in (drip, hang):
-        guard = guarded(fine)
+        guard = guarded(ok_app)
         guard._deadline.seconds = 0.1
         status, headers, body = asyncio.run(
             call(guard, request(method="POST", content_length="1000"), slow)
@@ -403,14 +415,14 @@ def test_a_body_that_drips_is_not_waited_for() -> None:
         assert guard.in_flight == 0
 
 
-def test_whoever_cancels_a_request_cancels_it() -> None:
-    """The watch over slow bodies must not swallow the end of a server."""
+def test_cancellation_of_a_request_is_passed_on() -> None:
+    """The watchdog for slow bodies must not swallow the server's shutdown."""
 
     async def hang() -> Message:
         return await asyncio.Future()
 
     async def run() -> None:
-        guard = guarded(fine)
+        guard = guarded(ok_app)
         task = asyncio.create_task(call(guard, request(method="POST", content_length="1000"), hang))
         await asyncio.sleep(0.01)
         assert guard.in_flight == 1
@@ -425,8 +437,10 @@ def test_whoever_cancels_a_request_cancels_it() -> None:
 # -- how many, how often ---------------------------------------------------------------------------------------
 
 
-def test_one_more_than_the_most_is_told_to_come_back(limited: Limited) -> None:
-    """P16: at most MAX_IN_FLIGHT; health is always answered, and what waits for news is counted apart."""
+def test_requests_above_the_concurrency_limit_are_rejected(limited: Limited) -> None:
+    """P16: at most MAX_IN_FLIGHT; health always responds, and long-running requests have their own
+    limit.
+    """
 
     async def run() -> None:
         goes_on = asyncio.Event()
@@ -434,7 +448,7 @@ def test_one_more_than_the_most_is_told_to_come_back(limited: Limited) -> None:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["path"] not in ("/healthz",):
                 await goes_on.wait()
-            await fine(scope, receive, send)
+            await ok_app(scope, receive, send)
 
         limited(MAX_IN_FLIGHT=3)
         guard = guarded(app)
@@ -456,9 +470,9 @@ def test_one_more_than_the_most_is_told_to_come_back(limited: Limited) -> None:
     asyncio.run(run())
 
 
-def test_a_server_that_stops_says_so() -> None:
+def test_a_stopping_server_rejects_requests() -> None:
     """F10"""
-    guard = guarded(fine)
+    guard = guarded(ok_app)
     guard._stopping.set()
     status, headers, _ = asyncio.run(call(guard, request()))
     assert (status, headers[b"retry-after"], headers[b"connection"]) == (503, b"1", b"close")
@@ -473,24 +487,24 @@ def statuses(guard: ProtectionMiddleware, count: int, **headers: Any) -> list[in
 
 
 def test_each_key_has_its_own_rate() -> None:
-    guard = guarded(fine, rate_per_second=5)
-    first = statuses(guard, 14, authorization="Bearer a", client=ELSEWHERE)
+    guard = guarded(ok_app, rate_per_second=5)
+    first = statuses(guard, 14, authorization="Bearer a", client=REMOTE_CLIENT)
     assert first[:10] == [200] * 10
     assert 429 in first[10:]
-    assert statuses(guard, 5, authorization="Bearer b", client=ELSEWHERE) == [200] * 5
+    assert statuses(guard, 5, authorization="Bearer b", client=REMOTE_CLIENT) == [200] * 5
     _, headers, body = asyncio.run(call(guard, request(authorization="Bearer a")))
     assert headers[b"retry-after"] == b"1"
     assert b"rate_per_second" in body
 
 
-def test_without_a_key_the_sender_counts_unless_it_is_here() -> None:
-    guard = guarded(fine, rate_per_second=5)
-    assert 429 in statuses(guard, 14, client=ELSEWHERE)
-    assert statuses(guard, 50, client=HERE) == [200] * 50
+def test_without_a_key_the_rate_is_per_address_except_loopback() -> None:
+    guard = guarded(ok_app, rate_per_second=5)
+    assert 429 in statuses(guard, 14, client=REMOTE_CLIENT)
+    assert statuses(guard, 50, client=LOOPBACK_CLIENT) == [200] * 50
 
 
-def test_a_flood_of_wrong_keys_is_slowed_and_right_ones_are_not() -> None:
-    """Each wrong key is another one: they count against where they come from."""
+def test_wrong_keys_are_rate_limited_and_valid_ones_are_not() -> None:
+    """Each attempt uses another key, so they count against the client's address."""
 
     async def authenticator(scope: Scope, receive: Receive, send: Send) -> None:
         good = dict(scope["headers"])[b"authorization"] == b"Bearer good"
@@ -517,16 +531,16 @@ def test_a_flood_of_wrong_keys_is_slowed_and_right_ones_are_not() -> None:
     ],
     ids=["letters", "spaces", "headers"],
 )  # fmt: skip
-def test_a_key_has_one_rate_however_it_is_spelled(spelled: list[dict[str, str]]) -> None:
-    guard = guarded(fine, rate_per_second=5)
+def test_a_key_has_one_rate_in_every_spelling(spelled: list[dict[str, str]]) -> None:
+    guard = guarded(ok_app, rate_per_second=5)
     found = [statuses(guard, 1, **headers)[0] for headers in spelled]
     assert found.count(429) >= 20
 
 
-def test_wrong_keys_are_slowed_wherever_they_are_tried() -> None:
-    """S1: at the metrics too, and an address that asks for no key makes none of them a known one."""
+def test_wrong_keys_are_rate_limited_on_every_path() -> None:
+    """S1: on the metrics too; a route without authentication does not make a key known."""
     with Memory.open(settings=replace(SETTINGS, rate_per_second=1.0, auth="keys")) as memory:
-        http = TestClient(create_app(memory), URL, client=HERE)
+        http = TestClient(create_app(memory), URL, client=LOOPBACK_CLIENT)
         wrong = [
             http.get("/metrics", headers={"X-API-Key": f"wrong{n}"}).status_code for n in range(30)
         ]
@@ -537,7 +551,7 @@ def test_wrong_keys_are_slowed_wherever_they_are_tried() -> None:
             for _ in "12345"
         } == {200}
     with Memory.open(settings=replace(SETTINGS, rate_per_second=1.0, auth="keys")) as memory:
-        http = TestClient(create_app(memory), URL, client=HERE)
+        http = TestClient(create_app(memory), URL, client=LOOPBACK_CLIENT)
         both = []
         for n in range(30):
             http.get("/", headers={"X-API-Key": f"wrong{n}"})
@@ -545,11 +559,11 @@ def test_wrong_keys_are_slowed_wherever_they_are_tried() -> None:
         assert both.count(429) >= 15
 
 
-def test_the_rate_holds_in_a_real_app() -> None:
-    """S1: also for a key that nobody has."""
+def test_the_rate_limit_works_in_a_real_app() -> None:
+    """S1: also for an unknown key."""
     with Memory.open(settings=replace(SETTINGS, rate_per_second=1.0)) as memory:
         _, key = Keys(memory.database).create("acme", "a test", ["read"])
-        http = TestClient(create_app(memory), URL, client=HERE)
+        http = TestClient(create_app(memory), URL, client=LOOPBACK_CLIENT)
         found = [
             http.get("/api/sessions", headers={"Authorization": f"Bearer {key}"}) for _ in range(20)
         ]
@@ -571,16 +585,16 @@ def test_the_rate_holds_in_a_real_app() -> None:
     ids=["lists", "objects", "a text", "a text with quotes", "texts with quotes around lists"],
 )
 @pytest.mark.parametrize("size", [1 << 30, 1 << 16], ids=["whole", "in pieces"])
-def test_a_body_of_very_many_lists_is_refused_before_it_is_read(
+def test_deeply_structured_bodies_are_rejected_before_parsing(
     body: bytes, status: int, size: int
 ) -> None:
-    """S2: a body within the limit keeps nobody waiting for seconds."""
+    """S2: a body within the size limit does not block the server for seconds."""
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
 
     async def receive() -> Message:
         return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
 
-    guard = guarded(fine, max_body_bytes=8 << 20)
+    guard = guarded(ok_app, max_body_bytes=8 << 20)
     scope = request(method="POST", content_length=str(len(body)), content_type="application/json")
     found, _, said = asyncio.run(call(guard, scope, receive))
     assert found == status

@@ -1,4 +1,4 @@
-"""N5: notes are heard as they change, by who waits for one change and by who listens to a stream."""
+"""N5: changes of notes, by long polling and as an event stream."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from retain.server.app import create_app
 from tests.conftest import SETTINGS
 from tests.serving import serving
 
-WHOSE = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
+HEADERS = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[tuple[Scope, httpx2.Client, Any]]:
-    """Ada's notes, a client of the server that has them, and the server's app."""
+    """Ada's scope, a client of the server over it, and the server's app."""
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=SETTINGS) as memory:
         app = create_app(memory)
         with (
             serving(app) as address,
-            httpx2.Client(base_url=address, headers=WHOSE, timeout=20, verify=False) as client,
+            httpx2.Client(base_url=address, headers=HEADERS, timeout=20, verify=False) as client,
         ):
             yield memory.scope(tenant=None, user="ada", agent="scout"), client, app
 
 
 def events(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The events of a stream: their ids and their data."""
+    """Yield id and data of the events of a stream."""
     id = 0
     for line in lines:
         if line.startswith("id: "):
@@ -43,7 +43,7 @@ def events(lines: Iterator[str]) -> Iterator[tuple[int, dict[str, Any]]]:
             yield id, json.loads(line[6:])
 
 
-def test_who_waits_is_answered_when_something_changes(
+def test_long_polling_returns_on_a_change(
     server: tuple[Scope, httpx2.Client, Any],
 ) -> None:
     me, client, _ = server
@@ -56,15 +56,15 @@ def test_who_waits_is_answered_when_something_changes(
     assert client.get("/api/notes/changes", params={"after": 1, "wait": 0}).json() == []
 
 
-def test_many_who_wait_hold_no_thread(server: tuple[Scope, httpx2.Client, Any]) -> None:
-    """More of them than there are threads, and others are answered meanwhile."""
+def test_waiting_clients_hold_no_thread(server: tuple[Scope, httpx2.Client, Any]) -> None:
+    """More clients than threads wait, and other requests are served meanwhile."""
     me, client, _ = server
     answers: list[Any] = []
 
     def wait() -> None:
         answers.append(
             httpx2.get(
-                f"{client.base_url}/api/notes/changes?wait=15", headers=WHOSE, timeout=20
+                f"{client.base_url}/api/notes/changes?wait=15", headers=HEADERS, timeout=20
             ).json()
         )
 
@@ -78,7 +78,7 @@ def test_many_who_wait_hold_no_thread(server: tuple[Scope, httpx2.Client, Any]) 
     assert [answer[0]["version"] for answer in answers] == [1] * 50
 
 
-def test_a_stream_tells_each_change_once_and_goes_on_where_it_was(
+def test_a_stream_sends_each_change_once_and_resumes(
     server: tuple[Scope, httpx2.Client, Any],
 ) -> None:
     me, client, _ = server
@@ -98,8 +98,8 @@ def test_a_stream_tells_each_change_once_and_goes_on_where_it_was(
     assert client.get("/api/notes/stream", headers={"X-Retain-Agent": ""}).status_code == 422
 
 
-def test_a_stream_ends_when_the_server_stops(server: tuple[Scope, httpx2.Client, Any]) -> None:
-    """F10: nobody who listens keeps a server from stopping."""
+def test_a_stream_ends_at_shutdown(server: tuple[Scope, httpx2.Client, Any]) -> None:
+    """F10: open streams do not keep a server from stopping."""
     me, client, app = server
     me.notes.overwrite("one")
     with client.stream("GET", "/api/notes/stream") as stream:
@@ -109,13 +109,13 @@ def test_a_stream_ends_when_the_server_stops(server: tuple[Scope, httpx2.Client,
         assert list(heard) == []
 
 
-def test_who_is_shut_out_hears_nothing_more(server: tuple[Scope, httpx2.Client, Any]) -> None:
-    """S1: a stream, and a wait for a change, end with the key that began them."""
+def test_revoking_a_key_ends_its_streams(server: tuple[Scope, httpx2.Client, Any]) -> None:
+    """S1: a stream and a long poll end with the key they were opened with."""
     me, client, app = server
     keys: Keys = app.state.authenticator.keys
     key, text = keys.create(me.owner.tenant, "ada's", ["read"], user="ada")
     app.state.authenticator.forget()
-    mine = {**WHOSE, "X-API-Key": text}
+    mine = {**HEADERS, "X-API-Key": text}
     me.notes.overwrite("one")
     waited: list[int] = []
 

@@ -1,6 +1,6 @@
-"""What the OpenAPI document promises is what the server does: made-up requests, right and wrong, for every operation.
+"""The OpenAPI document matches the server: generated requests, valid and invalid, per operation.
 
-A few for each operation in every run; OPENAPI_EXAMPLES=200 asks for more.
+A few per operation in every run; OPENAPI_EXAMPLES=200 runs more.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from retain.server.app import create_app
 from tests.calling import HERE, URL
 from tests.test_every_kind import populate
 
-MANY = int(os.environ.get("OPENAPI_EXAMPLES", "2"))
+EXAMPLES_PER_OPERATION = int(os.environ.get("OPENAPI_EXAMPLES", "2"))
 CHECKS = [
     not_a_server_error,
     checks.status_code_conformance,
@@ -41,16 +41,16 @@ CHECKS = [
     checks.response_schema_conformance,
 ]
 ENDLESS = ("notes_stream",)
-"""Operations whose answers do not end."""
+"""Operations whose responses do not end."""
 ORDER = ("PUT", "POST", "GET", "PATCH", "DELETE")
 MEMORY = ("memory", *(kind.name for kind in KINDS))
 ABSENT = ("notes_replace_section", "notes_delete_section", "notes_diff", "summaries_get")
-"""Examples of what is not there any more, or not yet, after the examples before."""
+"""Operations whose example refers to something the earlier examples removed or did not create."""
 
 
 @cache
 def operations() -> list[tuple[str, str, str]]:
-    """Every operation: its name, its method and its path."""
+    """Yield name, method and path of every operation."""
     with Memory.open("memory:") as memory:
         paths = create_app(memory).openapi()["paths"]
     return [
@@ -62,7 +62,7 @@ def operations() -> list[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[FastAPI]:
-    """An app over a memory that has something of everything; all tests of this module write into it."""
+    """An app over a memory with one of each kind, shared by the tests of this module."""
     with Memory.open(
         "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
     ) as memory:
@@ -94,10 +94,10 @@ def schema(app: FastAPI) -> Any:
     [one for one in operations() if one[0] not in ENDLESS],
     ids=lambda part: str(part),
 )
-def test_an_operation_answers_as_the_document_says(
+def test_an_operation_conforms_to_the_document(
     client: TestClient, schema: Any, name: str, method: str, path: str
 ) -> None:
-    """4.6: whatever is sent, no 5xx, no status that is not documented, and what is answered has the shape it should."""
+    """4.6: no 5xx, no undocumented status, and every response matches its schema."""
     operation = schema[path][method]
 
     def check(case: Any) -> None:
@@ -109,7 +109,7 @@ def test_an_operation_answers_as_the_document_says(
             for name in sent["headers"]
             if name.lower() in ("authorization", "x-api-key", "user-agent")
         ]:
-            del sent["headers"][known]  # or most of it would be a request without a key
+            del sent["headers"][known]  # otherwise most requests would have no key
         data = sent.pop("data", None)
         if isinstance(data, bytes | str):
             sent["content"] = data
@@ -121,22 +121,22 @@ def test_an_operation_answers_as_the_document_says(
     can_be_wrong = [
         *operation.query,
         *operation.body,
-    ]  # any text is right in an address: it would be looked for in vain
+    ]  # any text is valid in a path, and would only be not found
     for mode in (GenerationMode.POSITIVE, *([GenerationMode.NEGATIVE] if can_be_wrong else [])):
         run = given(case=operation.as_strategy(generation_mode=mode))(check)
         quick = settings(
-            max_examples=MANY,
+            max_examples=EXAMPLES_PER_OPERATION,
             database=None,
             deadline=None,
             phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
         )
-        with suppress(Unsatisfiable):  # nothing can be said wrong where nothing can be said
+        with suppress(Unsatisfiable):  # an operation without parameters has no invalid request
             seed(0)(quick(run))()
 
 
-def test_the_examples_work() -> None:
-    """What the documentation shows can be tried: it does what it says, or there is nothing by that id."""
+def test_the_documented_examples_work() -> None:
+    """Each succeeds, or its id is not found."""
     with Memory.open(
         "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
     ) as memory:
@@ -180,7 +180,7 @@ def test_the_examples_work() -> None:
             )
 
 
-def test_a_turn_by_another_name_has_an_example_that_says_something() -> None:
+def test_aliases_of_chat_have_complete_examples() -> None:
     with Memory.open("memory:") as memory:
         paths = create_app(memory).openapi()["paths"]
     for path in ("/agent/run", "/agent/vision"):

@@ -1,4 +1,4 @@
-"""How often somebody may ask."""
+"""The token bucket of the rate limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Clock:
         return self.now
 
 
-def test_twice_as_many_at_once_and_then_so_many_a_second() -> None:
+def test_burst_is_twice_the_rate() -> None:
     clock = Clock()
     limit = Rate(10, clock)
     assert [limit.take("a") for _ in range(20)] == [0.0] * 20

@@ -1,4 +1,4 @@
-"""Every verb over HTTP: what is read of a request, what is answered, and what is refused; with the same rules for all."""
+"""Every endpoint over HTTP: parsing, responses and rejections, by the same rules for all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def http(calling: Calling) -> TestClient:
 
 @pytest.fixture(scope="module")
 def here() -> Any:
-    """A client on this machine, of a memory that the tests of this module share: for what is refused."""
+    """A client on this machine over a memory shared by this module: for requests that are rejected."""
     with Memory.open("memory:") as memory:
         client = TestClient(
             create_app(memory), URL, headers=ADA, client=HERE, raise_server_exceptions=False
@@ -39,8 +39,8 @@ def here() -> Any:
         yield client
 
 
-def refused(response: Any, status: int, field: str | None = None, *words: str) -> None:
-    """Whether an answer is a problem, as all of them are."""
+def assert_problem(response: Any, status: int, field: str | None = None, *words: str) -> None:
+    """Check that a response is a problem document."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
     told = response.json()
@@ -57,7 +57,7 @@ def refused(response: Any, status: int, field: str | None = None, *words: str) -
 
 
 @one_engine
-def test_every_way_has_a_route(app: FastAPI) -> None:
+def test_every_endpoint_has_a_route(app: FastAPI) -> None:
     operations = {
         (method.upper(), path): told["operationId"]
         for path, item in app.openapi()["paths"].items()
@@ -69,13 +69,13 @@ def test_every_way_has_a_route(app: FastAPI) -> None:
 
 
 @one_engine
-def test_what_is_made_is_201_what_is_removed_204_and_gone_404(http: TestClient) -> None:
+def test_status_of_create_remove_and_missing(http: TestClient) -> None:
     made = http.post("/api/sessions", json={"id": "trip", "label": "A trip"})
     assert (made.status_code, made.json()["label"]) == (201, "A trip")
     assert http.get("/api/sessions/trip").json() == made.json()
     gone = http.delete("/api/sessions/trip")
     assert (gone.status_code, gone.content) == (204, b"")
-    refused(http.get("/api/sessions/trip"), 404, None, "trip")
+    assert_problem(http.get("/api/sessions/trip"), 404, None, "trip")
 
 
 @one_engine
@@ -95,12 +95,12 @@ def test_lists_are_pages(http: TestClient) -> None:
         if after is None:
             break
     assert found == ["0", "1", "2", "3", "4"]
-    refused(http.get("/api/messages/trip?after=nonsense"), 422, "after", "cursor")
+    assert_problem(http.get("/api/messages/trip?after=nonsense"), 422, "after", "cursor")
 
 
 @one_engine
-def test_messages_are_written_as_they_are_kept(memory: Memory) -> None:
-    """The short way to write a message says what the long way would."""
+def test_short_messages_equal_full_ones(memory: Memory) -> None:
+    """The short form of a message is stored like the full form."""
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add('a "quoted" é😀')
     for content in (
@@ -117,8 +117,8 @@ def test_messages_are_written_as_they_are_kept(memory: Memory) -> None:
 
 
 @one_engine
-def test_an_id_with_slashes_is_one_part_of_the_address(http: TestClient) -> None:
-    """A name that looks like the rest of an address is a name: sent as %2F it can be mistaken for nothing else."""
+def test_an_id_with_slashes_is_one_path_segment(http: TestClient) -> None:
+    """An id that looks like a path is an id when it is sent as %2F."""
     for id in ("a/b", "a/b/window", "a", "x/1", "ü?#&", "100%"):
         assert http.post("/api/sessions", json={"id": id}).status_code == 201
         http.post(f"/api/messages/{_quoted(id)}", json={"role": "user", "content": f"in {id}"})
@@ -132,7 +132,7 @@ def test_an_id_with_slashes_is_one_part_of_the_address(http: TestClient) -> None
         assert http.get(f"/api/messages/{_quoted(id)}/1").json()["seq"] == 1
     assert http.get("/api/sessions/a/b").json()["id"] == "a/b", "and a person may leave it as it is"
     assert http.delete("/api/sessions/a%2Fb").status_code == 204
-    refused(http.get("/api/sessions/a/b"), 404)
+    assert_problem(http.get("/api/sessions/a/b"), 404)
 
 
 def _quoted(id: str) -> str:
@@ -141,8 +141,8 @@ def _quoted(id: str) -> str:
     return quote(id, safe="")
 
 
-def test_context_goes_out_and_the_turn_comes_in(http: TestClient) -> None:
-    """X3: with the report that explains it; all over HTTP."""
+def test_context_and_save_turn(http: TestClient) -> None:
+    """X3: with the report, all over HTTP."""
     http.post("/api/sessions", json={"id": "trip"})
     http.put("/api/notes", json={"text": "# Likes\n- tea"})
     given = http.post(
@@ -169,16 +169,16 @@ def test_context_goes_out_and_the_turn_comes_in(http: TestClient) -> None:
     )
     assert http.get(f"/api/turns/{turn.json()['id']}").json() == turn.json()
     assert len(http.get("/api/messages/trip/window").json()) == 2
-    refused(
+    assert_problem(
         http.post("/api/turns", json={**body, "report": {"budget": 1}}),
         422,
         "report.tokens",
         "needed",
     )
-    refused(
+    assert_problem(
         http.post("/api/turns", json={**body, "usage": {"tokens_in": 1}}), 422, "usage", "model"
     )
-    refused(http.post("/api/context", json={"session": "nowhere"}), 404)
+    assert_problem(http.post("/api/context", json={"session": "nowhere"}), 404)
 
 
 # -- versions and retries ---------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def test_a_version_is_an_etag(http: TestClient) -> None:
         "/api/state/theme", json={"value": {"dark": True}}, headers={"If-None-Match": "*"}
     )
     assert (first.status_code, first.headers["etag"]) == (200, '"1"')
-    refused(
+    assert_problem(
         http.put("/api/state/theme", json={"value": 0}, headers={"If-None-Match": "*"}),
         412,
         None,
@@ -201,13 +201,15 @@ def test_a_version_is_an_etag(http: TestClient) -> None:
         http.put("/api/state/theme", json={"value": 2}, headers={"If-Match": '"1"'}).headers["etag"]
         == '"2"'
     )
-    refused(http.put("/api/state/theme", json={"value": 3}, headers={"If-Match": '"1"'}), 412)
-    refused(http.put("/api/state/theme", json={"value": 3, "if_version": 1}), 409)
-    refused(http.delete("/api/state/theme", headers={"If-Match": '"1"'}), 412)
-    refused(
+    assert_problem(
+        http.put("/api/state/theme", json={"value": 3}, headers={"If-Match": '"1"'}), 412
+    )
+    assert_problem(http.put("/api/state/theme", json={"value": 3, "if_version": 1}), 409)
+    assert_problem(http.delete("/api/state/theme", headers={"If-Match": '"1"'}), 412)
+    assert_problem(
         http.put("/api/state/theme", json={"value": 3}, headers={"If-Match": "2"}), 422, "If-Match"
     )
-    refused(
+    assert_problem(
         http.delete("/api/sessions/trip", headers={"If-Match": '"1"'}),
         422,
         "If-Match",
@@ -220,16 +222,20 @@ def test_a_version_is_an_etag(http: TestClient) -> None:
     assert http.get("/api/notes", headers={"If-None-Match": '"0"'}).status_code == 304
 
 
-def test_a_request_with_a_key_has_its_effect_once(http: TestClient) -> None:
-    """C8: the same key and request answer as the first time; another request with it is refused."""
+def test_an_idempotency_key_has_its_effect_once(http: TestClient) -> None:
+    """C8: the same key and request return the first response; another request with the key is
+    rejected.
+    """
     once = {"Idempotency-Key": "k1"}
     first = http.post("/api/entries", json={"content": "Ada prefers trains."}, headers=once)
     again = http.post("/api/entries", json={"content": "Ada prefers trains."}, headers=once)
     assert (again.status_code, again.json()) == (first.status_code, first.json())
     assert again.headers["idempotent-replayed"] == "true"
     assert len(http.get("/api/entries").json()["data"]) == 1
-    refused(http.post("/api/entries", json={"content": "Other."}, headers=once), 422, None, "k1")
-    refused(
+    assert_problem(
+        http.post("/api/entries", json={"content": "Other."}, headers=once), 422, None, "k1"
+    )
+    assert_problem(
         http.post(
             "/api/entries",
             json={"content": "Ada prefers trains."},
@@ -242,7 +248,7 @@ def test_a_request_with_a_key_has_its_effect_once(http: TestClient) -> None:
     assert [
         http.post("/api/messages/trip", json=said, headers=once).json()["seq"] for _ in range(2)
     ] == [1, 1]
-    refused(
+    assert_problem(
         http.post("/api/messages/trip", json={**said, "content": "Who?"}, headers=once),
         422,
         None,
@@ -251,15 +257,15 @@ def test_a_request_with_a_key_has_its_effect_once(http: TestClient) -> None:
     assert (
         http.post("/api/messages/trip", json={**said, "key": "k2"}, headers=once).json()["seq"] == 2
     ), "what it says wins"
-    refused(
+    assert_problem(
         http.post("/api/entries", json={"content": "x"}, headers={"Idempotency-Key": "k" * 600}),
         413,
     )
 
 
-def test_a_request_that_failed_may_come_again_with_its_key(http: TestClient) -> None:
+def test_a_failed_request_can_be_retried_with_its_key(http: TestClient) -> None:
     once = {"Idempotency-Key": "k"}
-    refused(http.post("/api/entries", json={"content": " "}, headers=once), 422)
+    assert_problem(http.post("/api/entries", json={"content": " "}, headers=once), 422)
     assert http.post("/api/entries", json={"content": "x"}, headers=once).status_code == 201
 
 
@@ -267,8 +273,8 @@ def test_a_request_that_failed_may_come_again_with_its_key(http: TestClient) -> 
 
 
 @pytest.mark.parametrize("size", [0, 10, 3 << 20])
-def test_a_content_goes_in_and_out_byte_for_byte(http: TestClient, size: int) -> None:
-    """R3, S11: what somebody stored is bytes to be saved, never a page of ours."""
+def test_content_is_returned_byte_for_byte(http: TestClient, size: int) -> None:
+    """R3, S11: stored content is a download, never rendered as a page of ours."""
     data = (b"<script>alert(1)</script>\xff\x00\r\n" * (size // 29 + 1))[:size]
     made = http.post(
         "/api/refs",
@@ -291,12 +297,12 @@ def test_a_content_goes_in_and_out_byte_for_byte(http: TestClient, size: int) ->
     assert out.headers["content-disposition"] == "attachment"
     assert out.headers["x-content-type-options"] == "nosniff"
     assert out.headers["content-length"] == str(size)
-    refused(http.get("/api/refs/other/content"), 404)
+    assert_problem(http.get("/api/refs/other/content"), 404)
 
 
 @one_engine
-def test_a_large_output_becomes_a_line_and_a_small_one_comes_back(http: TestClient) -> None:
-    """R2, over HTTP: as JSON, and as it is."""
+def test_capture_replaces_large_output_and_returns_small_output(http: TestClient) -> None:
+    """R2, over HTTP: as JSON and as plain text."""
     http.post("/api/sessions", json={"id": "trip"})
     plain = {"Content-Type": "text/plain"}
     small = http.post("/api/refs/capture", content=b"ok", params={"source": "make"}, headers=plain)
@@ -319,12 +325,12 @@ def test_a_large_output_becomes_a_line_and_a_small_one_comes_back(http: TestClie
             "/api/refs/capture", content=b'{"output": "half \\ud83d"}', headers=JSON
         ).json()
     )
-    refused(
+    assert_problem(
         http.post("/api/refs/capture", content=b"x", params={"unknown": "1"}, headers=plain),
         422,
         "unknown",
     )
-    refused(
+    assert_problem(
         http.post("/api/refs", content=b"x", params={"metadata": "[1]"}, headers=plain),
         422,
         "metadata",
@@ -332,8 +338,8 @@ def test_a_large_output_becomes_a_line_and_a_small_one_comes_back(http: TestClie
 
 
 @one_engine
-def test_a_document_comes_as_a_file(http: TestClient) -> None:
-    """G1: read for what it is, by what is said of it or by itself."""
+def test_a_document_is_uploaded_as_a_file(http: TestClient) -> None:
+    """G1: parsed by its declared type or by its content."""
     page = b"<!doctype html><title>Trips</title><p>Lisbon has trams."
     made = http.post("/api/knowledge", content=page, headers={"Content-Type": "text/html"})
     assert (made.json()["title"], made.json()["media"]) == ("Trips", "html")
@@ -348,14 +354,14 @@ def test_a_document_comes_as_a_file(http: TestClient) -> None:
     found = http.get("/api/knowledge/search", params={"query": "which line"}).json()["hits"]
     assert any("Line 28" in hit["text"] for hit in found)
     octets = {"Content-Type": "application/octet-stream"}
-    refused(
+    assert_problem(
         http.post(
             "/api/knowledge", content=b"\x00\x01\x02" * 99, params={"path": "x"}, headers=octets
         ),
         422,
         "file",
     )
-    refused(
+    assert_problem(
         http.post("/api/knowledge", content=b"no title", headers={"Content-Type": "text/plain"}),
         422,
         "title",
@@ -364,10 +370,12 @@ def test_a_document_comes_as_a_file(http: TestClient) -> None:
 
 @pytest.mark.parametrize("lines", [1_000, 100_000])
 @pytest.mark.parametrize("path", ["/api/refs", "/api/refs/capture", "/api/knowledge?title=Log"])
-def test_another_content_under_the_same_key_is_refused(
+def test_other_content_under_the_same_key_is_rejected(
     here: TestClient, path: str, lines: int
 ) -> None:
-    """C8: what makes a request the same is its content and its type, however large; no content is dropped in silence."""
+    """C8: a request is identified by content and type, whatever its size; no content is dropped
+    silently.
+    """
     once = {"Idempotency-Key": f"{path} {lines}", "Content-Type": "text/plain"}
     first, other = b"one more line\n" * lines, b"two more line\n" * lines
     made = here.post(path, content=first, headers=once)
@@ -377,8 +385,10 @@ def test_another_content_under_the_same_key_is_refused(
         made.text,
         "true",
     )
-    refused(here.post(path, content=other, headers=once), 422, None, once["Idempotency-Key"])
-    refused(here.post(path, content=first, headers={**once, "Content-Type": "text/markdown"}), 422)
+    assert_problem(here.post(path, content=other, headers=once), 422, None, once["Idempotency-Key"])
+    assert_problem(
+        here.post(path, content=first, headers={**once, "Content-Type": "text/markdown"}), 422
+    )
 
 
 # -- what is refused --------------------------------------------------------------------------------------------------
@@ -398,11 +408,11 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("body", MALFORMED.values(), ids=MALFORMED)
-def test_what_cannot_be_read_is_400(here: TestClient, body: bytes) -> None:
-    refused(here.put("/api/state/theme", content=body, headers=JSON), 400)
+def test_malformed_json_is_400(here: TestClient, body: bytes) -> None:
+    assert_problem(here.put("/api/state/theme", content=body, headers=JSON), 400)
 
 
-WRONG: dict[str, tuple[bytes, str]] = {
+INVALID: dict[str, tuple[bytes, str]] = {
     "a list": (b"[1]", "body"),
     "a word": (b'"x"', "body"),
     "null": (b"null", "body"),
@@ -418,15 +428,15 @@ WRONG: dict[str, tuple[bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "field"), WRONG.values(), ids=WRONG)
-def test_what_breaks_a_rule_is_422_and_names_the_field(
+@pytest.mark.parametrize(("body", "field"), INVALID.values(), ids=INVALID)
+def test_an_invalid_value_is_422_and_names_the_field(
     here: TestClient, body: bytes, field: str
 ) -> None:
-    refused(here.put("/api/state/theme", content=body, headers=JSON), 422, field)
+    assert_problem(here.put("/api/state/theme", content=body, headers=JSON), 422, field)
 
 
-def test_half_a_letter_in_a_text_is_kept_as_the_library_keeps_it(here: TestClient) -> None:
-    """B25: an emoji that was cut in half must not end a session."""
+def test_a_lone_surrogate_is_stored_as_the_library_stores_it(here: TestClient) -> None:
+    """B25: an emoji that was cut in half must not break a session."""
     body = b'{"role": "user", "content": "cut \\ud83d"}'
     assert (
         here.post("/api/messages/trip", content=body, headers=JSON).json()["content"]["text"]
@@ -462,32 +472,32 @@ QUERIES = {
 
 
 @pytest.mark.parametrize(("address", "field"), QUERIES.values(), ids=QUERIES)
-def test_a_query_that_breaks_a_rule_is_422(here: TestClient, address: str, field: str) -> None:
-    refused(here.get(address), 422, field)
+def test_an_invalid_query_is_422(here: TestClient, address: str, field: str) -> None:
+    assert_problem(here.get(address), 422, field)
 
 
-def test_a_body_has_no_query_but_whose_it_is(here: TestClient) -> None:
+def test_requests_with_a_body_accept_only_scope_parameters(here: TestClient) -> None:
     assert here.put("/api/state/theme?user=bob", json={"value": 1}).status_code == 200
-    refused(here.put("/api/state/theme?area=tenant", json={"value": 1}), 422, "area")
+    assert_problem(here.put("/api/state/theme?area=tenant", json={"value": 1}), 422, "area")
 
 
 @pytest.mark.parametrize(
     "media", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"]
 )
-def test_a_body_that_is_not_said_to_be_json_is_415(here: TestClient, media: str) -> None:
-    """S6: what a web page elsewhere can send without being asked is never taken for a request."""
-    refused(
+def test_a_body_without_json_content_type_is_415(here: TestClient, media: str) -> None:
+    """S6: a simple request of another site's page is never accepted."""
+    assert_problem(
         here.put("/api/state/theme", content=b'{"value": 1}', headers={"Content-Type": media}), 415
     )
-    refused(
+    assert_problem(
         here.request("PATCH", "/api/refs/x", content=b"{}", headers={"Content-Type": media}), 415
     )
     request = here.build_request("PUT", "/api/state/theme", content=b'{"value": 1}')
     request.headers.pop("content-type", None)
-    refused(here.send(request), 415)
+    assert_problem(here.send(request), 415)
 
 
-def test_what_is_not_there_is_404_and_what_is_not_taken_405(here: TestClient) -> None:
+def test_unknown_paths_are_404_and_wrong_methods_405(here: TestClient) -> None:
     for address in (
         "/api/nothing",
         "/nothing",
@@ -498,9 +508,9 @@ def test_what_is_not_there_is_404_and_what_is_not_taken_405(here: TestClient) ->
     ):
         found = here.get(address)
         assert found.status_code in (404, 422), address
-        refused(found, found.status_code)
-    refused(here.get("/api/messages/trip/" + "9" * 5000), 404)
-    refused(here.get("/api/sessions/%ff"), 400)
+        assert_problem(found, found.status_code)
+    assert_problem(here.get("/api/messages/trip/" + "9" * 5000), 404)
+    assert_problem(here.get("/api/sessions/%ff"), 400)
     for method, address, allowed in (
         ("POST", "/api/notes", "DELETE, GET, PUT"),
         ("PUT", "/api/sessions/trip", "DELETE, GET, PATCH"),
@@ -514,28 +524,30 @@ def test_what_is_not_there_is_404_and_what_is_not_taken_405(here: TestClient) ->
 
 
 @one_engine
-def test_nobody_learns_what_is_wrong_before_it_is_known_who_asks(calling: Calling) -> None:
+def test_authentication_comes_before_validation(calling: Calling) -> None:
     stranger = calling(None)
     stranger.headers["X-Forwarded-For"] = "10.0.0.1"
     for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
         address = endpoint.route.replace(":path", "").replace("{seq:int}", "1")
-        refused(stranger.request(endpoint.method, address, content=b"{", headers=JSON), 401)
+        assert_problem(stranger.request(endpoint.method, address, content=b"{", headers=JSON), 401)
     reader = calling("acme", ["read"])
-    refused(reader.put("/api/notes", content=b"{", headers=JSON), 403, None, "write")
-    refused(reader.delete("/api/notes?nonsense"), 403, None, "delete")
+    assert_problem(reader.put("/api/notes", content=b"{", headers=JSON), 403, None, "write")
+    assert_problem(reader.delete("/api/notes?nonsense"), 403, None, "delete")
     assert reader.post("/api/search", json={"query": "x"}).status_code == 200, (
         "to search is to read"
     )
 
 
 @one_engine
-def test_a_key_is_told_and_changes_no_more_than_it_may(calling: Calling, memory: Memory) -> None:
-    """P11: who may only remove is told no content, and an agent's key changes nothing that the tenant shares."""
+def test_a_key_reads_and_changes_only_what_it_may(calling: Calling, memory: Memory) -> None:
+    """P11: a delete-only key receives no content, and an agent's key cannot change tenant-wide
+    data.
+    """
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.messages.append(me.sessions.add("s").id, "user", "the secret")
     memory.scope(tenant="acme").items.put(("m",), "k", {"a": 1}, ttl=60)
     ada = {"X-Retain-User": "ada"}
-    refused(
+    assert_problem(
         calling(permissions=["delete"]).post("/api/messages/s/pop", json={}, headers=ada),
         403,
         None,
@@ -554,13 +566,13 @@ def test_a_key_is_told_and_changes_no_more_than_it_may(calling: Calling, memory:
         ("GET", "/api/items/k?place=m&refresh=true", {}),
     ]
     for method, path, said in calls:
-        refused(scout.request(method, path, **said), 403, None, "one agent alone")
+        assert_problem(scout.request(method, path, **said), 403, None, "one agent alone")
         assert scout.request(method, path, headers=ada, **said).status_code in (200, 404)
     assert scout.get("/api/items/k?place=m").json()["value"] == {"a": 1}
 
 
 @one_engine
-def test_a_mistake_of_ours_is_500_and_says_nothing_of_itself(memory: Memory) -> None:
+def test_an_internal_error_is_500_without_details(memory: Memory) -> None:
     app = create_app(memory)
 
     async def broken(request: Any) -> Any:
@@ -568,14 +580,14 @@ def test_a_mistake_of_ours_is_500_and_says_nothing_of_itself(memory: Memory) -> 
 
     app.add_route("/broken", broken)
     found = TestClient(app, URL, client=HERE, raise_server_exceptions=False).get("/broken")
-    refused(found, 500)
+    assert_problem(found, 500)
     assert "secret" not in found.text
 
 
 # -- the documentation ------------------------------------------------------------------------------------------------
 
 
-def test_the_document_says_what_may_go_wrong(here: TestClient) -> None:
+def test_the_document_lists_the_error_responses(here: TestClient) -> None:
     document = here.get("/openapi.json").json()
     assert document["openapi"].startswith("3.1")
     assert "HTTPValidationError" not in json.dumps(document)
@@ -595,8 +607,8 @@ def test_the_document_says_what_may_go_wrong(here: TestClient) -> None:
     )
 
 
-def test_apps_in_one_process_share_a_document_and_no_memory(here: TestClient) -> None:
-    """What is documented of a route is worked out once; what answers is each app's own."""
+def test_apps_of_one_process_share_the_document_but_no_memory(here: TestClient) -> None:
+    """The documentation of a route is computed once; each app has its own handlers."""
     with Memory.open("memory:") as memory:
         app = create_app(memory)
         other = TestClient(app, URL, headers=ADA, client=HERE)

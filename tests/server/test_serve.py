@@ -1,4 +1,4 @@
-"""`retain serve` as a real process: how it starts, how it ends, and what is lost on the way, which is nothing."""
+"""`retain serve` as a real process: start, shutdown, and no acknowledged write lost."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from tests.conftest import new_database
 from tests.server.running import Process
 
 
-def refuse(address: str) -> None:
+def fail_if_listening(address: str) -> None:
     raise AssertionError(f"it listens on {address}")
 
 
-def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
         port = other.getsockname()[1]
         settings = Settings(database=f"sqlite:///{tmp_path}/a.db", port=port)
         with pytest.raises(SettingsError, match=f"{port} on 127.0.0.1 is taken.*--port"):
-            serve.serve(settings, refuse)
+            serve.serve(settings, fail_if_listening)
 
 
 @pytest.mark.parametrize(
@@ -50,21 +50,21 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         ("192.0.2.1", 0, "cannot be listened on"),
     ],
 )
-def test_an_address_that_cannot_be_listened_on_is_said(host: str, port: int, said: str) -> None:
+def test_an_invalid_address_is_reported(host: str, port: int, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         serve.bind(host, port)
 
 
-def test_other_machines_are_let_in_only_with_a_key(tmp_path: Path) -> None:
-    """S1, P0.1: nothing listens before there is a key; with one, it would."""
+def test_a_public_address_requires_a_key(tmp_path: Path) -> None:
+    """S1, P0.1: nothing listens before a key exists; with one, the server starts."""
     settings = Settings(database=f"sqlite:///{tmp_path}/a.db", host="0.0.0.0", port=0)
     for workers in (1, 2):
         with pytest.raises(SettingsError, match="retain keys create"):
-            serve.serve(replace(settings, workers=workers), refuse)
+            serve.serve(replace(settings, workers=workers), fail_if_listening)
         assert not list(tmp_path.iterdir())
     with Memory.open(settings=settings) as memory:
         with pytest.raises(SettingsError, match="retain keys create"):
-            serve.serve(settings, refuse)
+            serve.serve(settings, fail_if_listening)
         Keys(memory.database).create("acme", "a test", ["read"])
         refuse_open(memory)
 
@@ -72,18 +72,19 @@ def test_other_machines_are_let_in_only_with_a_key(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "wrong", [{"port": 70_000}, {"host": "192.0.2.1"}, {"host": "no-such-host.invalid"}]
 )
-def test_what_cannot_be_served_leaves_no_database_behind(
+def test_a_rejected_configuration_creates_no_database(
     tmp_path: Path, wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(SettingsError):
         serve.serve(
-            replace(Settings(database=f"sqlite:///{tmp_path}/a.db", port=0), **wrong), refuse
+            replace(Settings(database=f"sqlite:///{tmp_path}/a.db", port=0), **wrong),
+            fail_if_listening,
         )
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("keyed", [False, True])
-def test_a_server_that_needs_a_key_says_so_where_there_is_none(tmp_path: Path, keyed: bool) -> None:
+def test_the_server_warns_when_a_key_is_needed_and_missing(tmp_path: Path, keyed: bool) -> None:
     database = f"sqlite:///{tmp_path}/a.db"
     if keyed:
         with Memory.open(database) as memory:
@@ -94,18 +95,18 @@ def test_a_server_that_needs_a_key_says_so_where_there_is_none(tmp_path: Path, k
     assert ("retain keys create" in "".join(server.errors)) is not keyed
 
 
-def test_a_database_in_memory_is_one_process_s() -> None:
+def test_a_database_in_memory_needs_a_single_worker() -> None:
     for database in ("memory:", "sqlite:///:memory:"):
         with pytest.raises(SettingsError, match="workers: 2 processes.*use a file, or one worker"):
-            serve.serve(Settings(database=database, workers=2, port=0), refuse)
+            serve.serve(Settings(database=database, workers=2, port=0), fail_if_listening)
 
 
-def test_told_to_stop_it_finishes_and_told_again_it_ends(tmp_path: Path) -> None:
-    """F10: what runs may finish, new requests are told 503; a second signal ends it at once."""
+def test_first_signal_stops_gracefully_and_second_at_once(tmp_path: Path) -> None:
+    """F10: running requests may finish, new ones get 503; a second signal ends the process at once."""
     limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50}
     with Process(f"sqlite:///{tmp_path}/a.db", limits=limits) as process:
         assert process.address[1] > 0
-        assert b"retain" in process.ask("GET", "/")[1]
+        assert b"retain" in process.request("GET", "/")[1]
         with (
             socket.create_connection(process.address) as unfinished,
             socket.create_connection(process.address) as stream,
@@ -118,25 +119,25 @@ def test_told_to_stop_it_finishes_and_told_again_it_ends(tmp_path: Path) -> None
                 b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
             )
             unfinished.sendall(b"Content-Length: 100\r\n\r\n{")
-            assert process.ask("GET", "/readyz")[0] == 200
+            assert process.request("GET", "/readyz")[0] == 200
             process.process.send_signal(signal.SIGTERM)
             deadline = time.monotonic() + 10
-            while (found := process.ask("GET", "/api/sessions"))[
+            while (found := process.request("GET", "/api/sessions"))[
                 0
             ] != 503 and time.monotonic() < deadline:
                 time.sleep(0.02)
             assert found[0] == 503
             assert "stopping" in found[1]["detail"]
-            assert process.ask("GET", "/healthz")[0] == 200
-            assert process.ask("GET", "/readyz")[0] == 503
+            assert process.request("GET", "/healthz")[0] == 200
+            assert process.request("GET", "/readyz")[0] == 503
             stream.settimeout(20)
-            read(stream, b"0\r\n\r\n")  # a stream ends as one that is whole
+            read(stream, b"0\r\n\r\n")  # the stream ends completely
             assert process.process.poll() is None
             assert process.stop(timeout=5) == 128 + signal.SIGTERM
 
 
-def test_an_end_with_requests_unfinished_is_said(tmp_path: Path) -> None:
-    """The exit status says so, and what was logged just before is written."""
+def test_shutdown_with_unfinished_requests_is_reported(tmp_path: Path) -> None:
+    """By the exit status; the last log lines are written."""
     script = """
 import logging
 from retain import Settings
@@ -156,7 +157,7 @@ serve._end()
 
 
 def read(connection: socket.socket, end: bytes) -> None:
-    """Read until this comes."""
+    """Read until these bytes arrive."""
     found = b""
     while not found.endswith(end):
         block = connection.recv(65536)
@@ -165,7 +166,9 @@ def read(connection: socket.socket, end: bytes) -> None:
 
 
 class Writer(threading.Thread):
-    """Appends to a session of its own until nobody answers any more; what was acknowledged is in `acknowledged`."""
+    """Appends to its own session until the server is gone; acknowledged writes are in
+    `acknowledged`.
+    """
 
     def __init__(self, process: Process, name: str) -> None:
         super().__init__()
@@ -178,10 +181,10 @@ class Writer(threading.Thread):
         connection = http.client.HTTPConnection(*self.process.address, timeout=20)
         for n in range(100_000):
             body = {"role": "user", "content": f"{self.session} {n}", "key": str(n)}
-            for _ in range(20):  # the same again, as a client would
+            for _ in range(20):  # retry, as a client would
                 try:
                     path = f"/api/messages/{self.session}"
-                    status, found = self.process.ask("POST", path, body, connection)
+                    status, found = self.process.request("POST", path, body, connection)
                 except (OSError, http.client.HTTPException):
                     connection.close()
                     if self.done.is_set():
@@ -198,8 +201,8 @@ class Writer(threading.Thread):
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "modern"])
-def test_nothing_acknowledged_is_lost(engine: str, tmp_path: Path) -> None:
-    """F1, F10: two processes on one port, one of them killed and replaced, then all told to stop, under load throughout."""
+def test_no_acknowledged_write_is_lost(engine: str, tmp_path: Path) -> None:
+    """F1, F10: two processes on one port, one killed and replaced, then all stopped, under load."""
     made = new_database(engine) if engine != "sqlite" else iter([f"sqlite:///{tmp_path}/a.db"])
     database = next(made)
     settings = {"rate_per_second": 0, "postgres_pool": 4}
@@ -215,15 +218,15 @@ def test_nothing_acknowledged_is_lost(engine: str, tmp_path: Path) -> None:
             writer.start()
         first = {child.pid for child in psutil.Process(process.process.pid).children()}
         assert len(first) == 2
-        until(lambda: all(len(writer.acknowledged) > 5 for writer in writers))
+        wait_until(lambda: all(len(writer.acknowledged) > 5 for writer in writers))
         os.kill(min(first), signal.SIGKILL)
-        until(
+        wait_until(
             lambda: (
                 len({c.pid for c in psutil.Process(process.process.pid).children()} - first) == 1
             )
         )
         count = sum(len(writer.acknowledged) for writer in writers)
-        until(lambda: sum(len(writer.acknowledged) for writer in writers) > count + 40)
+        wait_until(lambda: sum(len(writer.acknowledged) for writer in writers) > count + 40)
         for writer in writers:
             writer.done.set()
         began = time.monotonic()
@@ -249,8 +252,8 @@ def test_nothing_acknowledged_is_lost(engine: str, tmp_path: Path) -> None:
     list(made)
 
 
-def until(true: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait for something that is about to be so."""
+def wait_until(true: Callable[[], bool], seconds: float = 30) -> None:
+    """Wait until a condition holds."""
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""What is here and what is due, counted no more often than it costs."""
+"""The status of a tenant, and how often its rows are counted."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from retain.api import status as counting
 from retain.server import status_routes
 
 
-def test_what_takes_long_to_count_is_not_counted_again_at_once(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """T2: of each tenant by itself; a large database is not kept busy by a page that asks every few seconds."""
+def test_slow_counts_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T2: per tenant; a page that polls every few seconds does not keep a large database busy."""
     times = iter(range(0, 1000, 2))
     monkeypatch.setattr(
         status_routes, "time", SimpleNamespace(monotonic=lambda: float(next(times)))
@@ -24,7 +22,7 @@ def test_what_takes_long_to_count_is_not_counted_again_at_once(
     counted = status_routes.Counted(memory)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add()
-    assert counted.status("acme").rows["sessions"] == 1  # from 0 to 2, and so good until 40
+    assert counted.status("acme").rows["sessions"] == 1  # took 2 s, so it is cached until 40
     me.sessions.add()
     assert counted.status("acme").rows["sessions"] == 1
     assert counted.status("other").rows["sessions"] == 0
@@ -33,19 +31,19 @@ def test_what_takes_long_to_count_is_not_counted_again_at_once(
     assert seen[-1] == 2
 
 
-def test_nobody_waits_for_another_tenant_to_be_counted(
+def test_counting_one_tenant_does_not_block_another(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """T2, P11: however long that takes."""
+    """T2, P11: however long it takes."""
     began, go_on = threading.Event(), threading.Event()
 
-    def slowly(memory: Memory, tenant: str | None) -> counting.Status:
+    def slow_status(memory: Memory, tenant: str | None) -> counting.Status:
         if tenant == "large":
             began.set()
             assert go_on.wait(30)
         return counting.status(memory, tenant)
 
-    monkeypatch.setattr(status_routes, "status", slowly)
+    monkeypatch.setattr(status_routes, "status", slow_status)
     counted = status_routes.Counted(memory)
     with ThreadPoolExecutor(1) as pool:
         large = pool.submit(counted.status, "large")

@@ -1,4 +1,6 @@
-"""Traces, as an SDK that somebody brings collects them: requests, operations, tools, models; ids and counts, no content."""
+"""Traces collected by a user's SDK: requests, operations, tools, models; ids and counts, no
+content.
+"""
 
 from __future__ import annotations
 
@@ -26,13 +28,13 @@ _exporter = InMemorySpanExporter()
 
 @pytest.fixture
 def engine() -> str:
-    """One is enough: nothing of this knows what the engine is."""
+    """Traces do not depend on the engine."""
     return "sqlite"
 
 
 @pytest.fixture(autouse=True)
 def _sdk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An SDK for these tests alone: what is collected globally can be set once in a process."""
+    """An SDK for these tests only: the global one can be set once per process."""
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(_exporter))
     monkeypatch.setattr(traces, "_TRACER", provider.get_tracer("retain"))
@@ -52,7 +54,7 @@ def spans() -> dict[str, ReadableSpan]:
     return {span.name: span for span in _exporter.get_finished_spans()}
 
 
-def test_a_request_and_the_operation_in_it(client: TestClient) -> None:
+def test_spans_of_a_request_and_its_operation(client: TestClient) -> None:
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     answer = client.post(
         "/api/sessions", json={"id": "trip"}, headers={**ADA, "traceparent": parent}
@@ -73,7 +75,7 @@ def test_a_request_and_the_operation_in_it(client: TestClient) -> None:
     assert made.attributes["gen_ai.memory.record.id"] == "trip"
 
 
-def test_each_convention_for_its_verb(client: TestClient) -> None:
+def test_semantic_conventions_per_operation(client: TestClient) -> None:
     client.post("/api/sessions", json={"id": "trip"}, headers=ADA)
     client.post("/api/messages/trip", json={"role": "user", "content": SECRET}, headers=ADA)
     client.put("/api/state/theme", json={"value": SECRET}, headers=ADA)
@@ -98,7 +100,7 @@ def test_each_convention_for_its_verb(client: TestClient) -> None:
     assert "Graz" not in told
 
 
-def test_what_fails_says_how_and_not_what(client: TestClient, memory: Memory) -> None:
+def test_a_failure_records_its_type_and_not_its_text(client: TestClient, memory: Memory) -> None:
     assert client.get(f"/api/sessions/{SECRET}").status_code == 404
     got = spans()["retain sessions.get"]
     assert got.attributes is not None
@@ -107,10 +109,10 @@ def test_what_fails_says_how_and_not_what(client: TestClient, memory: Memory) ->
     assert not got.events
     assert (
         spans()["GET /api/sessions/{id:path}"].status.status_code is StatusCode.UNSET
-    )  # the caller's mistake
+    )  # a client error
 
 
-def test_models_and_tools(app: FastAPI, memory: Memory) -> None:
+def test_spans_of_models_and_tools(app: FastAPI, memory: Memory) -> None:
     scope = memory.scope(tenant="acme", user="ada", agent="scout")
     answer = Completion(SECRET, "small", 10, 5, None, 250.0)
     memory.services.record(
@@ -147,12 +149,14 @@ def test_models_and_tools(app: FastAPI, memory: Memory) -> None:
     assert "Graz" not in "".join(span.to_json() for span in spans().values())
 
 
-def test_a_traceparent_that_is_none_starts_a_new_trace(client: TestClient) -> None:
+def test_an_invalid_traceparent_starts_a_new_trace(client: TestClient) -> None:
     assert client.get("/healthz", headers={"traceparent": "nonsense\x01"}).status_code == 200
     assert spans()["GET /healthz"].parent is None
 
 
-def test_without_an_sdk_nothing_is_made(calling: Calling, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_sdk_no_span_is_created(
+    calling: Calling, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trace, "get_tracer_provider", trace.ProxyTracerProvider)
     traces.look()
     assert not traces.on

@@ -1,4 +1,4 @@
-"""What is loaded while a server starts."""
+"""Loading of embedder and models while the server starts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_embedder_and_the_models_are_loaded(caplog: pytest.LogCaptureFixture
     assert told == ["the embedder", "what gpt-5-mini needs"]
 
 
-def test_what_cannot_be_loaded_is_on_record_and_stops_nothing(
+def test_a_failed_load_is_logged_and_does_not_stop_the_server(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     settings = Settings(database="memory:", embedder="none", model="nobody:nothing")

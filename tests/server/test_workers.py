@@ -1,4 +1,4 @@
-"""Several processes under one parent: all ready, one that dies replaced, all stopped, none left behind."""
+"""Worker processes under a supervisor: ready, replaced, stopped, none left behind."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ sys.exit(Workers(3, work, lambda: print("ready", flush=True), lambda pid: None, 
 
 
 @contextmanager
-def parent(how: str, mark: object) -> Iterator[subprocess.Popen[str]]:
+def supervisor(how: str, mark: object) -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-c", SCRIPT, how, str(mark)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -58,98 +58,98 @@ def children(process: subprocess.Popen[str]) -> set[int]:
     }
 
 
-def until(true: Callable[[], bool]) -> None:
+def wait_until(true: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.02)
 
 
-def gone(pids: set[int]) -> bool:
+def all_exited(pids: set[int]) -> bool:
     return not any(
         psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
         for pid in pids
     )
 
 
-def line(process: subprocess.Popen[str]) -> str:
+def read_line(process: subprocess.Popen[str]) -> str:
     assert process.stdout
     return process.stdout.readline()
 
 
-def test_one_that_dies_is_replaced_and_all_are_stopped(tmp_path: object) -> None:
-    with parent("works", f"{tmp_path}/mark") as process:
-        assert line(process) == "ready\n"
+def test_a_dead_worker_is_replaced_and_all_are_stopped(tmp_path: object) -> None:
+    with supervisor("works", f"{tmp_path}/mark") as process:
+        assert read_line(process) == "ready\n"
         first = children(process)
         assert len(first) == 3
         os.kill(min(first), signal.SIGKILL)
-        until(lambda: len(children(process)) == 3 and children(process) != first)
+        wait_until(lambda: len(children(process)) == 3 and children(process) != first)
         every = first | children(process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
-        assert gone(every)
+        assert all_exited(every)
         assert process.stdout
         assert process.stdout.read() == "", "it is ready once"
 
 
-def test_ctrl_c_reaches_the_whole_group_and_counts_once(tmp_path: object) -> None:
-    with parent("works", f"{tmp_path}/mark") as process:
-        assert line(process) == "ready\n"
+def test_ctrl_c_for_the_process_group_counts_once(tmp_path: object) -> None:
+    with supervisor("works", f"{tmp_path}/mark") as process:
+        assert read_line(process) == "ready\n"
         every = children(process)
         for pid in (*every, process.pid):
             os.kill(pid, signal.SIGINT)
         assert process.wait(20) == 0
-        assert gone(every)
+        assert all_exited(every)
 
 
-def test_none_outlives_its_parent(tmp_path: object) -> None:
-    with parent("stubborn", f"{tmp_path}/mark") as process:
-        assert line(process) == "ready\n"
+def test_workers_do_not_outlive_the_supervisor(tmp_path: object) -> None:
+    with supervisor("stubborn", f"{tmp_path}/mark") as process:
+        assert read_line(process) == "ready\n"
         every = children(process)
         process.kill()
         process.wait()
-        until(lambda: gone(every))
+        wait_until(lambda: all_exited(every))
 
 
-def test_a_second_signal_ends_those_that_do_not_stop(tmp_path: object) -> None:
-    with parent("stubborn", f"{tmp_path}/mark") as process:
-        assert line(process) == "ready\n"
+def test_a_second_signal_kills_workers(tmp_path: object) -> None:
+    with supervisor("stubborn", f"{tmp_path}/mark") as process:
+        assert read_line(process) == "ready\n"
         every = children(process)
         process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.2)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 128 + signal.SIGKILL
-        assert gone(every)
+        assert all_exited(every)
 
 
-def test_one_that_cannot_start_ends_all_with_its_status(tmp_path: object) -> None:
-    with parent("fails", f"{tmp_path}/mark") as process:
+def test_a_worker_that_cannot_start_ends_all_with_its_status(tmp_path: object) -> None:
+    with supervisor("fails", f"{tmp_path}/mark") as process:
         assert process.wait(20) == 5
         assert process.stderr
         assert "nobody is there" in process.stderr.read()
 
 
-def test_each_is_told_once_however_often_the_parent_wakes(tmp_path: object) -> None:
-    """F10: the end of one wakes the parent, and the others are still closing."""
-    with parent("closes", f"{tmp_path}/mark") as process:
-        assert line(process) == "ready\n"
+def test_each_worker_is_signalled_once(tmp_path: object) -> None:
+    """F10: the exit of one worker wakes the supervisor while the others are still closing."""
+    with supervisor("closes", f"{tmp_path}/mark") as process:
+        assert read_line(process) == "ready\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
         assert process.stdout
         assert process.stdout.read() == "told 1\n" * 3
 
 
-def test_those_that_do_not_stop_in_time_are_killed(tmp_path: object) -> None:
-    with parent("deaf", f"{tmp_path}/mark") as process:
-        assert line(process) == "ready\n"
+def test_workers_that_do_not_stop_in_time_are_killed(tmp_path: object) -> None:
+    with supervisor("deaf", f"{tmp_path}/mark") as process:
+        assert read_line(process) == "ready\n"
         every = children(process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 1
-        assert gone(every)
+        assert all_exited(every)
 
 
-def test_one_that_dies_again_and_again_is_always_started_again() -> None:
-    """Hours of it: the pause has an end, and the sum does not overflow."""
+def test_a_worker_that_keeps_dying_is_always_restarted() -> None:
+    """Over hours: the pause has a maximum, and its computation does not overflow."""
     assert workers._pause(1) == 0.2
     assert workers._pause(5000) == workers._pause(12) == 5

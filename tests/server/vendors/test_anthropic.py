@@ -1,4 +1,4 @@
-"""Anthropic's memory stores on our server: every method of its own client, with nothing changed but the address."""
+"""Anthropic's memory stores on our server: every method of the unmodified client."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def sha(text: str) -> str:
 
 @one_engine
 def test_stores(server: Server) -> None:
-    """Made, read, changed, listed, archived and deleted."""
+    """Create, read, update, list, archive and delete."""
     stores = server.client().beta.memory_stores
     made = [
         stores.create(name=f"Store {n}", description="Notes", metadata={"n": str(n), "x": "y"})
@@ -135,7 +135,9 @@ def test_stores(server: Server) -> None:
 
 
 def test_memories(server: Server) -> None:
-    """Written, read in both views, changed under a precondition, moved, deleted; each change is a version."""
+    """Create, read in both views, update with a precondition, move, delete; each change is a
+    version.
+    """
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     memories, versions = stores.memories, stores.memory_versions
@@ -166,7 +168,7 @@ def test_memories(server: Server) -> None:
             precondition={"type": "content_sha256", "content_sha256": made.content_sha256},
         )
     assert caught.value.type == "memory_precondition_failed_error"
-    again = memories.update(  # what was asked for is so already
+    again = memories.update(  # already in that state
         made.id,
         memory_store_id=store,
         content="Ada moved.",
@@ -226,37 +228,44 @@ def test_memories(server: Server) -> None:
     assert not any("Lisbon" in one for one in raw)
 
 
-def test_lists_of_memories(server: Server) -> None:
-    """Below a prefix, to a depth, page by page; folders are told once."""
+def test_listing_memories(server: Server) -> None:
+    """By prefix, by depth, page by page; a folder is listed once."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     paths = ["/a", "/b/1", "/b/2", "/b/c/3", "/b/c/4", "/bb/5", "/d/e/f/6"]
     for path in paths:
         stores.memories.create(store, path=path, content=path)
 
-    def told(**asked: Any) -> list[str]:
+    def listed_paths(**asked: Any) -> list[str]:
         return [item.path for item in stores.memories.list(store, **asked)]
 
     for limit in (1, 3):
-        assert told(limit=limit) == paths
-        assert told(limit=limit, path_prefix="/") == paths
-        assert told(limit=limit, depth=1) == ["/a", "/b/", "/bb/", "/d/"]
-        assert told(limit=limit, depth=2) == ["/a", "/b/1", "/b/2", "/b/c/", "/bb/5", "/d/e/"]
-        assert told(limit=limit, path_prefix="/b/") == ["/b/1", "/b/2", "/b/c/3", "/b/c/4"]
-        assert told(limit=limit, path_prefix="/b/", depth=1) == ["/b/1", "/b/2", "/b/c/"]
-    assert told(path_prefix="/none/") == []
+        assert listed_paths(limit=limit) == paths
+        assert listed_paths(limit=limit, path_prefix="/") == paths
+        assert listed_paths(limit=limit, depth=1) == ["/a", "/b/", "/bb/", "/d/"]
+        assert listed_paths(limit=limit, depth=2) == [
+            "/a",
+            "/b/1",
+            "/b/2",
+            "/b/c/",
+            "/bb/5",
+            "/d/e/",
+        ]
+        assert listed_paths(limit=limit, path_prefix="/b/") == ["/b/1", "/b/2", "/b/c/3", "/b/c/4"]
+        assert listed_paths(limit=limit, path_prefix="/b/", depth=1) == ["/b/1", "/b/2", "/b/c/"]
+    assert listed_paths(path_prefix="/none/") == []
     full = [item for item in stores.memories.list(store, view="full") if item.type == "memory"]
     assert [item.content for item in full] == paths
     assert [item.type for item in stores.memories.list(store, depth=1)] == ["memory"] + [
         "memory_prefix"
     ] * 3
-    assert told(path_prefix="/" + "a/" * 20) == []
+    assert listed_paths(path_prefix="/" + "a/" * 20) == []
 
 
-def test_a_folder_is_told_without_reading_all_of_it(
+def test_a_folder_is_listed_without_reading_all_of_it(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much is in it, and whatever its neighbours are called."""
+    """However many items it has, and whatever its siblings are called."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     items = server.memory.scope(tenant="acme", user="ada").items
@@ -272,11 +281,11 @@ def test_a_folder_is_told_without_reading_all_of_it(
     reads: list[Any] = []
     listed = Items.list
 
-    def counted(self: Items, *asked: Any, **more: Any) -> Any:
+    def counting_list(self: Items, *asked: Any, **more: Any) -> Any:
         reads.append(asked)
         return listed(self, *asked, **more)
 
-    monkeypatch.setattr(Items, "list", counted)
+    monkeypatch.setattr(Items, "list", counting_list)
     for limit in (1, 2, 20):
         assert [item.path for item in stores.memories.list(store, depth=1, limit=limit)] == [
             "/big/",
@@ -284,14 +293,12 @@ def test_a_folder_is_told_without_reading_all_of_it(
             "/big!/",
             "/z/",
         ]
-    assert (
-        len(reads) < 15
-    )  # one for each page, and one behind the folder that is larger than a read
+    assert len(reads) < 15  # one per page, and one after the folder that is larger than a page
     assert len(list(stores.memories.list(store, limit=100))) == 357
 
 
 @one_engine
-def test_what_others_keep_at_the_same_places_is_left_out(server: Server) -> None:
+def test_items_of_other_applications_are_left_out(server: Server) -> None:
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     memory = stores.memories.create(store, path="/a", content="x")
@@ -314,8 +321,8 @@ def test_what_others_keep_at_the_same_places_is_left_out(server: Server) -> None
 
 
 @one_engine
-def test_paths_that_are_taken(server: Server) -> None:
-    """A memory is not where another is, nor above or below it; the error says which is in the way."""
+def test_conflicting_paths(server: Server) -> None:
+    """A memory cannot be at, above or below another; the error names the conflict."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
     one = stores.memories.create(store, path="/a/b", content="")
@@ -332,12 +339,12 @@ def test_paths_that_are_taken(server: Server) -> None:
     stores.memories.delete(one.id, memory_store_id=store)
     assert (
         stores.memories.create(store, path="/a", content="").path == "/a"
-    )  # empty folders are in nobody's way
+    )  # empty folders do not conflict
 
 
 @one_engine
-def test_their_limits(server: Server) -> None:
-    """As large as they allow, and no larger."""
+def test_limits_of_the_vendor(server: Server) -> None:
+    """As large as Anthropic allows, and no larger."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="N" * 255, description="d" * 1024, metadata={"k" * 64: "v" * 512}).id
     deep = "/" + "/".join("é" * 20 for _ in range(20))
@@ -374,14 +381,14 @@ def test_their_limits(server: Server) -> None:
         with pytest.raises(anthropic.BadRequestError) as caught:
             call()
         assert caught.value.type == "invalid_request_error"
-        assert not re.search(
-            "place:|key:|after:", str(caught.value.api_message)
-        )  # words that they never said
+        assert not re.search("place:|key:|after:", str(caught.value.api_message))  # unknown fields
 
 
 @one_engine
-def test_whose_they_are(server: Server) -> None:
-    """S8: a store is the user's whom the request names, or the tenant's; nobody else's can be seen, and keys are heeded."""
+def test_ownership_of_stores(server: Server) -> None:
+    """S8: a store belongs to the user of the request, or to the tenant; others cannot see it, and
+    permissions apply.
+    """
     ada = server.client().beta.memory_stores
     store = ada.create(name="Ada's").id
     memory = ada.memories.create(store, path="/a", content="secret")
@@ -423,9 +430,9 @@ def test_whose_they_are(server: Server) -> None:
 
 @one_engine
 def test_the_asynchronous_client(server: Server) -> None:
-    """The same, awaited; lists go on by themselves."""
+    """The same operations, awaited; lists paginate automatically."""
 
-    async def story() -> list[str]:
+    async def use_client() -> list[str]:
         async with AsyncAnthropic(
             base_url=server.url, api_key=server.key(), max_retries=0
         ) as client:
@@ -448,12 +455,14 @@ def test_the_asynchronous_client(server: Server) -> None:
             await stores.delete(store.id)
             return found
 
-    assert anyio.run(story) == ["/0", "/1", "/2", "/3"]
+    assert anyio.run(use_client) == ["/0", "/1", "/2", "/3"]
 
 
 @one_engine
-def test_the_tool_in_a_store(server: Server) -> None:
-    """What Claude writes with the memory tool in a store is there for the client, with its versions, and the reverse."""
+def test_the_memory_tool_in_a_store(server: Server) -> None:
+    """Memories written by Claude's memory tool are visible to the client with versions, and vice
+    versa.
+    """
     stores = server.client().beta.memory_stores
     store = stores.create(name="Shared").id
     tool = RetainMemoryTool(server.memory.scope(tenant="acme", user="ada"), store=store)
@@ -477,11 +486,11 @@ def test_the_tool_in_a_store(server: Server) -> None:
     assert "Countess" in str(tool.call({"command": "view", "path": "/memories/persons/ada.md"}))
     tool.call({"command": "delete", "path": "/memories/persons"})
     assert not list(stores.memories.list(store))
-    told = [
+    listed_paths = [
         (one.operation, one.path, one.created_by is not None)
         for one in stores.memory_versions.list(store)
     ]
-    assert told == [
+    assert listed_paths == [
         ("deleted", "/persons/ada.md", False),
         ("modified", "/persons/ada.md", True),
         ("modified", "/persons/ada.md", False),
@@ -491,8 +500,10 @@ def test_the_tool_in_a_store(server: Server) -> None:
     assert not [found for found in server.memory.verify() if found.problem]
 
 
-def test_writers_at_once_lose_nothing(server: Server) -> None:
-    """Of several who change what they read, each succeeds or is told; of several who make one path, one does."""
+def test_concurrent_writers_lose_nothing(server: Server) -> None:
+    """Of several updates of one version and several creations of one path, one succeeds; the others
+    get a conflict.
+    """
     client = server.client()
     stores = client.beta.memory_stores
     store = stores.create(name="Busy").id
@@ -512,7 +523,7 @@ def test_writers_at_once_lose_nothing(server: Server) -> None:
                 continue
             return 1
 
-    def make(number: int) -> int:
+    def create(number: int) -> int:
         try:
             stores.memories.create(store, path="/one", content=str(number))
         except anthropic.ConflictError:
@@ -521,7 +532,9 @@ def test_writers_at_once_lose_nothing(server: Server) -> None:
 
     with ThreadPoolExecutor(4) as threads:
         assert sum(threads.map(add, range(12))) == 12
-        assert sum(threads.map(make, range(8))) == 1
-    counted = stores.memories.retrieve(counter.id, memory_store_id=store).content
-    assert sorted((counted or "").split(), key=int) == sorted(["0", *map(str, range(12))], key=int)
+        assert sum(threads.map(create, range(8))) == 1
+    counting_list = stores.memories.retrieve(counter.id, memory_store_id=store).content
+    assert sorted((counting_list or "").split(), key=int) == sorted(
+        ["0", *map(str, range(12))], key=int
+    )
     assert len(list(stores.memory_versions.list(store, memory_id=counter.id))) == 13

@@ -1,4 +1,4 @@
-"""LangGraph's own client, unchanged, with our server behind its url."""
+"""LangGraph's unmodified client against our server."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ADA = {"X-Retain-User": "ada"}
 
 @pytest.fixture
 def address(app: FastAPI) -> Iterator[str]:  # noqa: F811
-    """Where the server is."""
+    """The server's URL."""
     with serving(app) as url:
         yield url
 
 
 def key(memory: Memory, permissions: Any = PERMISSIONS, **bound: Any) -> str:
-    """A key of the tenant acme."""
+    """Create a key of the tenant acme."""
     return Keys(memory.database).create("acme", "a test", permissions, **bound)[1]
 
 
@@ -44,7 +44,7 @@ def client(address: str, memory: Memory) -> SyncLangGraphClient:
     return get_sync_client(url=address, api_key=key(memory), headers=ADA)
 
 
-def test_the_client_stores_finds_and_forgets(client: SyncLangGraphClient, memory: Memory) -> None:
+def test_the_client_puts_searches_and_deletes(client: SyncLangGraphClient, memory: Memory) -> None:
     """A9: the unmodified client works with only its url changed."""
     store = client.store
     assert store.get_item(["memories", "ada"], key="name") is None
@@ -94,10 +94,10 @@ def test_the_client_stores_finds_and_forgets(client: SyncLangGraphClient, memory
 
 
 @one_engine
-def test_the_asynchronous_client_does_the_same(address: str, memory: Memory) -> None:
+def test_the_asynchronous_client(address: str, memory: Memory) -> None:
     text = key(memory)
 
-    async def talk() -> None:
+    async def use_client() -> None:
         client: LangGraphClient = get_client(url=address, api_key=text, headers=ADA)
         await asyncio.gather(
             *(client.store.put_item(["a", str(n % 3)], f"k{n}", {"n": n}) for n in range(30))
@@ -110,12 +110,12 @@ def test_the_asynchronous_client_does_the_same(address: str, memory: Memory) -> 
         await client.store.delete_item(["a", "1"], "k1")
         assert await client.store.get_item(["a", "1"], "k1") is None
 
-    asyncio.run(talk())
+    asyncio.run(use_client())
 
 
 @one_engine
 def test_users_and_tenants_do_not_see_each_other(address: str, memory: Memory) -> None:
-    """S8: whose memory is meant is not lost on the way."""
+    """S8: the owner is not lost on the way."""
     ada = get_sync_client(url=address, api_key=key(memory), headers=ADA)
     bob = get_sync_client(url=address, api_key=key(memory, user="bob"))
     ada.store.put_item(["m"], key="k", value={"of": "ada"})
@@ -127,7 +127,7 @@ def test_users_and_tenants_do_not_see_each_other(address: str, memory: Memory) -
 
 
 @one_engine
-def test_a_key_is_needed_and_says_what_may_be_done(address: str, memory: Memory) -> None:
+def test_a_key_is_needed_and_its_permissions_apply(address: str, memory: Memory) -> None:
     reader = get_sync_client(url=address, api_key=key(memory, ["read"]), headers=ADA)
     writer = get_sync_client(url=address, api_key=key(memory, ["read", "write"]), headers=ADA)
     with pytest.raises(AuthenticationError):
@@ -143,7 +143,7 @@ def test_a_key_is_needed_and_says_what_may_be_done(address: str, memory: Memory)
     assert reader.store.get_item(["m"], key="k")["value"] == {}
     assert (
         memory.scope(tenant="acme", user="ada").items.get(("m",), "k").expires_at == before
-    )  # who only reads prolongs nothing
+    )  # reading without write permission extends no expiry
     writer.store.get_item(["m"], key="k")
     after = memory.scope(tenant="acme", user="ada").items.get(("m",), "k").expires_at
     assert before is not None
@@ -162,7 +162,7 @@ def test_a_key_is_needed_and_says_what_may_be_done(address: str, memory: Memory)
 
 
 @one_engine
-def test_what_is_wrong_is_said_as_the_client_expects_it(client: SyncLangGraphClient) -> None:
+def test_errors_have_the_shape_the_client_expects(client: SyncLangGraphClient) -> None:
     http = client.http.client
     with pytest.raises(UnprocessableEntityError, match="langgraph"):
         client.store.put_item(["langgraph"], key="k", value={})
@@ -190,7 +190,7 @@ def test_what_is_wrong_is_said_as_the_client_expects_it(client: SyncLangGraphCli
 
 
 @one_engine
-def test_what_is_written_is_on_record(client: SyncLangGraphClient, memory: Memory) -> None:
+def test_writes_are_audited(client: SyncLangGraphClient, memory: Memory) -> None:
     client.store.put_item(["m"], key="k", value={"text": "a secret"})
     client.store.delete_item(["m"], key="k")
     deeds = memory.database.read(

@@ -1,4 +1,4 @@
-"""OpenAI's Conversations on our server: their own client, unchanged but for its address, and what it hears when it errs."""
+"""OpenAI's Conversations on our server: the unmodified client, and its errors."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.conftest import one_engine
 from tests.integrations.test_openai_agents import ITEMS
 from tests.serving import serving
 
-ASKED: Any = {"role": "user", "content": "Where does my sister live?"}
-SAID = ITEMS[:9]
+QUESTION: Any = {"role": "user", "content": "Where does my sister live?"}
+CONVERSATION = ITEMS[:9]
 
 
 @pytest.fixture
@@ -53,17 +53,19 @@ def client(app: FastAPI, address: str) -> Iterator[OpenAI]:
         yield client
 
 
-def test_a_conversation_from_beginning_to_end(client: OpenAI, memory: Memory) -> None:
+def test_a_conversation_from_creation_to_deletion(client: OpenAI, memory: Memory) -> None:
     """All eight operations."""
-    talk = client.conversations.create(items=[ASKED], metadata={"topic": "family"})
+    talk = client.conversations.create(items=[QUESTION], metadata={"topic": "family"})
     assert talk.id.startswith("conv_")
     assert (talk.object, talk.metadata) == ("conversation", {"topic": "family"})
     assert client.conversations.retrieve(talk.id) == talk
     changed = client.conversations.update(talk.id, metadata={"topic": "travel"})
     assert changed.metadata == {"topic": "travel"}
 
-    added = client.conversations.items.create(talk.id, items=cast(Any, SAID[1:]))
-    assert [item.type for item in added.data] == [item.get("type", "message") for item in SAID[1:]]
+    added = client.conversations.items.create(talk.id, items=cast(Any, CONVERSATION[1:]))
+    assert [item.type for item in added.data] == [
+        item.get("type", "message") for item in CONVERSATION[1:]
+    ]
     assert (added.first_id, added.last_id, added.has_more) == (
         added.data[0].id,
         added.last_id,
@@ -79,10 +81,10 @@ def test_a_conversation_from_beginning_to_end(client: OpenAI, memory: Memory) ->
         "type": "message",
         "role": "user",
         "status": "completed",
-        "content": [{"type": "input_text", "text": ASKED["content"]}],
+        "content": [{"type": "input_text", "text": QUESTION["content"]}],
     }
     call = added.data[3]
-    assert call.to_dict() == {**SAID[4], "status": "completed"}
+    assert call.to_dict() == {**CONVERSATION[4], "status": "completed"}
     assert client.conversations.items.retrieve("fc_1", conversation_id=talk.id) == call
     assert client.conversations.items.delete(str(first.id), conversation_id=talk.id).id == talk.id
     with pytest.raises(NotFoundError):
@@ -98,8 +100,8 @@ def test_a_conversation_from_beginning_to_end(client: OpenAI, memory: Memory) ->
 
 @one_engine
 @pytest.mark.parametrize("own", [False, True])
-def test_pages_meet_in_both_directions(client: OpenAI, own: bool) -> None:
-    """Whether the items have ids of their own or of ours; the newest come first where nothing else is said."""
+def test_pages_in_both_directions(client: OpenAI, own: bool) -> None:
+    """For items with their own ids and with ours; newest first by default."""
     talk = client.conversations.create().id
     said: list[Any] = [{"type": "message", "role": "user", "content": f"{n}"} for n in range(45)]
     for start in range(0, 45, 20):
@@ -126,24 +128,24 @@ def test_pages_meet_in_both_directions(client: OpenAI, own: bool) -> None:
 
 
 @one_engine
-def test_ids_lead_to_their_items_alone(client: OpenAI) -> None:
-    one, two = client.conversations.create(items=[ASKED]).id, client.conversations.create().id
+def test_an_item_is_found_by_its_id_in_its_conversation_only(client: OpenAI) -> None:
+    one, two = client.conversations.create(items=[QUESTION]).id, client.conversations.create().id
     item = client.conversations.items.list(one).data[0]
     again: Any = item.to_dict()
     (twin,) = client.conversations.items.create(one, items=[again]).data
-    assert twin.id != item.id  # what comes in under an id that we gave is a new item
+    assert twin.id != item.id  # an id that we assigned, sent back, is a new item
     (moved,) = client.conversations.items.create(two, items=[again]).data
-    assert moved.id == item.id  # but elsewhere it is the client's own
+    assert moved.id == item.id  # in another conversation it is the client's own id
     assert client.conversations.items.retrieve(str(item.id), conversation_id=two).to_dict() == again
     client.conversations.items.delete(str(item.id), conversation_id=two)
     assert client.conversations.items.list(two).data == []
     assert [str(each.id) for each in client.conversations.items.list(one)] == [twin.id, item.id]
-    for _ in range(2):  # the same id twice: the newest is meant
+    for _ in range(2):  # the same id twice: the newest counts
         client.conversations.items.create(
-            two, items=cast(Any, [{"id": "msg_x", "type": "message", **ASKED}])
+            two, items=cast(Any, [{"id": "msg_x", "type": "message", **QUESTION}])
         )
     client.conversations.items.create(
-        two, items=cast(Any, [{"id": "msg_y", "type": "message", **ASKED}])
+        two, items=cast(Any, [{"id": "msg_y", "type": "message", **QUESTION}])
     )
     for order in ("asc", "desc"):
         pages = client.conversations.items.list(two, order=cast(Any, order), limit=1)
@@ -160,7 +162,7 @@ def test_ids_lead_to_their_items_alone(client: OpenAI) -> None:
 
 
 @one_engine
-def test_a_session_from_elsewhere_is_a_conversation(client: OpenAI, memory: Memory) -> None:
+def test_any_session_is_a_conversation(client: OpenAI, memory: Memory) -> None:
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("trip", attributes={"pinned": True})
     call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
@@ -177,7 +179,7 @@ def test_a_session_from_elsewhere_is_a_conversation(client: OpenAI, memory: Memo
     assert [str(item.id).split("_")[0] for item in items] == ["msg", "msg", "fc", "fco"]
     assert list(client.conversations.items.list("trip", limit=1)) == items[::-1]
     assert client.conversations.items.retrieve(str(items[2].id), conversation_id="trip") == items[2]
-    for item in items[1:3]:  # they are one message, and only one of them was named
+    for item in items[1:3]:  # both are one message, and only one of them was named
         with pytest.raises(ConflictError, match="one of 2"):
             client.conversations.items.delete(str(item.id), conversation_id="trip")
     assert list(client.conversations.items.list("trip", order="asc")) == items
@@ -188,25 +190,25 @@ def test_a_session_from_elsewhere_is_a_conversation(client: OpenAI, memory: Memo
 @one_engine
 def test_a_retry_with_its_key_adds_nothing(client: OpenAI) -> None:
     once = {"Idempotency-Key": "k"}
-    made = [client.conversations.create(items=[ASKED], extra_headers=once) for _ in range(2)]
+    made = [client.conversations.create(items=[QUESTION], extra_headers=once) for _ in range(2)]
     assert made[0] == made[1]
     with pytest.raises(BadRequestError):
         client.conversations.create(extra_headers=once)
     talk = client.conversations.create().id
     assert talk != made[0].id
     for _ in range(2):
-        client.conversations.items.create(talk, items=[ASKED], extra_headers=once)
+        client.conversations.items.create(talk, items=[QUESTION], extra_headers=once)
     assert [len(client.conversations.items.list(id).data) for id in (talk, made[0].id)] == [1, 1]
 
 
 @one_engine
-def test_failures_are_told_in_their_shape(client: OpenAI, app: FastAPI, address: str) -> None:
+def test_errors_have_the_vendors_shape(client: OpenAI, app: FastAPI, address: str) -> None:
     talk = client.conversations.create().id
     wrong: list[tuple[dict[str, Any], str]] = [
-        ({"items": [ASKED] * 21}, "items"),
+        ({"items": [QUESTION] * 21}, "items"),
         ({"items": [{"content": "x"}]}, "items[0].type"),
         ({"items": []}, "items"),
-        ({"items": [ASKED], "extra_body": {"nonsense": 1}}, "nonsense"),
+        ({"items": [QUESTION], "extra_body": {"nonsense": 1}}, "nonsense"),
     ]
     for said, field in wrong:
         with pytest.raises(BadRequestError) as told:
@@ -239,17 +241,19 @@ def test_failures_are_told_in_their_shape(client: OpenAI, app: FastAPI, address:
     with pytest.raises(PermissionDeniedError):
         client.with_options(api_key=key(app, "read", "write")).conversations.delete(talk)
     once = {"Idempotency-Key": "k"}
-    client.conversations.items.create(talk, items=[ASKED], extra_headers=once)
+    client.conversations.items.create(talk, items=[QUESTION], extra_headers=once)
     with pytest.raises(BadRequestError):
         client.conversations.items.create(
-            talk, items=cast(Any, [{**ASKED, "content": "x"}]), extra_headers=once
+            talk, items=cast(Any, [{**QUESTION, "content": "x"}]), extra_headers=once
         )
 
 
 @one_engine
-def test_nobody_sees_anothers_conversation(client: OpenAI, app: FastAPI, calling: Calling) -> None:
-    """S8: the tenant is the key's; a foreign conversation is as one that does not exist."""
-    talk = client.conversations.create(items=[ASKED]).id
+def test_a_foreign_conversation_is_not_found(
+    client: OpenAI, app: FastAPI, calling: Calling
+) -> None:
+    """S8: the tenant is the key's; a foreign conversation looks unknown."""
+    talk = client.conversations.create(items=[QUESTION]).id
     item = str(client.conversations.items.list(talk).data[0].id)
     for other in (calling("evil"), calling("acme", user="bob")):
         for method, path in [
@@ -261,21 +265,23 @@ def test_nobody_sees_anothers_conversation(client: OpenAI, app: FastAPI, calling
         ]:
             assert other.request(method, f"/v1/conversations/{talk}{path}").status_code == 404
         assert (
-            other.post(f"/v1/conversations/{talk}/items", json={"items": [ASKED]}).status_code
+            other.post(f"/v1/conversations/{talk}/items", json={"items": [QUESTION]}).status_code
             == 404
         )
     assert [each.id for each in client.conversations.items.list(talk)] == [item]
 
 
 @one_engine
-def test_without_a_user_it_is_the_default_one(calling: Calling, memory: Memory) -> None:
-    made = calling().post("/v1/conversations", json={"items": [ASKED]}).json()
+def test_the_user_defaults(calling: Calling, memory: Memory) -> None:
+    made = calling().post("/v1/conversations", json={"items": [QUESTION]}).json()
     session = memory.scope(tenant="acme").sessions.get(made["id"])
     assert (session.user, session.agent, session.count) == ("default", "assistant", 1)
 
 
 @one_engine
-def test_it_is_on_record_and_not_in_our_document(calling: Calling, http: TestClient) -> None:
+def test_requests_are_audited_and_absent_from_our_document(
+    calling: Calling, http: TestClient
+) -> None:
     made = http.post("/v1/conversations", json={}).json()["id"]
     http.delete(f"/v1/conversations/{made}")
     done = [row["what"] for row in http.get("/api/audit").json()["data"]]
@@ -285,10 +291,12 @@ def test_it_is_on_record_and_not_in_our_document(calling: Calling, http: TestCli
     ]
 
 
-def test_their_sdks_session_works_unchanged(app: FastAPI, address: str) -> None:
-    """`OpenAIConversationsSession` of openai-agents: read, add more than a request takes, pop, clear; asynchronously."""
+def test_the_agents_sdk_session_works_unchanged(app: FastAPI, address: str) -> None:
+    """`OpenAIConversationsSession` of openai-agents: read, add more items than fit one request,
+    pop, clear.
+    """
 
-    async def story() -> None:
+    async def use_session() -> None:
         async with AsyncOpenAI(base_url=address, api_key=key(app), max_retries=0) as client:
             theirs = OpenAIConversationsSession(openai_client=client)
             assert await theirs.get_items() == []
@@ -296,7 +304,7 @@ def test_their_sdks_session_works_unchanged(app: FastAPI, address: str) -> None:
             await theirs.add_items(
                 [cast(Any, {"role": "user", "content": str(n)}) for n in range(45)]
             )
-            await theirs.add_items(cast(Any, SAID[4:6]))
+            await theirs.add_items(cast(Any, CONVERSATION[4:6]))
             read: list[Any] = list(await theirs.get_items())
             assert [item["content"][0]["text"] for item in read[:-2]] == [str(n) for n in range(45)]
             assert [item["type"] for item in await theirs.get_items(limit=2)] == [
@@ -314,4 +322,4 @@ def test_their_sdks_session_works_unchanged(app: FastAPI, address: str) -> None:
             with pytest.raises(NotFoundError):
                 await client.conversations.retrieve(talk)
 
-    asyncio.run(story())
+    asyncio.run(use_session())
