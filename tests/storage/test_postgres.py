@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import stat
 import subprocess
 import threading
@@ -24,6 +25,7 @@ from retain import AsyncMemory, Memory
 from retain.base import clock
 from retain.base.errors import (
     Busy,
+    InDoubt,
     Invalid,
     RetainError,
     SchemaTooOld,
@@ -351,6 +353,60 @@ def test_a_statement_that_runs_too_long_is_stopped(
     assert memory.database.read("acme", lambda tx: tx.one(slow), long=True) == (1, "acme")
     with pytest.raises(Busy, match="timeout"):
         memory.database.read("acme", lambda tx: tx.one(slow))
+
+
+HOSTILE_TENANT = "a'; set role postgres; --\\' \"$$ E'\\\\' %s {0}"
+
+
+def test_transaction_settings_are_set_local_and_quoted(memory: Memory) -> None:
+    """design.md 3: Citus passes on `set local`, not `set_config`; a tenant's name stays a name."""
+    sql = """select current_setting('retain.tenant'), current_user::text, current_setting('search_path'),
+                    current_setting('statement_timeout'), current_setting('jit'), :tenant"""
+    row = memory.database.read(HOSTILE_TENANT, lambda tx: tx.one(sql))
+    assert row == (HOSTILE_TENANT, ROLE, "retain, public", "15s", "off", HOSTILE_TENANT)
+    script = memory.database._begin_script(("begin", False), HOSTILE_TENANT)  # type: ignore[attr-defined]
+    assert b"set_config" not in script
+    assert script.count(b"set local") == 10
+
+
+def test_a_server_process_that_is_frozen_does_not_hang_its_clients(
+    open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 14, 5: the system of a stopped process acknowledges what is sent, so TCP notices nothing."""
+    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.5)
+    memory = open_memory(postgres_pool=1)
+    sql = "select pg_backend_pid(), :tenant"
+    frozen, _ = memory.database.read("acme", lambda tx: tx.one(sql)) or (0, "")
+    os.kill(frozen, signal.SIGSTOP)
+    try:
+        with ThreadPoolExecutor(1) as thread:
+            reading = thread.submit(memory.database.read, "acme", lambda tx: tx.one(sql))
+            try:
+                pid, _ = reading.result(timeout=PATIENCE) or (0, "")
+            finally:
+                os.kill(frozen, signal.SIGCONT)
+        assert pid not in (0, frozen)
+    finally:
+        os.kill(frozen, signal.SIGCONT)
+
+
+def test_a_commit_without_an_answer_is_in_doubt(
+    open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.5)
+    memory = open_memory(postgres_pool=1)
+    frozen: list[int] = []
+
+    def work(tx: Transaction) -> None:
+        frozen.extend((tx.one("select pg_backend_pid(), :tenant") or (0,))[:1])
+        os.kill(frozen[-1], signal.SIGSTOP)
+
+    try:
+        with pytest.raises(InDoubt, match="did not answer within"):
+            memory.database.write("acme", work)
+    finally:
+        os.kill(frozen[-1], signal.SIGCONT)
+    assert len(frozen) == 1
 
 
 # -- the pool ------------------------------------------------------------------------------------------------------

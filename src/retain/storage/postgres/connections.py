@@ -10,10 +10,11 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import conninfo, errors
+from psycopg.abc import PQGen
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
@@ -29,7 +30,29 @@ from retain.base.errors import (
 )
 from retain.storage.database import Row
 
-Connection = psycopg.Connection[Row]
+RV = TypeVar("RV")
+
+
+class Connection(psycopg.Connection[Row]):
+    """A connection that stops waiting for a server that does not answer.
+
+    Timeouts of TCP do not help if the server's process is stopped: its system still acknowledges
+    what we send.
+    """
+
+    answer_seconds: float | None = None
+    """The longest wait for the result of a statement; None waits for as long as it takes."""
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """Wait for the server; close the connection if it does not answer in time."""
+        try:
+            return super().wait(gen, interval, self.answer_seconds if timeout is None else timeout)
+        except errors._WaitTimeout as error:
+            if timeout is not None:
+                raise
+            self.pgconn.finish()  # the answer may still come: nobody else must read it
+            problem = f"the server did not answer within {self.answer_seconds:g} seconds"
+            raise errors.OperationalError(problem) from error
 
 
 class Pool:
@@ -90,8 +113,10 @@ class Pool:
             if not served:
                 self._stop_waiting(mine)
         if not served:
-            problem = f"no connection within {self._wait_seconds} seconds, all {self._size} are in use (postgres_pool)"
-            raise Busy(problem=problem)
+            raise Busy(
+                problem=f"all {self._size} connections (postgres_pool) were in use for "
+                f"{self._wait_seconds:g} seconds"
+            )
 
     def _stop_waiting(self, mine: threading.Lock) -> None:
         with self._gate:

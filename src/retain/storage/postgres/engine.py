@@ -21,7 +21,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, errors
 from psycopg.rows import dict_row
-from psycopg.sql import SQL
+from psycopg.sql import SQL, Composable, Identifier
 
 from retain.base.clock import Clock
 from retain.base.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
@@ -39,14 +39,30 @@ from retain.storage.postgres.connections import (
 )
 from retain.storage.transaction_database import forbid_in_transaction
 
-COLUMN_TYPES = {"{key}": 'text collate "C"', "{text}": "text", "{json}": "text", "{time}": "bigint", "{int}": "bigint",
-         "{real}": "double precision", "{blob}": "bytea", "{strict}": ""}  # fmt: skip
-KEEPALIVE_OPTIONS = {"connect_timeout": 3, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3,
-             "tcp_user_timeout": 15_000}  # fmt: skip
+COLUMN_TYPES = {
+    "{key}": 'text collate "C"',
+    "{text}": "text",
+    "{json}": "text",
+    "{time}": "bigint",
+    "{int}": "bigint",
+    "{real}": "double precision",
+    "{blob}": "bytea",
+    "{strict}": "",
+}
+KEEPALIVE_OPTIONS = {
+    "connect_timeout": 3,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
 WAIT_SECONDS = 10.0
 """The longest wait for a connection, or for a server that restarts."""
 STATEMENT_SECONDS = 15.0
 """The longest time for one statement, unless its transaction is `long`."""
+ANSWER_SECONDS = STATEMENT_SECONDS + 5.0
+"""The longest wait for the server's answer to a statement, unless its transaction is `long`. The
+server should have stopped the statement by then, so it hangs or is unreachable."""
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
 MAX_CACHED_BEGINS = 1000
@@ -66,8 +82,8 @@ TRANSIENT_ERRORS = (
     errors.DeadlockDetected,
     errors.OperationalError,
     errors.InterfaceError,
-    errors.ForeignKeyViolation,
-)  # fmt: skip - the last: what it refers to was removed a moment ago
+    errors.ForeignKeyViolation,  # the row that it refers to was removed a moment ago
+)
 
 
 class PostgresTransaction:
@@ -148,12 +164,7 @@ class PostgresDatabase:
         self._wait_seconds = WAIT_SECONDS if wait_seconds is None else wait_seconds
         self.name = f"postgresql://{parts.get('host', '')}:{parts.get('port', 5432)}/{parts.get('dbname', '')}"
         self._owner_url = _add_keepalive(settings.owner_database or url)
-        self._config = {
-            "search_path": f"{roles.quoted(roles.SCHEMA)}, public",
-            "statement_timeout": f"{round(STATEMENT_SECONDS * 1000)}ms",
-            "idle_in_transaction_session_timeout": "60s",
-            **({"role": settings.postgres_role} if settings.postgres_role else {}),
-        }
+        self._search_path = SQL("{}, public").format(Identifier(roles.SCHEMA))
         self._known_tenants: set[str] = set()
         self._begin_scripts: dict[tuple[tuple[str, bool], str], bytes] = {}
         # Connect at once: a wrong address raises here, while a pool would only wait.
@@ -250,18 +261,40 @@ class PostgresDatabase:
         """Begin a transaction for the tenant in one round trip, and return the database's clock."""
         script = self._begin_scripts.get((begin, tenant))
         if script is None:
-            name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
-            config = {**self._config, "retain.tenant": tenant, "application_name": name}
-            config.update({"statement_timeout": "0"} if begin[1] else INDEX_SCAN_OPTIONS)
-            settings = SQL(", ").join(
-                SQL("set_config({}, {}, true)").format(k, v) for k, v in config.items()
-            )
-            script = SQL("{}; select {}, {}").format(SQL(begin[0]), SQL(_NOW), settings).as_bytes()
+            script = self._begin_script(begin, tenant)
             if len(self._begin_scripts) >= MAX_CACHED_BEGINS:
                 self._begin_scripts.clear()
             self._begin_scripts[begin, tenant] = script
+        connection.answer_seconds = None if begin[1] else ANSWER_SECONDS
         now = run_script(connection, script).get_value(0, 0)
         return self._clock() if self._clock else int(now or 0)
+
+    def _begin_script(self, begin: tuple[str, bool], tenant: str) -> bytes:
+        """Return the statements that begin a transaction.
+
+        The settings are made by `set local`, which Citus passes on to its workers;
+        `set_config` would stay on the coordinator.
+        """
+        is_long = begin[1]
+        name = f"retain {tenant}".encode("ascii", "replace").decode()[:63]
+        settings: dict[str, str | Composable] = {
+            "search_path": self._search_path,
+            "idle_in_transaction_session_timeout": "60s",
+            "statement_timeout": "0" if is_long else f"{round(STATEMENT_SECONDS * 1000)}ms",
+            "retain.tenant": tenant,
+            "application_name": name,
+        }
+        if self._settings.postgres_role:
+            settings["role"] = self._settings.postgres_role
+        if not is_long:
+            settings.update(INDEX_SCAN_OPTIONS)
+        statements: list[Composable] = [SQL(begin[0])]
+        statements += [
+            SQL("set local {} = {}").format(SQL(setting), value)
+            for setting, value in settings.items()
+        ]
+        statements.append(SQL("select {}").format(SQL(_NOW)))
+        return SQL("; ").join(statements).as_bytes()
 
     # -- operating -------------------------------------------------------------------------
 
@@ -276,7 +309,7 @@ class PostgresDatabase:
     def step(self, wanted: Step) -> bool:
         self._known_tenants.clear()  # the migration may drop or recreate the table of tenants
         deadline = time.monotonic() + MIGRATION_SECONDS
-        with self._own_connection(self._owner_url) as connection:
+        with self._own_connection(self._owner_url, answer_seconds=None) as connection:
             while True:
                 try:
                     with connection.transaction():
@@ -319,10 +352,11 @@ class PostgresDatabase:
         return roles.script(wanted, expand_types(wanted.script), self._settings)
 
     def refit(self) -> None:
-        with self._own_connection(self._owner_url) as connection, connection.transaction():
-            connection.execute(
-                "select set_config('search_path', %s, true)", (self._config["search_path"],)
-            )
+        with (
+            self._own_connection(self._owner_url, answer_seconds=None) as connection,
+            connection.transaction(),
+        ):
+            connection.execute(SQL("set local search_path = {}").format(self._search_path))
             connection.execute("set local lock_timeout = '5s'")
             connection.execute(vector_index.SCRIPT)
 
@@ -387,15 +421,17 @@ class PostgresDatabase:
     # -- connecting ------------------------------------------------------------------------
 
     def _connect(self) -> Connection:
-        if self._prepares:
-            return psycopg.connect(self._url, autocommit=True)
-        return psycopg.connect(self._url, autocommit=True, prepare_threshold=None)
+        threshold = 5 if self._prepares else None
+        return Connection.connect(self._url, autocommit=True, prepare_threshold=threshold)
 
     @contextmanager
-    def _own_connection(self, url: str) -> Iterator[Connection]:
+    def _own_connection(
+        self, url: str, answer_seconds: float | None = ANSWER_SECONDS
+    ) -> Iterator[Connection]:
         """Open a connection outside the pool, with the role of the address."""
         try:
-            with psycopg.connect(url, autocommit=True, prepare_threshold=None) as connection:
+            with Connection.connect(url, autocommit=True, prepare_threshold=None) as connection:
+                connection.answer_seconds = answer_seconds
                 yield connection
         except psycopg.Error as error:
             raise translate_error(error) from error
