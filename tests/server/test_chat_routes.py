@@ -351,7 +351,7 @@ def test_a_model_outage_is_503_and_can_be_retried(start_local_server: Start) -> 
         assert failed.headers["content-type"] == "application/problem+json"
         assert problem["type"] == "/problems/model-unavailable"
         assert problem["key"] in problem["detail"]
-        assert "is kept" in problem["detail"]
+        assert "is stored" in problem["detail"]
         assert problem["request_id"]
         assert transcript(served, problem["session_id"]) == [("user", "Hello?")]
         repeat = {"message": "Hello?", "session_id": problem["session_id"]}
@@ -385,7 +385,7 @@ def test_a_broken_model_stream_is_an_error_event(
                 expected = stream(http, message="Go on.", key=how, session_id=session)
                 assert event_names(expected)[-2:] == ["error", "done"], how
                 assert expected[-2].data["status"] >= 500
-                assert "is kept" in expected[-2].data["detail"]
+                assert "is stored" in expected[-2].data["detail"]
                 assert transcript(served, session) == [("user", "Go on.")]
                 repeat = stream(http, message="Go on.", key=how, session_id=session)
                 assert repeat[-2].data["message"] == "A long answer with many words in it."

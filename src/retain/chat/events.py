@@ -75,13 +75,13 @@ class Answer:
         return {**vars(self), "tools": list(self.tools)}
 
 
-def failure_event(error: Exception, agent: str | None = None, *, kept: bool) -> Event:
-    """Return the error event of an exception; `kept` says whether the user's message is stored."""
+def failure_event(error: Exception, agent: str | None = None, *, message_stored: bool) -> Event:
+    """Return the error event of an exception; `message_stored`: the user's message is stored."""
     message = getattr(error, "public", str(error))
     data = {
         "error": type(error).__name__,
         "message": message,
         "status": getattr(error, "status", 500),
-        "kept": kept,
+        "kept": message_stored,
     }
     return Event("error", agent, data)

@@ -16,7 +16,7 @@ from retain.chat.turn import answer, begin
 from retain.memory import Memory, Scope
 from retain.messages.content import Content
 
-MOST_AGENTS = 16
+MAX_AGENTS = 16
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
     key: str | None = None,
     images: Sequence[Image] = (),
     emit: Emit = lambda event: None,
-    by: Caller | None = None,
+    caller: Caller | None = None,
 ) -> list[Answer]:
     """Let agents answer one message in this order.
 
@@ -40,20 +40,20 @@ def run(
     errors: list[RetainError] = []
     try:
         members = names(agents)
-        with begin(memory, scope, session, message, key, images, by) as begun:
+        with begin(memory, scope, session, message, key, images, caller) as open_turn:
             for agent in members:
                 others = [name for name in members if name != agent]
                 try:
-                    answers.append(answer(memory, begun, agent, others, emit))
+                    answers.append(answer(memory, open_turn, agent, others, emit))
                 except RetainError as error:
                     errors.append(error)
-                    emit(failure_event(error, agent, kept=True))
+                    emit(failure_event(error, agent, message_stored=True))
                     answers.append(
                         Answer(
-                            begun.session.id,
+                            open_turn.session.id,
                             agent,
-                            begun.key,
-                            asked_seq=begun.seq,
+                            open_turn.key,
+                            asked_seq=open_turn.seq,
                             error=str(error),
                         )
                     )
@@ -61,7 +61,7 @@ def run(
             raise errors[0]
     except RetainError as error:
         if error not in errors:
-            emit(failure_event(error, kept=bool(answers)))
+            emit(failure_event(error, message_stored=bool(answers)))
         raise
     finally:
         emit(Event("done"))
@@ -71,10 +71,10 @@ def run(
 def names(agents: Sequence[str]) -> list[str]:
     """Check and return the names of the agents of a group."""
     if isinstance(agents, str) or not isinstance(agents, Sequence) or not agents:
-        raise Invalid(field="agents", problem="must be a list of names that is not empty")
-    if len(agents) > MOST_AGENTS:
-        raise TooLarge(field="agents", size=len(agents), unit="agents", limit=MOST_AGENTS)
+        raise Invalid(field="agents", problem="must be a non-empty list of names")
+    if len(agents) > MAX_AGENTS:
+        raise TooLarge(field="agents", size=len(agents), unit="agents", limit=MAX_AGENTS)
     checked = [canonical.key(name, "agents") for name in agents]
     if len(set(checked)) < len(checked):
-        raise Invalid(field="agents", problem="names an agent twice")
+        raise Invalid(field="agents", problem="contains the same agent more than once")
     return checked

@@ -14,8 +14,8 @@ from retain.base.errors import AlreadyExists, Invalid, TooLarge
 from retain.memory import Scope
 from retain.messages import placeholder
 
-MOST_IMAGES = 8
-MOST_BYTES = 8 << 20
+MAX_IMAGES = 8
+MAX_IMAGE_BYTES = 8 << 20
 """The largest image; about the limit of the providers."""
 Image = bytes | str
 """An image's bytes, or a `data:` URL of them."""
@@ -28,7 +28,7 @@ _TYPES = (
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredImage:
     """An image that is stored as a reference with this key."""
 
     key: str
@@ -60,28 +60,28 @@ class Kept:
         return {"type": "image_url", "image_url": {"url": url}}
 
 
-def read(session: str, images: Sequence[Image]) -> list[Kept]:
+def check(session: str, images: Sequence[Image]) -> list[StoredImage]:
     """Check images and return them with their keys.
 
     Within a session, the same image has the same key, so a retry stores the same message.
     """
     if isinstance(images, str | bytes) or not isinstance(images, Sequence):
         raise Invalid(field="images", problem="must be a list of images")
-    if len(images) > MOST_IMAGES:
-        raise TooLarge(field="images", size=len(images), unit="images", limit=MOST_IMAGES)
-    checked: dict[str, Kept] = {}
+    if len(images) > MAX_IMAGES:
+        raise TooLarge(field="images", size=len(images), unit="images", limit=MAX_IMAGES)
+    checked: dict[str, StoredImage] = {}
     for place, image in enumerate(images):
         field = f"images[{place}]"
         data = _bytes(image, field)
         media = media_of(data)
         if not media:
-            raise Invalid(field=field, problem="is no PNG, JPEG, GIF or WebP image")
+            raise Invalid(field=field, problem="is not a PNG, JPEG, GIF or WebP image")
         key = f"image-{hashlib.sha256(session.encode() + b' ' + data).hexdigest()[:24]}"
-        checked[key] = Kept(key, media, data)
+        checked[key] = StoredImage(key, media, data)
     return list(checked.values())
 
 
-def keep(scope: Scope, session: str, images: Sequence[Kept]) -> None:
+def store(scope: Scope, session: str, images: Sequence[StoredImage]) -> None:
     """Store images as references of the session, unless they are stored already."""
     for image in images:
         with suppress(AlreadyExists):
@@ -90,7 +90,9 @@ def keep(scope: Scope, session: str, images: Sequence[Kept]) -> None:
             )
 
 
-def show(messages: Sequence[Mapping[str, Any]], images: Sequence[Kept]) -> list[Mapping[str, Any]]:
+def show(
+    messages: Sequence[Mapping[str, Any]], images: Sequence[StoredImage]
+) -> list[Mapping[str, Any]]:
     """Return the messages with the images in the last user message that mentions them."""
     if not images:
         return list(messages)
@@ -110,18 +112,20 @@ def _bytes(image: Image, field: str) -> bytes:
         if not head.startswith("data:") or not head.endswith(";base64"):
             raise Invalid(
                 field=field,
-                problem="must be the bytes of an image, or a data: URL with base64; no other address",
+                problem="must be the bytes of an image, or a base64 data: URL; other URLs are not loaded",
             )
-        if len(data) > MOST_BYTES * 4 // 3 + 4:
-            raise TooLarge(field=field, size=len(data) * 3 // 4, unit="bytes", limit=MOST_BYTES)
+        if len(data) > MAX_IMAGE_BYTES * 4 // 3 + 4:
+            raise TooLarge(
+                field=field, size=len(data) * 3 // 4, unit="bytes", limit=MAX_IMAGE_BYTES
+            )
         try:
             image = base64.b64decode(data, validate=True)
         except (ValueError, binascii.Error):
-            raise Invalid(field=field, problem="is not base64") from None
+            raise Invalid(field=field, problem="is not valid base64") from None
     if not isinstance(image, bytes | bytearray):
         raise Invalid(field=field, problem="must be the bytes of an image, or a data: URL")
-    if len(image) > MOST_BYTES:
-        raise TooLarge(field=field, size=len(image), unit="bytes", limit=MOST_BYTES)
+    if len(image) > MAX_IMAGE_BYTES:
+        raise TooLarge(field=field, size=len(image), unit="bytes", limit=MAX_IMAGE_BYTES)
     return bytes(image)
 
 

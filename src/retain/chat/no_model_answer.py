@@ -38,8 +38,8 @@ def answer_without_model(
     )
 
 
-def _line(hit: Hit, looked: list[str], session: str) -> str:
-    text = " ".join(snippet.excerpt_tokens(hit.text, looked, _MAX_TOKENS_PER_HIT).split())
+def _line(hit: Hit, query_words: list[str], session: str) -> str:
+    text = " ".join(snippet.excerpt_tokens(hit.text, query_words, _MAX_TOKENS_PER_HIT).split())
     if hit.kind == "messages":
         where = f"{hit.author or hit.role}, {'earlier here' if hit.id == session else 'in another conversation'}"
     else:

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 from retain.base.errors import NotFound
 from retain.chat.events import Answer
-from retain.chat.turn import Begun, key_of, saved, told
+from retain.chat.turn import OpenTurn, build_answer, derive_key, find_saved_turn
 from retain.memory import Scope
 from retain.storage import leases
 
 
 def message_number(scope: Scope, session: str, key: str) -> int:
     """Return the number of the message that a turn answers. Raise NotFound for an unused key."""
-    step = key_of(key, "asked")
+    step = derive_key(key, "asked")
     seq = scope.services.database.read(
         scope.owner.tenant, lambda tx: scope.messages.of_key(tx, session, step)
     )
@@ -31,9 +31,11 @@ def find_answer(scope: Scope, session: str, key: str, agent: str | None = None) 
     agent = agent or scope.owner.agent or stored.agent
     scope = Scope(scope.services, replace(scope.owner, user=stored.user, agent=agent))
     seq = message_number(scope, session, key)
-    turn = saved(scope, session, key_of(key, f"said {agent}"))
-    begun = Begun(scope, stored, key, message="", seq=seq, images=(), again=True, overtaken=False)
-    return None if turn is None else told(scope, begun, agent, turn, None)
+    turn = find_saved_turn(scope, session, derive_key(key, f"said {agent}"))
+    open_turn = OpenTurn(
+        scope, stored, key, message="", seq=seq, images=(), again=True, overtaken=False
+    )
+    return None if turn is None else build_answer(scope, open_turn, agent, turn, None)
 
 
 def is_running(scope: Scope, session: str) -> bool:

@@ -9,10 +9,8 @@ from urllib.parse import quote, urlencode
 from retain.base.errors import RetainError
 from retain.chat.events import Answer, Event
 
-_KEPT = (
-    "What you said is kept: send it again with the key {key!r}, and the turn goes on from there."
-)
-_NOT_KEPT = "Send it again with the key {key!r}."
+_RETRY_STORED = "The message is stored; the turn can continue. Send it again with the key {key!r}."
+_RETRY = "Send it again with the key {key!r}."
 
 
 def reply_data(answer: Answer) -> dict[str, Any]:
@@ -73,15 +71,17 @@ def event_data(
     return {**owner, **event.data}
 
 
-def failure_data(error: Exception, session: str, key: str, *, kept: bool) -> dict[str, Any]:
+def failure_data(
+    error: Exception, session: str, key: str, *, message_stored: bool
+) -> dict[str, Any]:
     """Return the JSON of an error event: why there is no answer, and how to get one."""
     status = error.status if isinstance(error, RetainError) else 500
     detail = (
         error.public
         if isinstance(error, RetainError)
-        else "This is a mistake in retain; the log has more."
+        else "Internal error in retain; see the server log."
     )
-    detail = f"{detail} {retry_hint(key, kept)}" if status >= 500 else detail
+    detail = f"{detail} {retry_hint(key, message_stored)}" if status >= 500 else detail
     return {
         "type": type(error).__name__,
         "detail": detail,
@@ -91,9 +91,9 @@ def failure_data(error: Exception, session: str, key: str, *, kept: bool) -> dic
     }
 
 
-def retry_hint(key: str, kept: bool) -> str:
+def retry_hint(key: str, message_stored: bool) -> str:
     """Return how to retry a turn that did not finish."""
-    return (_KEPT if kept else _NOT_KEPT).format(key=key)
+    return (_RETRY_STORED if message_stored else _RETRY).format(key=key)
 
 
 def events_path(session: str, key: str, agents: Sequence[str] = ()) -> str:

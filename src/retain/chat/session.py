@@ -17,7 +17,7 @@ USER = "default"
 
 
 def enter(
-    scope: Scope, id: str | None = None, *, agent: str = AGENT, by: Caller | None = None
+    scope: Scope, id: str | None = None, *, agent: str = AGENT, caller: Caller | None = None
 ) -> tuple[Scope, Session]:
     """Return the session to continue (the named, the active or a new one) and its agent's scope.
 
@@ -31,15 +31,15 @@ def enter(
             return mine, mine.sessions.active()
         except NotFound:
             require_agent(mine)
-            return mine, _acting(mine, by, "sessions_add").sessions.resume()
+            return mine, _acting(mine, caller, "sessions_add").sessions.resume()
     try:
         session = scope.sessions.get(id)
     except NotFound:
-        return _add_session(of_agent(scope, scope.owner.agent or agent), id, by)
+        return _add_session(of_agent(scope, scope.owner.agent or agent), id, caller)
     if scope.owner.agent not in (None, session.agent):
         raise Invalid(
             field="agent_id",
-            problem=f"must be the session's agent {session.agent!r} or none, not {scope.owner.agent!r}",
+            problem=f"must be empty or the session's agent {session.agent!r}, not {scope.owner.agent!r}",
         )
     mine = of_agent(scope, session.agent)
     if mine.owner.user is None:
@@ -49,15 +49,15 @@ def enter(
     except NotFound:
         active = ""
     if active != id:
-        session = _acting(mine, by, "sessions_activate").sessions.activate(id)
+        session = _acting(mine, caller, "sessions_activate").sessions.activate(id)
     return mine, session
 
 
-def _acting(scope: Scope, by: Caller | None, what: str) -> Scope:
-    return scope if by is None else by.acting(scope, what)
+def _acting(scope: Scope, caller: Caller | None, action: str) -> Scope:
+    return scope if caller is None else caller.acting(scope, action)
 
 
-def _add_session(scope: Scope, id: str, by: Caller | None) -> tuple[Scope, Session]:
+def _add_session(scope: Scope, id: str, caller: Caller | None) -> tuple[Scope, Session]:
     """Create a session with the client's id, which must be a UUID: others may be typing errors."""
     try:
         uuid.UUID(id)
@@ -65,7 +65,7 @@ def _add_session(scope: Scope, id: str, by: Caller | None) -> tuple[Scope, Sessi
         raise NotFound(what="session", id=id) from None
     require_agent(scope)
     try:
-        return scope, _acting(scope, by, "sessions_add").sessions.add(id)
+        return scope, _acting(scope, caller, "sessions_add").sessions.add(id)
     except AlreadyExists:  # Another request just created it, or it is another user's (NotFound).
         return scope, scope.sessions.get(id)
 
@@ -78,7 +78,7 @@ def require_agent(scope: Scope) -> None:
     try:
         scope.agents.get(name)
     except NotFound:
-        hint = f"`retain agents add {name}` makes it, or POST /api/agents."
+        hint = f"Create it with `retain agents add {name}` or POST /api/agents."
         raise NotFound(what="agent", id=name, hint=hint) from None
 
 

@@ -19,15 +19,17 @@ from retain.messages.pairing import Call
 
 _log = logging.getLogger("retain.chat")
 
-MOST_AT_ONCE = 16
-MOST_IN_A_TURN = 256
+MAX_CALLS_AT_ONCE = 16
+MAX_CALLS_PER_TURN = 256
 """Tool calls stored with a turn. It is saved in one piece and must not be rejected as too long."""
 _BOUNDED = {"retrieve_memory", "search_memory"}
 """Tools that limit their result themselves. It is not replaced by a reference."""
-_SHORT = 200
-_LATE = f"Not run: at most {MOST_AT_ONCE} tools at once. Ask again for what you still need."
-_LONG = "Not run: the arguments are too long ({size} bytes; at most {most} in one reply). Send less, or in parts."
-_ROOM = "There is no more room for what tools answer in this turn. Answer with what you have."
+_SHORT_CHARACTERS = 200
+_TOO_MANY_CALLS = (
+    f"Not run: at most {MAX_CALLS_AT_ONCE} tools at once. Ask again for what you still need."
+)
+_ARGUMENTS_TOO_LONG = "Not run: the arguments are too long ({size} bytes; at most {limit} in one reply). Send less, or in parts."
+_NO_ROOM = "There is no more room for tool results in this turn. Answer with what you have."
 
 
 @dataclass(frozen=True)
@@ -47,13 +49,13 @@ class Result:
             "content": self.text,
         }
 
-    def told(self) -> dict[str, Any]:
+    def event_data(self) -> dict[str, Any]:
         """Return the data of the event."""
         return {
             "id": self.call.id,
             "name": self.call.name,
             "ok": self.ok,
-            "short": self.text[:_SHORT],
+            "short": self.text[:_SHORT_CHARACTERS],
         }
 
 
@@ -66,23 +68,30 @@ class Tools:
     """
 
     def __init__(
-        self, scope: Scope, session: str, names: Sequence[str], room: int, by: Caller | None = None
+        self,
+        scope: Scope,
+        session: str,
+        names: Sequence[str],
+        room: int,
+        caller: Caller | None = None,
     ) -> None:
         self._session = session
         self._names = names
-        self._by = by
-        self._below = Scope(scope.services, replace(scope.owner, source="tool"))
+        self._caller = caller
+        self._tool_scope = Scope(scope.services, replace(scope.owner, source="tool"))
         """The same memory with the source "tool", for content that no person or agent wrote."""
-        self._equip(scope)
-        self._left = room
+        self._use_scope(scope)
+        self._tokens_left = room
         self._calls = 0
-        self._most_bytes = limits.MAX_MESSAGE_BYTES // 4
-        self.offered = [tool.openai() for tool in self._tools.values()]
+        self._max_argument_bytes = limits.MAX_MESSAGE_BYTES // 4
+        self.definitions = [tool.openai() for tool in self._tools.values()]
 
-    def _equip(self, scope: Scope) -> None:
+    def _use_scope(self, scope: Scope) -> None:
         """Switch to the tools of a scope."""
-        may = None if self._by is None else self._by.principal.permissions
-        tools = ((tool if may is None else tool.limited(may)) for tool in scope.tools())
+        permissions = None if self._caller is None else self._caller.principal.permissions
+        tools = (
+            (tool if permissions is None else tool.limited(permissions)) for tool in scope.tools()
+        )
         self._scope = scope
         self._tools = {
             tool.name: tool
@@ -91,13 +100,13 @@ class Tools:
         }
 
     @property
-    def over(self) -> bool:
+    def is_exhausted(self) -> bool:
         """True if the turn may call no more tools."""
-        return self._left <= 0 or self._calls >= MOST_IN_A_TURN
+        return self._tokens_left <= 0 or self._calls >= MAX_CALLS_PER_TURN
 
-    def fitting(self, calls: Sequence[Call]) -> list[Call]:
+    def limit_arguments(self, calls: Sequence[Call]) -> list[Call]:
         """Return the calls of one reply; the size replaces arguments that are too long."""
-        left = self._most_bytes
+        left = self._max_argument_bytes
         fitted = []
         for call in calls:
             size = len(canonical.quote(str(call.arguments)).encode("utf-8", "replace"))
@@ -111,42 +120,55 @@ class Tools:
         for place, call in enumerate(calls):
             self._calls += 1
             if isinstance(call.arguments, TooLong):
-                result = _refused(
-                    call, _LONG.format(size=call.arguments.size, most=self._most_bytes)
+                result = _error_result(
+                    call,
+                    _ARGUMENTS_TOO_LONG.format(
+                        size=call.arguments.size, limit=self._max_argument_bytes
+                    ),
                 )
-            elif place >= MOST_AT_ONCE or self.over:
-                result = _refused(call, f"Not run. {_ROOM}" if self.over else _LATE)
+            elif place >= MAX_CALLS_AT_ONCE or self.is_exhausted:
+                result = _error_result(
+                    call, f"Not run. {_NO_ROOM}" if self.is_exhausted else _TOO_MANY_CALLS
+                )
             else:
                 result = self._run(call)
                 spent = tokens.estimate(result.text) + tokens.estimate(str(call.arguments))
-                if spent > self._left:
-                    result = replace(result, text=_written({"done": result.ok, "not_shown": _ROOM}))
-                self._left -= spent
+                if spent > self._tokens_left:
+                    result = replace(
+                        result, text=_to_text({"done": result.ok, "not_shown": _NO_ROOM})
+                    )
+                self._tokens_left -= spent
             yield result
 
     def _run(self, call: Call) -> Result:
         tool = self._tools.get(call.name)
         if tool is None:
-            has = f"there are {', '.join(self._tools)}" if self._tools else "there are none"
-            return _refused(call, f"There is no tool {call.name!r} here; {has}.")
+            available = (
+                f"available: {', '.join(self._tools)}" if self._tools else "none is available"
+            )
+            return _error_result(call, f"Unknown tool {call.name!r}; {available}.")
         try:
             answer = self._answer(tool, call.arguments)
-            text = _written(answer)
+            text = _to_text(answer)
             if tool.name in _BOUNDED:
                 self._distrust(answer)
             else:
-                text = self._below.refs.capture(text, source=tool.name, session=self._session)
+                text = self._tool_scope.refs.capture(text, source=tool.name, session=self._session)
         except RetainError as error:
-            return _refused(call, str(error))
+            return _error_result(call, str(error))
         except Exception as error:  # a broken tool must not fail the turn
-            _log.exception("the tool %s failed", tool.name)
-            return _refused(call, f"{tool.name} failed ({type(error).__name__}); do without it.")
+            _log.exception("Tool %s failed.", tool.name)
+            return _error_result(
+                call, f"{tool.name} failed ({type(error).__name__}); do without it."
+            )
         return Result(call, "error" not in answer, text)
 
-    def told(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Check the tool results of earlier turns, which the model reads again."""
+    def check_earlier_results(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Lower the trust if the model reads untrusted tool results of earlier turns again."""
         for message in messages:
-            result = _read(message.get("content")) if message.get("role") == "tool" else None
+            result = (
+                _parse_arguments(message.get("content")) if message.get("role") == "tool" else None
+            )
             if isinstance(result, Mapping):
                 with suppress(RetainError):  # not one of our references, or removed since
                     self._distrust(result)
@@ -160,21 +182,21 @@ class Tools:
             else []
         )
         if "content" in answer and isinstance(key := answer.get("memory_key"), str):
-            sources.append(self._below.refs.info(key).source)
+            sources.append(self._tool_scope.refs.info(key).source)
         if not FOREIGN_SOURCES.isdisjoint(sources):
-            self._equip(self._below)
+            self._use_scope(self._tool_scope)
 
     def _answer(self, tool: Tool, arguments: Any) -> Answer:
         """Call a tool with the permissions of the caller, and audit each change."""
-        parsed = _read(arguments)
-        if self._by is not None and isinstance(parsed, Mapping):
+        parsed = _parse_arguments(arguments)
+        if self._caller is not None and isinstance(parsed, Mapping):
             effect = tool.does(parsed)
             deed = tool.deed(parsed)
-            self._by.principal.require_for(
+            self._caller.principal.require_for(
                 effect, deed.partition("_")[0], parsed, self._scope.owner.user
             )
             if effect != "read":
-                (tool,) = self._by.acting(self._scope, deed).tools([tool.name])
+                (tool,) = self._caller.acting(self._scope, deed).tools([tool.name])
         return self._scope.services.observer.call_tool(tool, self._scope.owner, parsed)
 
 
@@ -185,12 +207,12 @@ class TooLong(str):
 
     def __new__(cls, size: int) -> TooLong:
         """Create the replacement for arguments of `size` bytes."""
-        replacement = super().__new__(cls, _written({"left_out_bytes": size}))
+        replacement = super().__new__(cls, _to_text({"left_out_bytes": size}))
         replacement.size = size
         return replacement
 
 
-def _read(arguments: Any) -> Any:
+def _parse_arguments(arguments: Any) -> Any:
     """Parse arguments as a JSON object. Return anything else unchanged: the tool rejects it."""
     if not isinstance(arguments, str):
         return arguments
@@ -201,9 +223,9 @@ def _read(arguments: Any) -> Any:
     return parsed if isinstance(parsed, Mapping) else arguments
 
 
-def _refused(call: Call, problem: str) -> Result:
-    return Result(call, False, _written({"error": problem}))
+def _error_result(call: Call, problem: str) -> Result:
+    return Result(call, False, _to_text({"error": problem}))
 
 
-def _written(answer: Any) -> str:
+def _to_text(answer: Any) -> str:
     return canonical.text(json.dumps(answer, ensure_ascii=False, default=str), "answer", 1 << 40)

@@ -30,7 +30,7 @@ from retain.chat import images as pictures
 from retain.chat import turn_lock
 from retain.chat.caller import Caller
 from retain.chat.events import Answer, Emit, Event, failure_event
-from retain.chat.images import Image, Kept
+from retain.chat.images import Image, StoredImage
 from retain.chat.no_model_answer import answer_without_model
 from retain.chat.tools import Tools
 from retain.context.assemble import Context
@@ -44,7 +44,7 @@ from retain.messages import pairing
 from retain.messages.content import TOKENS_PER_IMAGE, Content, parse_content, spoken_text
 from retain.models import ChatModel, Completion, Reply
 from retain.models.chat import MAX_CALLS
-from retain.models.recording import ModelCall as Noted
+from retain.models.recording import ModelCall
 
 WITHOUT_MODEL = "without_model"
 """Marks a stored answer that no model wrote."""
@@ -63,32 +63,32 @@ def run(
     images: Sequence[Image] = (),
     others: Sequence[str] = (),
     emit: Emit = lambda event: None,
-    by: Caller | None = None,
+    caller: Caller | None = None,
 ) -> Answer:
     """Run one turn of a session and return its answer.
 
     key:    idempotency key; a retry with the same key does only what is not done yet
     others: the other agents of a group conversation
     emit:   receives the events of the turn as they happen
-    by:     the caller, whose permissions limit the tools
+    caller: the caller, whose permissions limit the tools
 
     Turns of one session run one after the other. Raises Busy after `CHAT_SECONDS` of waiting, and
     ModelError if the model fails; the message stays stored.
     """
     agent = None
     try:
-        with begin(memory, scope, session, message, key, images, by) as begun:
-            agent = begun.scope.owner.agent or ""
-            return answer(memory, begun, agent, others, emit)
+        with begin(memory, scope, session, message, key, images, caller) as open_turn:
+            agent = open_turn.scope.owner.agent or ""
+            return answer(memory, open_turn, agent, others, emit)
     except RetainError as error:
-        emit(failure_event(error, agent, kept=agent is not None))
+        emit(failure_event(error, agent, message_stored=agent is not None))
         raise
     finally:
         emit(Event("done"))
 
 
 @dataclass(frozen=True)
-class Begun:
+class OpenTurn:
     """A turn that holds its session and whose message is stored.
 
     again:     the message was stored by an earlier request with the same key
@@ -100,28 +100,30 @@ class Begun:
     key: str
     message: Content
     seq: int
-    images: Sequence[Kept]
+    images: Sequence[StoredImage]
     again: bool
     overtaken: bool
     at: datetime | None = None
-    by: Caller | None = None
+    caller: Caller | None = None
 
     @property
     def text(self) -> str:
         """The text of the message."""
         return (
-            self.message if isinstance(self.message, str) else spoken_text(_mapping(self.message))
+            self.message
+            if isinstance(self.message, str)
+            else spoken_text(_as_mapping(self.message))
         )
 
 
 def check(settings: Settings, message: Content, images: Sequence[Image]) -> None:
     """Raise Invalid or TooLarge for a message that cannot be stored."""
-    _check(settings, _said(message, pictures.read("", images)))
+    _check(settings, _message_to_store(message, pictures.check("", images)))
 
 
-def _check(settings: Settings, said: Content) -> None:
+def _check(settings: Settings, content: Content) -> None:
     parse_content(
-        said,
+        content,
         "message",
         limits.MAX_MESSAGE_BYTES,
         "reject" if settings.secrets == "reject" else "off",
@@ -136,8 +138,8 @@ def begin(
     message: Content,
     key: str | None,
     images: Sequence[Image],
-    by: Caller | None = None,
-) -> Iterator[Begun]:
+    caller: Caller | None = None,
+) -> Iterator[OpenTurn]:
     """Wait until the session is free, hold it, and store the message and its images."""
     key = ids.uuid7() if key is None else canonical.key(key, "key")
     stored = scope.sessions.get(session)
@@ -145,15 +147,15 @@ def begin(
         scope.services,
         replace(scope.owner, user=stored.user, agent=scope.owner.agent or stored.agent),
     )
-    scope = scope if by is None else by.acting(scope, "chat", f"session {stored.id}")
-    stored_images = pictures.read(stored.id, images)
-    content = _said(message, stored_images)
+    scope = scope if caller is None else caller.acting(scope, "chat", f"session {stored.id}")
+    stored_images = pictures.check(stored.id, images)
+    content = _message_to_store(message, stored_images)
     _check(memory.settings, content)
     with turn_lock.hold_session(
         memory.database, scope.owner.tenant, stored.id, limits.CHAT_SECONDS
     ):
         before = scope.sessions.get(stored.id).last_seq
-        pictures.keep(scope, stored.id, stored_images)
+        pictures.store(scope, stored.id, stored_images)
         try:
             user_message = scope.services.observer.call(
                 "messages.append",
@@ -162,7 +164,7 @@ def begin(
                 stored.id,
                 "user",
                 content,
-                key=key_of(key, "asked"),
+                key=derive_key(key, "asked"),
             )
         except KeyReused:
             raise KeyReused(key=key) from None  # name the caller's key, not the derived one
@@ -171,7 +173,7 @@ def begin(
             scope.messages.list(stored.id, after=encode_cursor([user_message.seq])) if again else ()
         )
         overtaken = any(message.role == "user" for message in later)
-        yield Begun(
+        yield OpenTurn(
             scope,
             stored,
             key,
@@ -181,47 +183,53 @@ def begin(
             again,
             overtaken,
             user_message.created_at,
-            by,
+            caller,
         )
 
 
-def answer(memory: Memory, begun: Begun, agent: str, others: Sequence[str], emit: Emit) -> Answer:
+def answer(
+    memory: Memory, open_turn: OpenTurn, agent: str, others: Sequence[str], emit: Emit
+) -> Answer:
     """Return an agent's answer to the message: run and save the turn, or read the saved one."""
-    scope = Scope(_lenient(begun.scope.services), replace(begun.scope.owner, agent=agent))
-    session = begun.session.id
-    key = key_of(begun.key, f"said {agent}")
-    emit(Event("start", agent, {"key": begun.key, "session": session, "asked_seq": begun.seq}))
-    turn = saved(scope, session, key) if begun.again else None
-    spoken = None
+    scope = Scope(_lenient(open_turn.scope.services), replace(open_turn.scope.owner, agent=agent))
+    session = open_turn.session.id
+    key = derive_key(open_turn.key, f"said {agent}")
+    emit(
+        Event(
+            "start", agent, {"key": open_turn.key, "session": session, "asked_seq": open_turn.seq}
+        )
+    )
+    turn = find_saved_turn(scope, session, key) if open_turn.again else None
+    output = None
     if turn is None:
-        spoken = _spoken(memory, scope, begun, others, emit)
+        output = _run_agent(memory, scope, open_turn, others, emit)
         try:
             turn = scope.services.observer.call(
                 "save_turn",
                 scope.owner,
                 scope.save_turn,
                 session,
-                spoken.messages,
-                usage=spoken.usage,
+                output.messages,
+                usage=output.usage,
                 key=key,
-                context=spoken.context,
+                context=output.context,
             )
         except KeyReused:
             # This process lost its lease, and another one saved the turn.
-            turn = saved(scope, session, key)
-            spoken = None
+            turn = find_saved_turn(scope, session, key)
+            output = None
             if turn is None:
                 raise
         except Invalid as error:
             # The user's message is stored already, so this is about the model's answer.
-            raise BadAnswer(model=spoken.model, problem=f"it cannot be kept ({error})") from error
-    result = told(scope, begun, agent, turn, spoken)
+            raise BadAnswer(model=output.model, problem=f"it cannot be stored ({error})") from error
+    result = build_answer(scope, open_turn, agent, turn, output)
     emit(Event("message", agent, result.as_json()))
     return result
 
 
 @dataclass
-class Spoken:
+class TurnOutput:
     """The messages of an agent in a turn, before they are saved."""
 
     messages: list[Mapping[str, Any]] = field(default_factory=list)
@@ -231,7 +239,7 @@ class Spoken:
     @property
     def model(self) -> str:
         """The name of the model; empty if none replied."""
-        return _name(self.replies[-1].model) if self.replies else ""
+        return _model_name(self.replies[-1].model) if self.replies else ""
 
     @property
     def usage(self) -> Usage | None:
@@ -239,7 +247,10 @@ class Spoken:
         if not self.replies:
             return None
         last = self.replies[-1]
-        parameters = {"round": len(self.replies), _LATENCY: _spent(self.replies)["latency_ms"]}
+        parameters = {
+            "round": len(self.replies),
+            _LATENCY: _total_usage(self.replies)["latency_ms"],
+        }
         return Usage(
             self.model,
             "chat",
@@ -251,27 +262,28 @@ class Spoken:
         )
 
 
-def _spoken(
-    memory: Memory, scope: Scope, begun: Begun, others: Sequence[str], emit: Emit
-) -> Spoken:
-    agent = _agent(scope)
+def _run_agent(
+    memory: Memory, scope: Scope, open_turn: OpenTurn, others: Sequence[str], emit: Emit
+) -> TurnOutput:
+    agent = _find_agent(scope)
     model = memory.services.models.named(agent.model if agent else "")
     if model is None:
-        text = answer_without_model(scope, begun.session.id, begun.text, begun.at)
+        text = answer_without_model(scope, open_turn.session.id, open_turn.text, open_turn.at)
         emit(Event("text", scope.owner.agent, {"delta": text, "round": 1}))
         # The context that a model would have received (X3).
-        context = _context(scope, begun, memory.settings.context_tokens, others)
-        return Spoken(
+        context = _context(scope, open_turn, memory.settings.context_tokens, others)
+        return TurnOutput(
             [{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}], context=context
         )
     if not isinstance(model, ChatModel):
         raise ModelError(
-            model=_name(model.name), problem="it cannot hold a conversation: it has no `converse`"
+            model=_model_name(model.name),
+            problem="the model has no method `converse`, which a chat requires",
         )
-    return _Talk(memory, scope, begun, model, agent, emit).run(others)
+    return _ToolLoop(memory, scope, open_turn, model, agent, emit).run(others)
 
 
-def _context(scope: Scope, begun: Begun, room: int, others: Sequence[str]) -> Context:
+def _context(scope: Scope, open_turn: OpenTurn, room: int, others: Sequence[str]) -> Context:
     """Assemble the context of the turn.
 
     The session's newest messages include the user's message, unless later ones overtook it.
@@ -280,78 +292,78 @@ def _context(scope: Scope, begun: Begun, room: int, others: Sequence[str]) -> Co
         "context",
         scope.owner,
         scope.context,
-        begun.session.id,
-        begun.message if begun.overtaken else "",
+        open_turn.session.id,
+        open_turn.message if open_turn.overtaken else "",
         budget=room,
         others=others,
     )
 
 
-class _Talk:
+class _ToolLoop:
     """The rounds of a turn: call the model and its tools until it calls no more tools."""
 
     def __init__(
         self,
         memory: Memory,
         scope: Scope,
-        begun: Begun,
+        open_turn: OpenTurn,
         model: ChatModel,
         agent: Agent | None,
         emit: Emit,
     ) -> None:
         self._settings = memory.settings
         self._scope = scope
-        self._begun = begun
+        self._open_turn = open_turn
         self._model = model
         self._emit = emit
         room = memory.settings.context_tokens
         names = agent.tools if agent else ()
-        self._tools = Tools(scope, begun.session.id, names, room, begun.by)
+        self._tools = Tools(scope, open_turn.session.id, names, room, open_turn.caller)
         self._end = time.monotonic() + limits.CHAT_SECONDS
-        self._spoken = Spoken()
+        self._output = TurnOutput()
 
-    def run(self, others: Sequence[str]) -> Spoken:
+    def run(self, others: Sequence[str]) -> TurnOutput:
         """Run all rounds and return the messages of the turn."""
-        begun = self._begun
-        spoken = self._spoken
+        open_turn = self._open_turn
+        output = self._output
         agent = self._scope.owner.agent
         room = max(
-            self._settings.context_tokens - TOKENS_PER_IMAGE * len(begun.images),
+            self._settings.context_tokens - TOKENS_PER_IMAGE * len(open_turn.images),
             self._settings.context_tokens // 2,
         )
-        spoken.context = _context(self._scope, begun, room, others)
-        self._tools.told(spoken.context.messages)
-        messages = pictures.show(spoken.context.messages, begun.images)
+        output.context = _context(self._scope, open_turn, room, others)
+        self._tools.check_earlier_results(output.context.messages)
+        messages = pictures.show(output.context.messages, open_turn.images)
         for round in range(1, limits.CHAT_ROUNDS + 2):
-            last = round > limits.CHAT_ROUNDS or self._tools.over
-            reply = self._kept(self._ask(messages, round, last))
-            spoken.replies.append(reply)
+            last = round > limits.CHAT_ROUNDS or self._tools.is_exhausted
+            reply = self._clean_reply(self._call_model(messages, round, last))
+            output.replies.append(reply)
             if last or not reply.calls:
                 break
-            self._note(reply, "")
-            new_messages = [_assistant(reply)]
+            self._record_call(reply, "")
+            new_messages = [_assistant_message(reply)]
             for call in reply.calls:
                 data = {"id": call.id, "name": call.name, "arguments": call.arguments}
                 self._emit(Event("tool_call", agent, data))
             for result in self._tools.run(reply.calls):
-                self._emit(Event("tool_result", agent, result.told()))
+                self._emit(Event("tool_result", agent, result.event_data()))
                 new_messages.append(result.message())
             messages += new_messages
-            spoken.messages += new_messages
-        spoken.messages.append(self._final(reply))
-        return spoken
+            output.messages += new_messages
+        output.messages.append(self._final_message(reply))
+        return output
 
-    def _ask(self, messages: Sequence[Mapping[str, Any]], round: int, last: bool) -> Reply:
+    def _call_model(self, messages: Sequence[Mapping[str, Any]], round: int, last: bool) -> Reply:
         started = time.monotonic()
         agent = self._scope.owner.agent
         left = self._end - started
         if left <= 0:
             problem = f"the turn took longer than {limits.CHAT_SECONDS:g} s"
-            raise ModelUnavailable(model=_name(self._model.name), problem=problem)
+            raise ModelUnavailable(model=_model_name(self._model.name), problem=problem)
         try:
             return self._model.converse(
                 messages,
-                self._tools.offered,
+                self._tools.definitions,
                 max_tokens=limits.CHAT_TOKENS,
                 on_text=lambda delta: self._emit(
                     Event("text", agent, {"delta": delta, "round": round})
@@ -361,61 +373,72 @@ class _Talk:
             )
         except Exception as error:
             took = (time.monotonic() - started) * 1000
-            self._note(
+            self._record_call(
                 Reply("", (), self._model.name, latency_ms=took), f"{type(error).__name__}: {error}"
             )
             if isinstance(error, RetainError):
                 raise
             # A custom model may raise anything.
             problem = f"{type(error).__name__}: {error}"
-            raise ModelError(model=_name(self._model.name), problem=problem) from error
+            raise ModelError(model=_model_name(self._model.name), problem=problem) from error
 
-    def _kept(self, reply: Reply) -> Reply:
+    def _clean_reply(self, reply: Reply) -> Reply:
         """Return a reply that can be stored: its text cleaned, its tool calls limited."""
         secrets = masking.derived(self._settings.secrets)
         text = canonical.text(
             str(reply.text), "answer", 1 << 40, secrets if secrets == "mask" else "off"
         )
-        return replace(reply, text=text, calls=self._tools.fitting(reply.calls[:MAX_CALLS]))
+        return replace(reply, text=text, calls=self._tools.limit_arguments(reply.calls[:MAX_CALLS]))
 
-    def _note(self, reply: Reply, error: str) -> None:
+    def _record_call(self, reply: Reply, error: str) -> None:
         """Record a model call that is not the turn's last (T1)."""
-        spent = Completion(
+        completion = Completion(
             reply.text, reply.model, reply.tokens_in, reply.tokens_out, reply.cost, reply.latency_ms
         )
-        call = Noted(_name(reply.model), reply.latency_ms, None if error else spent, error)
+        call = ModelCall(
+            _model_name(reply.model), reply.latency_ms, None if error else completion, error
+        )
         services = self._scope.services
-        services.record(services, self._scope.owner, "chat", call, self._begun.session.id)
+        services.record(services, self._scope.owner, "chat", call, self._open_turn.session.id)
 
-    def _final(self, reply: Reply) -> Mapping[str, Any]:
+    def _final_message(self, reply: Reply) -> Mapping[str, Any]:
         problem = ""
         if not reply.text.strip():
-            problem = "it asks for tools without end" if reply.calls else "it is empty"
+            problem = (
+                f"it still calls tools after {limits.CHAT_ROUNDS} rounds"
+                if reply.calls
+                else "it is empty"
+            )
         elif len(reply.text.encode()) > limits.MAX_MESSAGE_BYTES // 2:
-            problem = "it is longer than a message may be"
+            problem = "it exceeds the maximum size of a message"
         if problem:
-            self._note(reply, f"BadAnswer: {problem}")
-            raise BadAnswer(model=_name(reply.model), problem=problem)
+            self._record_call(reply, f"BadAnswer: {problem}")
+            raise BadAnswer(model=_model_name(reply.model), problem=problem)
         message = {
             "role": "assistant",
             "content": {"text": reply.text, "cut": True} if reply.cut else reply.text,
         }
-        spent = _spent(self._spoken.replies)
-        return {**message, **{name: value for name, value in spent.items() if name != "latency_ms"}}
+        totals = _total_usage(self._output.replies)
+        return {
+            **message,
+            **{name: value for name, value in totals.items() if name != "latency_ms"},
+        }
 
 
-def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | None) -> Answer:
+def build_answer(
+    scope: Scope, open_turn: OpenTurn, agent: str, turn: Turn, output: TurnOutput | None
+) -> Answer:
     """Return the answer of a turn, from its new messages or, if `spoken` is None, from storage."""
     result = Answer(
-        begun.session.id,
+        open_turn.session.id,
         agent,
-        begun.key,
+        open_turn.key,
         turn.id,
         first_seq=turn.first_seq,
         last_seq=turn.last_seq,
     )
-    result = replace(result, asked_seq=begun.seq, again=spoken is None)
-    if spoken is None:
+    result = replace(result, asked_seq=open_turn.seq, again=output is None)
+    if output is None:
         call = scope.services.database.read(
             scope.owner.tenant, lambda tx: scope.interactions.of_turn(tx, turn.interaction)
         )
@@ -432,36 +455,36 @@ def told(scope: Scope, begun: Begun, agent: str, turn: Turn, spoken: Spoken | No
             if message.seq <= last.seq
             for tool_call in pairing.tool_calls(message.content)
         ]
-        spent: dict[str, Any] = {
+        totals: dict[str, Any] = {
             "tokens_in": last.tokens_in or 0,
             "tokens_out": last.tokens_out or 0,
             "cost": last.cost,
         }
         if call is not None:
-            spent |= {
+            totals |= {
                 "model": call.model,
                 "latency_ms": call.parameters.get(_LATENCY, call.latency_ms),
             }
         marks = last.content
         return replace(
             result,
-            **spent,
+            **totals,
             text=last.text,
             tools=called,
             without_model=WITHOUT_MODEL in marks,
             cut="cut" in marks,
         )
-    if not spoken.replies:
-        return replace(result, text=spoken.messages[-1]["content"]["text"], without_model=True)
-    last_reply = spoken.replies[-1]
-    called = [call.name for reply in spoken.replies[:-1] for call in reply.calls]
-    spent = _spent(spoken.replies)
+    if not output.replies:
+        return replace(result, text=output.messages[-1]["content"]["text"], without_model=True)
+    last_reply = output.replies[-1]
+    called = [call.name for reply in output.replies[:-1] for call in reply.calls]
+    totals = _total_usage(output.replies)
     return replace(
-        result, **spent, text=last_reply.text, model=spoken.model, tools=called, cut=last_reply.cut
+        result, **totals, text=last_reply.text, model=output.model, tools=called, cut=last_reply.cut
     )
 
 
-def _spent(replies: Sequence[Reply]) -> dict[str, Any]:
+def _total_usage(replies: Sequence[Reply]) -> dict[str, Any]:
     costs = [reply.cost for reply in replies if reply.cost is not None]
     return {
         "tokens_in": sum(reply.tokens_in for reply in replies),
@@ -471,7 +494,7 @@ def _spent(replies: Sequence[Reply]) -> dict[str, Any]:
     }
 
 
-def _assistant(reply: Reply) -> dict[str, Any]:
+def _assistant_message(reply: Reply) -> dict[str, Any]:
     calls = [
         {
             "id": call.id,
@@ -483,7 +506,7 @@ def _assistant(reply: Reply) -> dict[str, Any]:
     return {"role": "assistant", "content": reply.text, "tool_calls": calls}
 
 
-def _agent(scope: Scope) -> Agent | None:
+def _find_agent(scope: Scope) -> Agent | None:
     """Return the agent's settings, or None if it is not set up."""
     try:
         return scope.agents.get(scope.owner.agent or "")
@@ -501,32 +524,32 @@ def _lenient(services: Services) -> Services:
     )
 
 
-def saved(scope: Scope, session: str, key: str) -> Turn | None:
+def find_saved_turn(scope: Scope, session: str, key: str) -> Turn | None:
     """Return the turn that was saved with a key, or None."""
     return scope.services.database.read(
         scope.owner.tenant, lambda tx: scope.turns.of_key(tx, session, key)
     )
 
 
-def _said(message: Content, images: Sequence[Kept]) -> Content:
+def _message_to_store(message: Content, images: Sequence[StoredImage]) -> Content:
     """Return the message to store, with a placeholder for each image."""
     content = (
         {"text": message}
         if isinstance(message, str) and not isinstance(message, canonical.JsonText)
         else message
     )
-    value = _mapping(content)
+    value = _as_mapping(content)
     if not spoken_text(value).strip() and not images:
-        raise Invalid(field="message", problem="must say something")
+        raise Invalid(field="message", problem="must contain text or an image")
     if not images:
         return message
     parts = value.get("parts", [])
     if not isinstance(parts, list):
-        raise Invalid(field="message", problem="has parts that are no list")
+        raise Invalid(field="message", problem="has `parts` that are not a list")
     return {**value, "parts": [*parts, *(image.part() for image in images)]}
 
 
-def _mapping(message: Content) -> Mapping[str, Any]:
+def _as_mapping(message: Content) -> Mapping[str, Any]:
     value = (
         canonical.parse(message, "message") if isinstance(message, canonical.JsonText) else message
     )
@@ -535,10 +558,10 @@ def _mapping(message: Content) -> Mapping[str, Any]:
     return value
 
 
-def key_of(key: str, of: str) -> str:
+def derive_key(key: str, step: str) -> str:
     """Return the idempotency key of one step of a turn."""
-    return f"chat {hashlib.sha256(f'{key} {of}'.encode()).hexdigest()[:40]}"
+    return f"chat {hashlib.sha256(f'{key} {step}'.encode()).hexdigest()[:40]}"
 
 
-def _name(model: str) -> str:
+def _model_name(model: str) -> str:
     return str(model)[:_MAX_NAME_LENGTH].strip() or "unnamed"

@@ -10,7 +10,7 @@ from urllib.parse import quote, unquote
 from mcp_types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 
 from retain.base.errors import NotFound
-from retain.chat.images import MOST_BYTES, media_of
+from retain.chat.images import MAX_IMAGE_BYTES, media_of
 from retain.kinds.entries.entry import indent_continuation
 from retain.kinds.kind import decode_cursor, encode_cursor
 from retain.mcp.caller import Caller
@@ -194,7 +194,7 @@ def _session(scope: Scope, id: str) -> str:
 def _image(scope: Scope, key: str) -> bytes | None:
     """Return the bytes of a stored image; None if it is not an image or too large to show."""
     ref = scope.refs.info(key)
-    if ref.type != "image" or ref.bytes > MOST_BYTES:
+    if ref.type != "image" or ref.bytes > MAX_IMAGE_BYTES:
         return None
     data = scope.refs.content(key)
     return data if media_of(data) else None

@@ -274,10 +274,12 @@ class Chat:
         memory = self._authenticator.memory
         if not agents:
             return serialization.reply_data(
-                turn.run(memory, scope, session, message, key=key, images=shown, emit=emit, by=by)
+                turn.run(
+                    memory, scope, session, message, key=key, images=shown, emit=emit, caller=by
+                )
             )
         answers = group.run(
-            memory, scope, session, message, agents, key=key, images=shown, emit=emit, by=by
+            memory, scope, session, message, agents, key=key, images=shown, emit=emit, caller=by
         )
         return {
             "session_id": session,
@@ -310,7 +312,7 @@ def _ready(
             require_agent(of_agent(scope, agent))
     parts = [message, scope.owner.agent, said.images, list(agents)]
     digest = hashlib.sha256(json.dumps(parts).encode()).digest()
-    return *enter(scope, said.session_id, agent=agents[0] if agents else AGENT, by=by), digest
+    return *enter(scope, said.session_id, agent=agents[0] if agents else AGENT, caller=by), digest
 
 
 def _going_on(scope: Scope, id: str | None) -> Session:
@@ -415,7 +417,9 @@ class _Elsewhere:
             yield encode_event(
                 after,
                 "error",
-                serialization.failure_data(error, self._session, self._key, kept=self._begun),
+                serialization.failure_data(
+                    error, self._session, self._key, message_stored=self._begun
+                ),
             )
         yield encode_event(after + 1, "done", {})
 

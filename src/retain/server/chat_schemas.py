@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from retain.api.rendering import as_json
 from retain.api.schemas import LENIENT, STRICT, Text
 from retain.base.errors import Invalid
-from retain.chat.group import MOST_AGENTS
-from retain.chat.images import MOST_IMAGES
+from retain.chat.group import MAX_AGENTS
+from retain.chat.images import MAX_IMAGES
 from retain.kinds.sessions import Session
 
 _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
@@ -31,7 +31,7 @@ class Asked(BaseModel):
     )
     images: list[Text] = Field(
         default=[],
-        max_length=MOST_IMAGES,
+        max_length=MAX_IMAGES,
         description="Images as data URLs: PNG, JPEG, GIF or WebP.",
         examples=[[_PIXEL]],
     )
@@ -46,7 +46,7 @@ class ChatRequest(Asked):
     )
     agents: list[Text] = Field(
         default=[],
-        max_length=MOST_AGENTS,
+        max_length=MAX_AGENTS,
         description="A group: these answer, one after the other.",
         examples=[[]],
     )
@@ -87,7 +87,7 @@ class VisionRequest(RunRequest):
     )
     images: list[Text] = Field(
         min_length=1,
-        max_length=MOST_IMAGES,
+        max_length=MAX_IMAGES,
         description="Images as data URLs.",
         examples=[[_PIXEL]],
     )
@@ -110,7 +110,7 @@ class EventsRequest(Whose):
         None, description="The turn's session; the active one where not given."
     )
     agents: list[Text] = Field(
-        default=[], max_length=MOST_AGENTS, description="The agents, where it is a group's turn."
+        default=[], max_length=MAX_AGENTS, description="The agents, where it is a group's turn."
     )
 
 

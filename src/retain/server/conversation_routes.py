@@ -89,7 +89,7 @@ class Conversations:
             self._authenticator, request, "write", said.user, said.agent_id
         )
         by = Caller(principal, request_id(request))
-        scope, session = await run_in_threadpool(enter, scope, said.session_id, by=by)
+        scope, session = await run_in_threadpool(enter, scope, said.session_id, caller=by)
         return await _one(scope, session)
 
     async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:

@@ -203,7 +203,7 @@ class RunningTurns:
                 del self._running[name]
             run.end(
                 error=error,
-                last=("error", serialization.failure_data(error, *name[2:], kept=False)),
+                last=("error", serialization.failure_data(error, *name[2:], message_stored=False)),
             )
             raise error from None
         return run
@@ -249,7 +249,10 @@ class RunningTurns:
             error = Overloaded(problem=_STOPPING, seconds=_RETRY_SECONDS)
             run.end(
                 error=error,
-                last=("error", serialization.failure_data(error, *run.name[2:], kept=run.kept)),
+                last=(
+                    "error",
+                    serialization.failure_data(error, *run.name[2:], message_stored=run.kept),
+                ),
             )
 
     def _work(self, run: RunningTurn, work: Callable[[Say], Any]) -> None:
@@ -260,7 +263,7 @@ class RunningTurns:
             if not isinstance(error, RetainError):
                 # A bug of ours; the stream has had no error event yet.
                 _log.exception("a turn failed")
-                failure = serialization.failure_data(error, *run.name[2:], kept=run.kept)
+                failure = serialization.failure_data(error, *run.name[2:], message_stored=run.kept)
             run.end(error=error, last=None if failure is None else ("error", failure))
         else:
             run.end(result)
