@@ -94,10 +94,10 @@ def test_a_journal_entry_fades_before_ones_eyes(web: Web, memory: Memory) -> Non
     remember(me, 9, hours=23)
     page = web.open(MEMORY)
     expect(entries(page).nth(8)).to_be_visible()
-    bars = page.locator(".entry-bar > i").evaluate_all(
+    bars = page.locator("article > i > i").evaluate_all(
         "all => all.map(one => one.getBoundingClientRect().height)"
     )
-    inks = page.locator(".entry-text").evaluate_all(
+    inks = page.locator("article p[style]").evaluate_all(
         "all => all.map(one => getComputedStyle(one).color)"
     )
     assert bars[:7] == sorted(bars[:7], reverse=True)
@@ -215,7 +215,7 @@ def test_what_answers_the_question_before_cannot_be_clicked(web: Web, memory: Me
     me.entries.add("Ada lives in Porto.", kind="core")
     page = web.open(MEMORY)
     expect(entries(page)).to_have_count(4)
-    shown = page.locator(".entries")
+    shown = page.locator("main div[aria-busy]")
     with held(page, "**/api/entries?*kind=core*"):
         page.get_by_role("button", name="Core 1").click()
         expect(shown).to_have_attribute("inert", "")

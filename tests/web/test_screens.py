@@ -10,7 +10,7 @@ from tests.web.story import Story, tell
 
 WIDE = """() => {
     const wide = innerWidth;
-    const sideways = [...document.querySelectorAll('html, body, #root, .shell, main, main > *, .page, dialog')]
+    const sideways = [...document.querySelectorAll('html, body, #root, #root > *, main, main > *, .page, dialog')]
         .filter((node) => node.scrollWidth > node.clientWidth + 1 && getComputedStyle(node).overflowX !== 'visible');
     const outside = [...document.querySelectorAll('main *, header *')].filter((node) => {
         const box = node.getBoundingClientRect();

@@ -2,7 +2,6 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { App } from "./app/App";
 import "./style/base.css";
-import "./style/shell.css";
 import "./style/ui.css";
 
 createRoot(document.getElementById("root") as HTMLElement).render(

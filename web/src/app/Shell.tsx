@@ -8,6 +8,7 @@ import { Link } from "../ui/Link";
 import { Failure } from "../ui/states";
 import { Toasts } from "../ui/toast";
 import { useRoute } from "./route";
+import css from "./shell.module.css";
 import { useTheme } from "./theme";
 import { useWho } from "./who";
 
@@ -26,23 +27,28 @@ export function Shell({ children }: { children: ReactNode }) {
   const [theme, turnTheme] = useTheme();
   const [choosing, setChoosing] = useState(false);
   return (
-    <div className="shell">
-      <a className="skip" href="#main">
+    <div className={css.shell}>
+      <a className={css.skip} href="#main">
         Skip to the page
       </a>
-      <header className="side">
-        <Link href="/chat" className="brand">
+      <header className={css.side}>
+        <Link href="/chat" className={css.brand}>
           <img src="/assets/icon.svg" alt="" width="24" height="24" /> <b>retain</b>
         </Link>
-        <nav aria-label="Main" className="places">
+        <nav aria-label="Main" className={css.places}>
           {PLACES.map((place) => (
             <Link key={place.at} href={place.href} aria-current={parts[0] === place.at ? "page" : undefined}>
               <Icon name={place.icon} /> <span>{place.label}</span>
             </Link>
           ))}
         </nav>
-        <div className="me">
-          <button type="button" className="plain who" onClick={() => setChoosing(true)} title="Whose memory this is">
+        <div className={css.me}>
+          <button
+            type="button"
+            className={`plain ${css.who}`}
+            onClick={() => setChoosing(true)}
+            title="Whose memory this is"
+          >
             <Icon name="person" /> <span>{user}</span>
           </button>
           <button

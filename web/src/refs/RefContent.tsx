@@ -7,6 +7,7 @@ import { useWho } from "../app/who";
 import { Failure, Loading } from "../ui/states";
 import { count } from "../ui/time";
 import { FIRST, following, type Part, partOf, type Way } from "./parts";
+import css from "./refs.module.css";
 
 const WAYS: { way: Way; label: string; ask: string; hint: string; start: string }[] = [
   { way: "page", label: "Pages", ask: "Page", hint: "1", start: "1" },
@@ -27,9 +28,9 @@ export function RefContent({ of }: { of: Ref }) {
     [of.key, user, JSON.stringify(part)],
   );
   return (
-    <section aria-label="Content" className="ref-content">
+    <section aria-label="Content" className={css.refContent}>
       <Ask json={of.media === "json"} ask={setPart} busy={view.loading} />
-      <div className="ref-seen" role="status">
+      <div className={css.refSeen} role="status">
         <span>{view.data?.what ?? "…"}</span>
         {view.data?.more && part.page === undefined && <span className="quiet">{view.data.more}</span>}
         <label className="check">
@@ -51,7 +52,7 @@ function Text({ view, plain, stale }: { view: View; plain: boolean; stale: boole
   if (!view.text) return <p className="quiet">Nothing here.</p>;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-    <section className="ref-text" aria-label="Text" tabIndex={0} aria-busy={stale}>
+    <section className={css.refText} aria-label="Text" tabIndex={0} aria-busy={stale}>
       <pre className={plain ? "plain" : ""}>{view.text}</pre>
     </section>
   );
@@ -79,7 +80,7 @@ function Ask({ json, ask, busy }: { json: boolean; ask: (part: Part) => void; bu
     if (part) ask(part);
   };
   return (
-    <form className="ref-ask" onSubmit={submit}>
+    <form className={css.refAsk} onSubmit={submit}>
       <select aria-label="Show" value={way} onChange={(event) => choose(event.target.value as Way)}>
         {WAYS.filter((one) => json || one.way !== "path").map((one) => (
           <option key={one.way} value={one.way}>
@@ -121,7 +122,7 @@ function Pager({ view, go }: { view: View; go: (part: Part) => void }) {
   if (at === null || all === null || all === 1) {
     if (!next) return null;
     return (
-      <div className="ref-pager">
+      <div className={css.refPager}>
         <button type="button" onClick={() => go(next)}>
           Show what follows
         </button>
@@ -129,7 +130,7 @@ function Pager({ view, go }: { view: View; go: (part: Part) => void }) {
     );
   }
   return (
-    <nav className="ref-pager" aria-label="Pages">
+    <nav className={css.refPager} aria-label="Pages">
       <button type="button" disabled={at <= 1} onClick={() => go({ page: at - 1 })}>
         Previous
       </button>

@@ -3,7 +3,7 @@ import { Fragment, lazy, Suspense, useState } from "react";
 import { createPortal } from "react-dom";
 import { Icon } from "../ui/Icon";
 import { pieces } from "./placeholder";
-import "./refs.css";
+import css from "./refs.module.css";
 
 const RefViewer = lazy(() => import("./RefViewer"));
 
@@ -28,7 +28,7 @@ export function RefChip({ refKey, description }: { refKey: string; description?:
   const [open, setOpen] = useState(false);
   return (
     <>
-      <button type="button" className="chip ref-chip" title={`Open ${refKey}`} onClick={() => setOpen(true)}>
+      <button type="button" className={`chip ${css.refChip}`} title={`Open ${refKey}`} onClick={() => setOpen(true)}>
         <Icon name="ref" /> <span>{description || refKey}</span>
       </button>
       {open &&

@@ -12,7 +12,7 @@ import { Failure, Loading } from "../ui/states";
 import { bytes, count, Time } from "../ui/time";
 import { say } from "../ui/toast";
 import { RefContent } from "./RefContent";
-import "./refs.css";
+import css from "./refs.module.css";
 
 type Shown = { refKey: string; close: () => void; changed?: (ref: Ref) => void };
 
@@ -60,9 +60,9 @@ function About({ of, set }: { of: Ref; set: (ref: Ref) => void }) {
   };
   const { command, status } = of.metadata;
   return (
-    <div className="ref-about">
-      <p className="ref-summary">{of.summary}</p>
-      <dl className="facts">
+    <div className={css.refAbout}>
+      <p className={css.refSummary}>{of.summary}</p>
+      <dl className="details-list">
         <Fact name="Key">
           <code>{of.key}</code>
         </Fact>
@@ -100,7 +100,7 @@ function About({ of, set }: { of: Ref; set: (ref: Ref) => void }) {
           <span className="chip">{of.is_active ? "active" : "not active: in no prompt"}</span>
         )}
         <a
-          className="ref-whole"
+          className={css.refWhole}
           href={address("/api/refs/{key}/content", { key: of.key }, { user })}
           download={of.key + (of.media === "json" ? ".json" : of.media === "binary" ? ".bin" : ".txt")}
         >

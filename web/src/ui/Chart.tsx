@@ -1,9 +1,9 @@
 // A chart: bars on each other or lines, with values for the mouse, for the keyboard and, as a table, for everybody.
 import { type KeyboardEvent, type PointerEvent, useEffect, useId, useRef, useState } from "react";
-import "./chart.css";
 import { Line, Patterns, Stack, Swatch } from "./ChartMarks";
 import { ChartTable } from "./ChartTable";
 import { type Charted, every, highest, ticks, value } from "./chart";
+import css from "./chart.module.css";
 
 const HEIGHT = 190;
 const EDGE = { top: 12, right: 8, bottom: 24, left: 52 };
@@ -13,7 +13,7 @@ export function Chart(props: Charted) {
   const [asTable, setAsTable] = useState(false);
   const id = useId();
   return (
-    <section className="chart card" aria-labelledby={id}>
+    <section className={`${css.chart} card`} aria-labelledby={id}>
       <header>
         <h2 id={id}>{title}</h2>
         {children}
@@ -23,7 +23,7 @@ export function Chart(props: Charted) {
       </header>
       {asTable ? <ChartTable {...props} /> : <Drawn {...props} />}
       {!asTable && (series.length > 1 || marks) && places.length > 0 && (
-        <ul className="legend" aria-label={`What ${title} shows`}>
+        <ul className={css.legend} aria-label={`What ${title} shows`}>
           {series.map((one, nth) => (
             <li key={one.name}>
               <Swatch nth={nth} shape={shape} /> {one.name}
@@ -31,7 +31,7 @@ export function Chart(props: Charted) {
           ))}
           {marks && (
             <li>
-              <span className="mark" aria-hidden="true">
+              <span className={css.mark} aria-hidden="true">
                 ▾
               </span>
               {marks.name}
@@ -71,7 +71,7 @@ function Drawn(props: Charted) {
   return (
     <div
       ref={box}
-      className="drawn"
+      className={css.drawn}
       role="slider"
       tabIndex={0}
       aria-label={title}
@@ -89,7 +89,7 @@ function Drawn(props: Charted) {
       <svg width={width} height={HEIGHT} aria-hidden="true">
         <Patterns id={patterns} amount={series.length} />
         {steps.map((step) => (
-          <g key={step} className="step">
+          <g key={step} className={css.step}>
             <line x1={EDGE.left} x2={width - EDGE.right} y1={y(step)} y2={y(step)} />
             <text x={EDGE.left - 8} y={y(step)} dy="0.32em" textAnchor="end">
               {format(step)}
@@ -97,12 +97,12 @@ function Drawn(props: Charted) {
           </g>
         ))}
         {here !== null && (
-          <rect className="cursor" x={x(here) - slot / 2} y={EDGE.top} width={slot} height={y(0) - EDGE.top} />
+          <rect className={css.cursor} x={x(here) - slot / 2} y={EDGE.top} width={slot} height={y(0) - EDGE.top} />
         )}
         {places.map(
           (place, nth) =>
             labelled(nth) && (
-              <text key={place.name} className="place" x={x(nth)} y={HEIGHT - 6} textAnchor="middle">
+              <text key={place.name} x={x(nth)} y={HEIGHT - 6} textAnchor="middle">
                 {place.short}
               </text>
             ),
@@ -122,7 +122,7 @@ function Drawn(props: Charted) {
 function Values({ charted, place, left, width }: { charted: Charted; place: number; left: number; width: number }) {
   const side = left > width / 2 ? { right: width - left + 12 } : { left: left + 12 };
   return (
-    <div className="values" style={side}>
+    <div className={css.values} style={side}>
       <b>{charted.places[place]?.name}</b>
       {charted.series.map((one, nth) => (
         <span key={one.name}>
@@ -131,7 +131,7 @@ function Values({ charted, place, left, width }: { charted: Charted; place: numb
       ))}
       {!!charted.marks?.values[place] && (
         <span>
-          <span className="mark">▾</span> {charted.marks.name} <b>{charted.marks.values[place]}</b>
+          <span className={css.mark}>▾</span> {charted.marks.name} <b>{charted.marks.values[place]}</b>
         </span>
       )}
     </div>

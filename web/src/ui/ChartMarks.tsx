@@ -1,6 +1,7 @@
 // How one series is told from another in a chart: by a colour and by a pattern, a dash or the shape of its points.
 import { useId } from "react";
 import { type Charted, pieces, type Series, stack } from "./chart";
+import css from "./chart.module.css";
 
 export const KINDS = 6;
 const DASHES = ["", "7 4", "2 3", "10 3 2 3", "4 2", "1 4"];
@@ -12,8 +13,8 @@ export function Patterns({ id, amount }: { id: string; amount: number }) {
     <defs>
       {shapes.slice(0, amount).map((shape, nth) => (
         <pattern key={shape} id={`${id}-${nth}`} width="8" height="8" patternUnits="userSpaceOnUse">
-          <rect width="8" height="8" className={`fill-${nth}`} />
-          {shape && <path d={shape} className="hatch" />}
+          <rect width="8" height="8" className={css[`fill${nth}`]} />
+          {shape && <path d={shape} className={css.hatch} />}
         </pattern>
       ))}
     </defs>
@@ -25,10 +26,10 @@ export function Swatch({ nth, shape }: { nth: number; shape: Charted["shape"] })
   const kind = nth % KINDS;
   const id = useId();
   return (
-    <svg className="swatch" width="22" height="12" aria-hidden="true">
+    <svg className={css.swatch} width="22" height="12" aria-hidden="true">
       {shape === "lines" ? (
         <>
-          <path d="M0 6H22" className={`line stroke-${kind}`} strokeDasharray={DASHES[kind]} />
+          <path d="M0 6H22" className={`${css.line} ${css[`stroke${kind}`]}`} strokeDasharray={DASHES[kind]} />
           <Point nth={kind} x={11} y={6} />
         </>
       ) : (
@@ -67,12 +68,12 @@ export function Stack({ charted, place, x, slot, y, patterns }: Placed) {
         return <rect key={name} x={x - width / 2} y={y(from) - height} width={width} height={height} fill={fill} />;
       })}
       {unknown && (
-        <text className="unknown" x={x} y={y(high) - 4} textAnchor="middle">
+        <text x={x} y={y(high) - 4} textAnchor="middle">
           ?
         </text>
       )}
       {!!charted.marks?.values[place] && (
-        <text className="mark" x={x} y={y(high) - 2} textAnchor="middle">
+        <text className={css.mark} x={x} y={y(high) - 2} textAnchor="middle">
           ▾
         </text>
       )}
@@ -100,7 +101,7 @@ export function Line({
       {points.map((piece) => (
         <path
           key={piece[0]?.[0]}
-          className={`line stroke-${kind}`}
+          className={`${css.line} ${css[`stroke${kind}`]}`}
           strokeDasharray={DASHES[kind]}
           d={piece.map(([place, value], first) => `${first ? "L" : "M"}${x(place)} ${y(value)}`).join("")}
         />
@@ -117,7 +118,7 @@ export function Line({
 
 /** A point of a line: a circle, a square or a diamond, full or hollow. */
 function Point({ nth, x, y }: { nth: number; x: number; y: number }) {
-  const name = nth < 3 ? `point fill-${nth} stroke-${nth}` : `point hollow stroke-${nth}`;
+  const name = nth < 3 ? `${css[`fill${nth}`]} ${css[`stroke${nth}`]}` : `${css.hollow} ${css[`stroke${nth}`]}`;
   if (nth % 3 === 0) return <circle className={name} cx={x} cy={y} r="3" />;
   const turn = nth % 3 === 2 ? `rotate(45 ${x} ${y})` : undefined;
   return <rect className={name} x={x - 2.7} y={y - 2.7} width="5.4" height="5.4" transform={turn} />;

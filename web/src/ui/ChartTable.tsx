@@ -1,11 +1,12 @@
 // The same values as a chart's, as a table: to be read out, selected and copied.
 import { type Charted, value } from "./chart";
+import css from "./chart.module.css";
 
 export function ChartTable(charted: Charted) {
   const { title, places, series, marks } = charted;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-    <section className="table chart-table" tabIndex={0} aria-label={`${title}, as a table`}>
+    <section className={`table ${css.chartTable}`} tabIndex={0} aria-label={`${title}, as a table`}>
       <table>
         <caption className="visually-hidden">{title}</caption>
         <thead>

@@ -6,6 +6,7 @@ import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { Failure } from "../../ui/states";
+import css from "./agents.module.css";
 import { characters, MOST_CHARACTERS } from "./editing";
 
 type Shown = { agent: string; close: () => void; added: (entry: Entry) => void };
@@ -56,7 +57,7 @@ export function AddEntry({ agent, close, added }: Shown) {
             required
           />
         </Field>
-        <fieldset className="parts choices">
+        <fieldset className={`${css.parts} ${css.choices}`}>
           <legend>Kind</legend>
           <label className="check">
             <input type="radio" name="kind" checked={kind === "journal"} onChange={() => setKind("journal")} />
@@ -72,7 +73,7 @@ export function AddEntry({ agent, close, added }: Shown) {
           </label>
         </fieldset>
         {choosable && (
-          <fieldset className="parts choices">
+          <fieldset className={`${css.parts} ${css.choices}`}>
             <legend>Remembered with</legend>
             <label className="check">
               <input type="radio" name="whose" checked={!everybody} onChange={() => setEverybody(false)} />

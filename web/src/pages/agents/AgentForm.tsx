@@ -1,6 +1,7 @@
 // The fields of an agent: what it is told, which model answers, which tools it has, how it looks.
 import { useWho } from "../../app/who";
 import { Field } from "../../ui/Field";
+import css from "./agents.module.css";
 import type { Draft } from "./draft";
 import { Looks } from "./Looks";
 
@@ -10,7 +11,7 @@ export function AgentForm({ name, draft, change, disabled = false }: Shown) {
   const { here } = useWho();
   const set = (part: Partial<Draft>) => change({ ...draft, ...part });
   return (
-    <fieldset className="parts agent-fields" disabled={disabled}>
+    <fieldset className={`${css.parts} ${css.agentFields}`} disabled={disabled}>
       <legend className="visually-hidden">Configuration</legend>
       <Field
         label="Prompt"
@@ -52,10 +53,10 @@ function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[])
     change(next);
   };
   return (
-    <fieldset className="parts agent-tools">
+    <fieldset className={`${css.parts} ${css.agentTools}`}>
       <legend>Tools</legend>
       <p className="quiet">What the agent can do with its memory while it talks.</p>
-      <div className="tool-choice">
+      <div className={css.toolChoice}>
         <label className="check">
           <input type="radio" name="which-tools" checked={all} onChange={() => change([])} /> All tools
         </label>
@@ -77,7 +78,7 @@ function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[])
                 <label className="check">
                   <input
                     type="checkbox"
-                    className="tool-box"
+                    className={css.toolBox}
                     checked={chosen.includes(tool.name)}
                     onChange={(event) => turn(tool.name, event.target.checked)}
                   />

@@ -11,6 +11,7 @@ import { Link } from "../../ui/Link";
 import { Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
 import { useTitle } from "../../ui/title";
+import css from "./agents.module.css";
 import { ASSISTANT, place } from "./places";
 
 type Shown = Pick<Agent, "name" | "model" | "color" | "icon" | "prompt"> & { missing?: boolean };
@@ -34,7 +35,7 @@ export function AgentList() {
         )}
       </header>
       <p className="quiet">Each agent has its own instructions, and a private memory that no other agent sees.</p>
-      <ul className="agent-cards" aria-label="Agents">
+      <ul className={css.agentCards} aria-label="Agents">
         {shown.map((agent) => (
           <Card key={agent.name} agent={agent} />
         ))}
@@ -55,20 +56,20 @@ function Card({ agent }: { agent: Shown }) {
   const [ref, seen] = useSeen();
   const main = here.model ? `main model (${here.model})` : "main model";
   return (
-    <li ref={ref} className="card agent-card">
+    <li ref={ref} className={`card ${css.agentCard}`}>
       <AgentMark {...agent} large />
       <div>
         <h2>
-          <Link className="agent-name" href={place(agent.name, agent.missing ? "settings" : "memory")}>
+          <Link className={css.agentName} href={place(agent.name, agent.missing ? "settings" : "memory")}>
             {agent.name}
           </Link>
         </h2>
         <p className="quiet">
           {agent.missing && <span className="chip">not set up yet</span>} {agent.model || main}
         </p>
-        {agent.prompt && <p className="agent-prompt">{agent.prompt}</p>}
+        {agent.prompt && <p className={css.agentPrompt}>{agent.prompt}</p>}
         {seen ? <Facts name={agent.name} /> : <p className="quiet">&nbsp;</p>}
-        <p className="agent-links">
+        <p className={css.agentLinks}>
           <Link href={to(["chat", agent.name])} aria-label={`Chat with ${agent.name}`}>
             Chat
           </Link>

@@ -10,6 +10,7 @@ import { Failure, Loading } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
 import { useTitle } from "../../ui/title";
 import { findAgent } from "./agent";
+import css from "./agents.module.css";
 import { Boards } from "./Boards";
 import { Entries } from "./Entries";
 import { Proposals } from "./Proposals";
@@ -33,14 +34,14 @@ export function AgentPage({ name, tab }: { name: string; tab: Tab }) {
   );
   const many = waiting.data?.next ? `${waiting.data.data.length}+` : waiting.data?.data.length;
   return (
-    <div className={tab === "memory" ? "page agent fills" : "page agent"}>
+    <div className={tab === "memory" ? `page ${css.agent} ${css.fills}` : `page ${css.agent}`}>
       <header>
-        <Link href="/agents" className="back" aria-label="All agents">
+        <Link href="/agents" className={css.back} aria-label="All agents">
           <Icon name="back" />
         </Link>
         <AgentMark name={name} color={agent.data?.color} icon={agent.data?.icon} />
         <h1>{name}</h1>
-        <button type="button" className="agent-act" onClick={() => go(to(["chat", name]))}>
+        <button type="button" className={css.agentAct} onClick={() => go(to(["chat", name]))}>
           <Icon name="chat" /> Chat with it
         </button>
       </header>

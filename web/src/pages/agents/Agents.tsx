@@ -4,7 +4,6 @@ import { AgentList } from "./AgentList";
 import { AgentPage } from "./AgentPage";
 import { NewAgent } from "./NewAgent";
 import { found } from "./places";
-import "./agents.css";
 
 export default function Agents() {
   const at = found(useRoute().parts);

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { Failure, Loading } from "../../ui/states";
+import css from "./agents.module.css";
 import type { Scope } from "./editing";
 
 type Shown = { scope: Scope; path: "/api/entries/prompt" | "/api/entries/whiteboard"; label: string; round: number };
@@ -10,7 +11,7 @@ type Shown = { scope: Scope; path: "/api/entries/prompt" | "/api/entries/whitebo
 export function AsSeen({ scope, path, label, round }: Shown) {
   const [open, setOpen] = useState(false);
   return (
-    <details className="as-seen" open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
+    <details className={css.asSeen} open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>{label}</summary>
       {open && <Told scope={scope} path={path} round={round} />}
     </details>

@@ -6,6 +6,7 @@ import { usePages } from "../../api/load";
 import { useWho } from "../../app/who";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { VirtualList } from "../../ui/VirtualList";
+import css from "./agents.module.css";
 import { EntryRow } from "./EntryRow";
 import { useEditing } from "./editing";
 import { RemoveEntry } from "./RemoveEntry";
@@ -29,8 +30,8 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
   };
   const editing = useEditing(user, took);
   return (
-    <section className="board" aria-label={`Whiteboard ${board}`}>
-      <p className="board-members">
+    <section className={css.board} aria-label={`Whiteboard ${board}`}>
+      <p className={css.boardMembers}>
         <span className="quiet">Shared by</span>
         {members.map((name) => (
           <span key={name} className="chip">
@@ -59,7 +60,7 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
           keyOf={(entry) => entry.id}
           size={84}
           label={`Lines of ${board}`}
-          className="entries board-lines"
+          className={`${css.entries} ${css.boardLines}`}
           nearEnd={list.more}
           stale={list.stale}
         >
@@ -110,7 +111,7 @@ function Write({ agent, board, added }: { agent: string; board: string; added: (
     setBusy(false);
   };
   return (
-    <form className="board-write" onSubmit={save}>
+    <form className={css.boardWrite} onSubmit={save}>
       <textarea
         rows={2}
         aria-label={`A line for ${board}, as ${agent}`}

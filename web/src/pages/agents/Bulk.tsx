@@ -6,6 +6,7 @@ import { useWho } from "../../app/who";
 import { Confirm } from "../../ui/Dialog";
 import { count } from "../../ui/time";
 import { say } from "../../ui/toast";
+import css from "./agents.module.css";
 import { downloadJson } from "./download";
 import type { Scope } from "./editing";
 import { inParts, type Picked } from "./picking";
@@ -37,7 +38,7 @@ export function Bulk({ scope, picked, loaded, more, pickLoaded, pickMatching, cl
     setGathering(false);
   };
   return (
-    <section className="bulk" aria-label="Picked entries">
+    <section className={css.bulk} aria-label="Picked entries">
       <b role="status">{count(picked.size)} selected</b>
       {picked.size < loaded && (
         <button type="button" className="link" onClick={pickLoaded}>
@@ -54,7 +55,7 @@ export function Bulk({ scope, picked, loaded, more, pickLoaded, pickMatching, cl
           {wrong}
         </span>
       )}
-      <span className="space" />
+      <span className={css.space} />
       <button type="button" onClick={() => downloadJson(scope.agent, "picked", [...picked.values()])}>
         Export
       </button>

@@ -12,6 +12,7 @@ import { say } from "../../ui/toast";
 import { VirtualList } from "../../ui/VirtualList";
 import { AddEntry } from "./AddEntry";
 import { AsSeen } from "./AsSeen";
+import css from "./agents.module.css";
 import { Bulk } from "./Bulk";
 import { downloadJson } from "./download";
 import { EntryRow } from "./EntryRow";
@@ -92,7 +93,7 @@ export function Entries({ agent }: { agent: string }) {
       whose={filter.everybody}
       before={
         pickable && (
-          <label className="entry-pick">
+          <label className={css.entryPick}>
             <input
               type="checkbox"
               aria-label={`Select: ${entry.content.slice(0, 40)}`}
@@ -111,9 +112,9 @@ export function Entries({ agent }: { agent: string }) {
   const nothing = !list.loading && !list.error && list.items.length === 0;
   return (
     <>
-      <div className="toolbar entry-actions">
+      <div className="toolbar">
         <AsSeen scope={scope} path="/api/entries/prompt" label="As the agent sees it" round={round} />
-        <span className="space" />
+        <span className={css.space} />
         {may("write") && (
           <button type="button" className="primary" onClick={() => setAdding(true)}>
             <Icon name="plus" /> Add
@@ -151,7 +152,7 @@ export function Entries({ agent }: { agent: string }) {
           keyOf={(entry) => entry.id}
           size={92}
           label={`What ${agent} remembers`}
-          className="entries"
+          className={css.entries}
           nearEnd={list.more}
           stale={list.stale}
         >

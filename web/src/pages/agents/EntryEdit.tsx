@@ -2,6 +2,7 @@
 import type { KeyboardEvent } from "react";
 import type { Entry } from "../../api";
 import { Failure } from "../../ui/states";
+import css from "./agents.module.css";
 import { characters, type Edited, type Editing, MOST_CHARACTERS } from "./editing";
 
 type Shown = { entry: Entry; edited: Edited; editing: Editing; took: (entry: Entry) => void };
@@ -20,7 +21,7 @@ export function EntryEdit({ entry, edited, editing, took }: Shown) {
   };
   return (
     <form
-      className="entry-edit"
+      className={css.entryEdit}
       onSubmit={(event) => {
         event.preventDefault();
         editing.save(entry);
@@ -35,7 +36,7 @@ export function EntryEdit({ entry, edited, editing, took }: Shown) {
         autoFocus
       />
       {theirs && (
-        <div className="theirs" role="alert">
+        <div className={css.theirs} role="alert">
           <p>
             <b>Somebody else changed it in the meantime.</b> It says now:
           </p>

@@ -4,6 +4,7 @@ import type { Entry } from "../../api";
 import { useWho } from "../../app/who";
 import { Icon } from "../../ui/Icon";
 import { Time, useNow } from "../../ui/time";
+import css from "./agents.module.css";
 import { EntryEdit } from "./EntryEdit";
 import type { Editing } from "./editing";
 import { faded, fading, inked, life } from "./fade";
@@ -38,14 +39,14 @@ export function EntryRow({ entry, editing, took, remove, review, before, title, 
   const left = gone ? null : life(entry, now);
   const about = entry.content.slice(0, 40);
   return (
-    <article className={gone ? "entry gone" : "entry"} aria-label={`${entry.kind}: ${about}`}>
+    <article className={gone ? `${css.entry} ${css.gone}` : css.entry} aria-label={`${entry.kind}: ${about}`}>
       {before}
-      <i className={`entry-bar ${entry.kind}`} aria-hidden="true">
+      <i className={entry.kind === "journal" ? `${css.entryBar} ${css.journal}` : css.entryBar} aria-hidden="true">
         <i style={{ height: `${Math.round((gone ? 0 : (left ?? 1)) * 100)}%` }} />
       </i>
-      <div className="entry-body">
-        <p className="entry-facts">
-          <b className="entry-kind">{title ?? entry.kind}</b> <Time at={entry.created_at} />
+      <div className={css.entryBody}>
+        <p className={css.entryFacts}>
+          <b className={css.entryKind}>{title ?? entry.kind}</b> <Time at={entry.created_at} />
           {entry.expires_at && (gone ? <span className="chip">{fading(entry, now)}</span> : fading(entry, now))}
           <span className="chip" title="Who wrote it">
             {entry.source}
@@ -65,7 +66,7 @@ export function EntryRow({ entry, editing, took, remove, review, before, title, 
           <Content text={entry.content} color={inked(left)} />
         )}
         {entry.review === "pending" && review && may("write") && (
-          <p className="entry-review">
+          <p className={css.entryReview}>
             <span className="quiet">
               It reaches no prompt until somebody accepts it.
               {entry.signs.length > 0 && ` Warnings: ${entry.signs.join(", ")}.`}
@@ -80,7 +81,7 @@ export function EntryRow({ entry, editing, took, remove, review, before, title, 
         )}
       </div>
       {!edited && (
-        <div className="entry-acts">
+        <div className={css.entryActs}>
           {may("write") && (
             <button
               ref={pen}
@@ -109,7 +110,7 @@ function Content({ text, color }: { text: string; color?: string }) {
   const long = text.length > LONG || text.split("\n").length > 8;
   return (
     <>
-      <p className={long && !open ? "entry-text folded" : "entry-text"} style={{ color }}>
+      <p className={long && !open ? `${css.entryText} ${css.folded}` : css.entryText} style={{ color }}>
         {text}
       </p>
       {long && (

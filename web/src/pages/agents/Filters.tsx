@@ -3,6 +3,7 @@ import { useState } from "react";
 import { useWho } from "../../app/who";
 import { Segments } from "../../ui/Segments";
 import { count } from "../../ui/time";
+import css from "./agents.module.css";
 import { type Filter, folded, NO_FILTER } from "./filters";
 
 type Shown = { filter: Filter; change: (filter: Filter) => void; counts: Record<string, number> | undefined };
@@ -14,7 +15,7 @@ export function Filters({ filter, change, counts }: Shown) {
   const { core = 0, journal = 0 } = counts ?? {};
   const amount = (label: string, value: number) => (
     <>
-      {label} {counts && <span className="amount">{count(value)}</span>}
+      {label} {counts && <span className={css.amount}>{count(value)}</span>}
     </>
   );
   const kinds = [
@@ -23,7 +24,7 @@ export function Filters({ filter, change, counts }: Shown) {
     ["journal", amount("Journal", journal)],
   ] as const;
   return (
-    <search className="entry-filters">
+    <search className={css.entryFilters}>
       <div className="toolbar">
         <input
           type="search"
@@ -53,7 +54,7 @@ export function Filters({ filter, change, counts }: Shown) {
 function More({ filter, set }: { filter: Filter; set: (part: Partial<Filter>) => void }) {
   const { user, choosable } = useWho();
   return (
-    <div className="toolbar entry-more">
+    <div className={`toolbar ${css.entryMore}`}>
       <label>
         Shown
         <select value={filter.state} onChange={(event) => set({ state: event.target.value as Filter["state"] })}>

@@ -6,6 +6,7 @@ import { Dialog } from "../../ui/Dialog";
 import { Failure } from "../../ui/states";
 import { count } from "../../ui/time";
 import { say } from "../../ui/toast";
+import css from "./agents.module.css";
 import type { Scope } from "./editing";
 import { batches, compared, type Given, meant, read } from "./importing";
 
@@ -121,7 +122,7 @@ function Choose({ open }: { open: (file: File) => void }) {
   };
   return (
     <label
-      className={over ? "drop over" : "drop"}
+      className={over ? `${css.drop} ${css.over}` : css.drop}
       onDragOver={(event) => {
         event.preventDefault();
         setOver(true);
@@ -150,7 +151,7 @@ function Preview({ given, agent, user }: { given: Given[]; agent: string; user?:
   const same = given.filter((one) => one.same);
   const core = fresh.filter((one) => one.entry.kind === "core").length;
   return (
-    <div className="preview">
+    <div className={css.preview}>
       <p>
         {count(fresh.length)} to import into the memory of <b>{agent}</b>
         {user ? ` with ${user}` : ""} ({count(core)} core, {count(fresh.length - core)} journal).
@@ -159,10 +160,10 @@ function Preview({ given, agent, user }: { given: Given[]; agent: string; user?:
       {wrong.length > 0 && (
         <section aria-label="What cannot be imported">
           <h3>{count(wrong.length)} cannot be imported, and are left out</h3>
-          <ul className="wrongs">
+          <ul>
             {wrong.slice(0, 50).map((one) => (
               <li key={one.where}>
-                <b className="wrong-where">{one.where}</b> {one.wrong}
+                <b className={css.wrongWhere}>{one.where}</b> {one.wrong}
               </li>
             ))}
             {wrong.length > 50 && <li className="quiet">and {count(wrong.length - 50)} more</li>}
@@ -172,7 +173,7 @@ function Preview({ given, agent, user }: { given: Given[]; agent: string; user?:
       {fresh.length > 0 && (
         <section aria-label="What would be imported">
           <h3>{fresh.length > 10 ? "The first ten" : "What would be imported"}</h3>
-          <ul className="firsts">
+          <ul>
             {fresh.slice(0, 10).map((one) => (
               <li key={one.where}>
                 <span className="chip">{String(one.entry.kind ?? "journal")}</span>{" "}

@@ -1,6 +1,7 @@
 // How an agent looks: a colour and an icon, picked or one's own.
 import { AgentMark, isColor } from "../../ui/AgentMark";
 import { Field } from "../../ui/Field";
+import css from "./agents.module.css";
 
 const COLORS: [string, string][] = [
   ["#0f766e", "Teal"],
@@ -20,24 +21,24 @@ type Shown = { name: string; color: string; icon: string; change: (part: { color
 
 export function Looks({ name, color, icon, change }: Shown) {
   return (
-    <fieldset className="parts">
+    <fieldset className={css.parts}>
       <legend>Looks</legend>
-      <div className="looks-now">
+      <div className={css.looksNow}>
         <AgentMark name={name || "?"} color={color} icon={icon} large />
         <span className="quiet">How it is shown in lists and in the chat.</span>
       </div>
-      <fieldset className="swatches">
+      <fieldset className={css.swatches}>
         <legend className="visually-hidden">Colours</legend>
         {COLORS.map(([value, label]) => (
           <button
             key={value}
             type="button"
-            className="swatch"
+            className={css.swatch}
             aria-label={label}
             aria-pressed={color === value}
             onClick={() => change({ color: color === value ? "" : value })}
           >
-            <i className="swatch-color" style={{ background: value }} />
+            <i className={css.swatchColor} style={{ background: value }} />
           </button>
         ))}
       </fieldset>
@@ -53,13 +54,13 @@ export function Looks({ name, color, icon, change }: Shown) {
           spellCheck={false}
         />
       </Field>
-      <fieldset className="swatches">
+      <fieldset className={css.swatches}>
         <legend className="visually-hidden">Icons</legend>
         {ICONS.map((one) => (
           <button
             key={one}
             type="button"
-            className="swatch"
+            className={css.swatch}
             aria-label={`Icon ${one}`}
             aria-pressed={icon === one}
             onClick={() => change({ icon: icon === one ? "" : one })}

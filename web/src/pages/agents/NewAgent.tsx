@@ -8,6 +8,7 @@ import { Empty, Failure } from "../../ui/states";
 import { useTitle } from "../../ui/title";
 import { say } from "../../ui/toast";
 import { AgentForm } from "./AgentForm";
+import css from "./agents.module.css";
 import { BLANK } from "./draft";
 import { place } from "./places";
 
@@ -38,7 +39,7 @@ export function NewAgent() {
     }
   };
   return (
-    <div className="page agent">
+    <div className={`page ${css.agent}`}>
       <header>
         <h1>New agent</h1>
       </header>

@@ -8,6 +8,7 @@ import { Link } from "../../ui/Link";
 import { Failure, Loading } from "../../ui/states";
 import { Time } from "../../ui/time";
 import { say } from "../../ui/toast";
+import css from "./agents.module.css";
 import type { Scope } from "./editing";
 import { place } from "./places";
 
@@ -48,11 +49,14 @@ export function Proposal({ proposal, scope, took }: Shown) {
     setBusy(false);
   };
   return (
-    <article className="card proposal" aria-label={`Proposal: ${proposal.content.slice(0, 60) || "passed over"}`}>
+    <article
+      className={`card ${css.proposal}`}
+      aria-label={`Proposal: ${proposal.content.slice(0, 60) || "passed over"}`}
+    >
       <div>
         <h3>{proposal.content ? "To keep" : "Nothing to keep"}</h3>
-        {proposal.content && <p className="entry-text">{proposal.content}</p>}
-        <p className="entry-facts">
+        {proposal.content && <p className={css.entryText}>{proposal.content}</p>}
+        <p className={css.entryFacts}>
           <Time at={proposal.created_at} />
           <span className="chip" title="Who wrote its sources; of several, the least trusted">
             {proposal.source}
@@ -116,12 +120,12 @@ function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
       <h3>Made of {ids.length === 1 ? "one entry" : `${ids.length} entries`}</h3>
       {sources.error ? <Failure error={sources.error} retry={sources.reload} /> : null}
       {!sources.data && sources.loading && <Loading what="Loading its sources" />}
-      <ul className="sources">
+      <ul className={css.sources}>
         {sources.data?.slice(0, all ? ids.length : FEW).map((entry, at) => (
           <li key={ids[at]}>
             {entry ? (
               <>
-                <p className="entry-text">{entry.content}</p>
+                <p className={css.entryText}>{entry.content}</p>
                 <p className="quiet">
                   <Time at={entry.created_at} />, {entry.source}
                 </p>

@@ -7,6 +7,7 @@ import { useWho } from "../../app/who";
 import { Segments } from "../../ui/Segments";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { say } from "../../ui/toast";
+import css from "./agents.module.css";
 import { Proposal } from "./Proposal";
 
 type Status = Consolidation["status"];
@@ -54,7 +55,7 @@ export function Proposals({ agent, changed }: { agent: string; changed: () => vo
         />
       )}
       <Segments label="Which proposals" choices={SHOWN} chosen={status} choose={setStatus} />
-      <ul className="proposals" aria-label="Proposals">
+      <ul className={css.proposals} aria-label="Proposals">
         {shown.map((one) => (
           <li key={one.id}>
             <Proposal proposal={one} scope={{ user, agent }} took={took} />
@@ -103,7 +104,7 @@ function Look({ agent, found }: { agent: string; found: () => void }) {
     setBusy(false);
   };
   return (
-    <form className="card look" onSubmit={look}>
+    <form className={`card ${css.look}`} onSubmit={look}>
       <label>
         Entries older than{" "}
         <input

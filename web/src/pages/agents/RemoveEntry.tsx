@@ -4,6 +4,7 @@ import type { Entry } from "../../api";
 import { Problem, remove, told } from "../../api/client";
 import { Confirm } from "../../ui/Dialog";
 import { say } from "../../ui/toast";
+import css from "./agents.module.css";
 import type { Scope } from "./editing";
 
 type Shown = { entry: Entry; scope: Scope; close: () => void; gone: (ids: ReadonlySet<string>) => void };
@@ -28,7 +29,7 @@ export function RemoveEntry({ entry, scope, close, gone }: Shown) {
   };
   return (
     <Confirm title="Delete this entry?" yes="Delete" busy={busy} act={act} close={close}>
-      <blockquote className="entry-text folded">{entry.content}</blockquote>
+      <blockquote className={`${css.entryText} ${css.folded}`}>{entry.content}</blockquote>
       <p>{entry.agent} forgets it for good.</p>
       {wrong && (
         <p className="wrong" role="alert">

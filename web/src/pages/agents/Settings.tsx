@@ -7,6 +7,7 @@ import { Failure } from "../../ui/states";
 import { moment } from "../../ui/time";
 import { say } from "../../ui/toast";
 import { AgentForm } from "./AgentForm";
+import css from "./agents.module.css";
 import { BLANK, type Draft, differences, draftOf, merged, NAMES, written } from "./draft";
 import { RemoveAgent } from "./RemoveAgent";
 
@@ -83,13 +84,13 @@ export function Settings({ name, agent, saved }: Shown) {
         {error ? <Failure error={error} retry={() => save()} /> : null}
       </div>
       {may("write") && (
-        <footer className="actions save">
+        <footer className={`actions ${css.save}`}>
           {agent && may("delete") && (
             <button type="button" className="danger" onClick={() => setRemoving(true)}>
               Remove agent
             </button>
           )}
-          <span className="space" />
+          <span className={css.space} />
           {changed && (
             <button type="button" onClick={() => setDraft(before)}>
               Put back
@@ -116,13 +117,13 @@ type Compared = { theirs: Agent; before: Draft; mine: Draft; take: () => void; s
 function Theirs({ theirs, before, mine, take, save }: Compared) {
   const parts = differences(before, theirs);
   return (
-    <section className="card theirs" role="alert" aria-label="Changed by somebody else">
+    <section className={`card ${css.theirs}`} role="alert" aria-label="Changed by somebody else">
       <h2>Somebody else changed this agent in the meantime</h2>
       <p className="quiet">Saved {moment(theirs.updated_at)}. What you wrote is still in the fields above.</p>
       {parts.length === 0 && <p>Their changes do not affect anything shown here.</p>}
       <dl>
         {parts.map((part) => (
-          <div key={part} className="their-part">
+          <div key={part} className={css.theirPart}>
             <dt>{NAMES[part]}</dt>
             <dd>
               <span className="quiet">Theirs</span>

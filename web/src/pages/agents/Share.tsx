@@ -7,6 +7,7 @@ import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { Failure } from "../../ui/states";
 import { say } from "../../ui/toast";
+import css from "./agents.module.css";
 import { ASSISTANT } from "./places";
 
 type Shown = {
@@ -78,7 +79,7 @@ export function Share({ agent, board, members, close, shared }: Shown) {
             />
           </Field>
         )}
-        <fieldset className="parts choices">
+        <fieldset className={`${css.parts} ${css.choices}`}>
           <legend>Agents that share it</legend>
           {[...all].map((one) => (
             <label key={one} className="check">
@@ -89,7 +90,7 @@ export function Share({ agent, board, members, close, shared }: Shown) {
         {known.error ? <Failure error={known.error} retry={known.reload} /> : null}
         <div className="toolbar">
           <input
-            className="other"
+            className={css.other}
             aria-label="Another agent"
             placeholder="Another agent"
             value={other}

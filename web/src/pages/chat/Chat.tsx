@@ -11,6 +11,7 @@ import { Empty, Failure, Loading } from "../../ui/states";
 import { useTitle } from "../../ui/title";
 import { Composer } from "./Composer";
 import { Conversation } from "./Conversation";
+import css from "./chat.module.css";
 import { useDraft } from "./draft";
 import { useElsewhere } from "./elsewhere";
 import { Head } from "./Head";
@@ -20,7 +21,6 @@ import { Sessions } from "./Sessions";
 import { begin, find, lastAgent, remember } from "./session";
 import { type Talk, talkOf } from "./talk";
 import { NoModel, Welcome } from "./Welcome";
-import "./chat.css";
 
 export default function Chat() {
   const { parts, query } = useRoute();
@@ -72,14 +72,14 @@ export default function Chat() {
     />
   );
   return (
-    <div className={narrow ? "chat narrow" : "chat"}>
+    <div className={narrow ? `${css.chat} ${css.narrow}` : css.chat}>
       {!narrow && sessions}
       {narrow && drawer && (
         <Dialog title="Conversations" close={() => setDrawer(false)}>
           {sessions}
         </Dialog>
       )}
-      <div className="talk">
+      <div className={css.talk}>
         <Head
           talk={talk}
           agent={real ?? agent}
@@ -137,7 +137,7 @@ function Open({ talk, who, agents, named, follow }: Shown) {
   return (
     <>
       {other && (
-        <div className="card notice" role="alert">
+        <div className={`card ${css.notice}`} role="alert">
           <p>You continued another conversation in another window or on another device.</p>
           <button
             type="button"
@@ -163,7 +163,7 @@ function Open({ talk, who, agents, named, follow }: Shown) {
       )}
       {!talk.away && wrong}
       {talk.away && !talk.busy && (
-        <p className="card notice" role="status">
+        <p className={`card ${css.notice}`} role="status">
           The server does not answer at the moment. What you write stays here, and it is tried again.
         </p>
       )}
@@ -176,7 +176,7 @@ function Open({ talk, who, agents, named, follow }: Shown) {
       {may("write") && may("read") ? (
         <Composer talk={talk} draft={draft} change={change} send={send} />
       ) : (
-        <p className="quiet readonly">Your key allows reading only: you cannot send messages.</p>
+        <p className={`quiet ${css.readonly}`}>Your key allows reading only: you cannot send messages.</p>
       )}
       <p className="visually-hidden" role="status">
         {talk.announced}

@@ -12,10 +12,10 @@ import { told } from "../../api/client";
 import { to } from "../../app/route";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
+import css from "./chat.module.css";
 import type { Draft } from "./draft";
 import { ACCEPTED, MOST, taken } from "./images";
 import type { Talk } from "./talk";
-import "./composer.css";
 
 type Shown = {
   talk: Talk;
@@ -82,7 +82,7 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
   const running = talk.sent.findLast((sent) => talk.listens(sent.key));
   return (
     <form
-      className={over ? "composer over" : "composer"}
+      className={over ? `${css.composer} ${css.over}` : css.composer}
       onSubmit={submit}
       onDrop={dropped}
       onDragOver={(event) => {
@@ -97,13 +97,13 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
         </p>
       )}
       {images.length > 0 && (
-        <ul className="previews" aria-label="Images to send">
+        <ul className={css.previews} aria-label="Images to send">
           {images.map((image, place) => (
-            <li key={place} className="preview">
+            <li key={place} className={css.preview}>
               <img src={image} alt={`To send, number ${place + 1}`} />
               <button
                 type="button"
-                className="icon preview-remove"
+                className={`icon ${css.previewRemove}`}
                 aria-label={`Remove image ${place + 1}`}
                 onClick={() => change((draft) => ({ ...draft, images: draft.images.filter((one) => one !== image) }))}
               >
@@ -113,7 +113,7 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
           ))}
         </ul>
       )}
-      <div className="write">
+      <div className={css.write}>
         <input
           ref={files}
           type="file"
@@ -148,7 +148,7 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
           <Icon name="send" />
         </button>
       </div>
-      <p className="quiet hint" id="composer-hint">
+      <p className={`quiet ${css.hint}`} id="composer-hint">
         <span>{touch ? "The arrow sends." : "Enter sends, Shift+Enter breaks the line."}</span>
         <Link href={to(["why"], { session: talk.id })}>Preview the context</Link>
       </p>

@@ -5,6 +5,7 @@ import { type ReactNode, useCallback, useEffect, useEffectEvent, useLayoutEffect
 import type { Agent } from "../../api/index";
 import { BEFORE, useArrive } from "../../ui/arrive";
 import { Icon } from "../../ui/Icon";
+import css from "./chat.module.css";
 import { Message, type Results } from "./Message";
 import type { Sent } from "./outbox";
 import { extraRows, type Row } from "./rows";
@@ -12,7 +13,6 @@ import { SummaryMark } from "./Summary";
 import { type Call, calls, dayOf, type Result, results } from "./said";
 import type { Talk } from "./talk";
 import { Growing, Mine, Outcome } from "./Unanswered";
-import "./messages.css";
 
 const NEAR = 60; // pixels from the end that count as the end
 const LOOK = 40; // a result is not looked for further away from its call
@@ -75,27 +75,27 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
     if (newest) showEnd(); // whoever sends a message wants to see it
   }, [newest]);
   return (
-    <div className="conversation">
+    <div className={css.conversation}>
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <section ref={box} className="messages" onScroll={scrolled} tabIndex={0} aria-label="Messages">
+      <section ref={box} className={css.messages} onScroll={scrolled} tabIndex={0} aria-label="Messages">
         <ol style={{ height }}>
           {seen.map((row) => (
             <li
               key={row.key}
-              className="row"
+              className={css.row}
               ref={list.measureElement}
               data-index={row.index}
               aria-setsize={stored + extra.length}
               aria-posinset={row.index + 1}
               style={{ transform: `translateY(${row.start}px)` }}
             >
-              <div className="column">{shown(rowAt(row.index), talk, agents, at, takeBack, results)}</div>
+              <div className={css.column}>{shown(rowAt(row.index), talk, agents, at, takeBack, results)}</div>
             </li>
           ))}
         </ol>
       </section>
       {away && (
-        <button type="button" className="newest" onClick={toEnd}>
+        <button type="button" className={css.newest} onClick={toEnd}>
           <Icon name="down" /> Newest
         </button>
       )}
@@ -117,13 +117,13 @@ function shown(
   const message = talk.messages.get(row.seq);
   const summarized = talk.session?.summarizedCount === row.seq;
   if (!message && talk.gone(row.seq)) return summarized && <SummaryMark talk={talk} />;
-  if (!message) return <p className="unread" aria-hidden="true" />;
+  if (!message) return <p className={css.unread} aria-hidden="true" />;
   const previous = talk.messages.get(row.seq - 1);
   const day = dayOf(message.created_at);
   const newDay = row.seq === talk.session?.first_seq || (previous && dayOf(previous.created_at) !== day);
   return (
     <>
-      {newDay && <p className="day">{day}</p>}
+      {newDay && <p className={css.day}>{day}</p>}
       {!belongs(talk, row.seq) && (
         <Message
           message={message}

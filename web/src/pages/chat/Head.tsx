@@ -7,6 +7,7 @@ import { AgentMark } from "../../ui/AgentMark";
 import { Dialog } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
 import { Failure } from "../../ui/states";
+import css from "./chat.module.css";
 import { Summaries } from "./Summary";
 import type { Talk } from "./talk";
 
@@ -33,7 +34,7 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
     else go(to(["chat", name]));
   };
   return (
-    <header className="head">
+    <header className={css.head}>
       {showSessions && (
         <button type="button" className="icon" aria-label="Conversations" onClick={showSessions}>
           <Icon name="menu" />
@@ -80,7 +81,7 @@ function Group({ names, agents, begin, close }: Choice) {
   return (
     <Dialog title="A group conversation" close={close}>
       <p>Each agent answers in turn and hears those before it. Their private memories stay their own.</p>
-      <fieldset className="group">
+      <fieldset className={css.group}>
         <legend>Who takes part</legend>
         {names.map((name) => (
           <label key={name} className="check">

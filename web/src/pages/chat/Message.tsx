@@ -9,6 +9,7 @@ import { Link } from "../../ui/Link";
 import { Markdown } from "../../ui/Markdown";
 import { count, moment } from "../../ui/time";
 import { say } from "../../ui/toast";
+import css from "./chat.module.css";
 import { Pictures } from "./Pictures";
 import { type Call, calls, clockOf, isAnswer, pictures, type Result, words } from "./said";
 import { ToolCall } from "./ToolCall";
@@ -46,9 +47,9 @@ type Around = { mine: boolean; name: string; agent?: Agent; marked?: boolean; go
 /** What stands around what somebody says. */
 export function Bubble({ mine, name, agent, marked = false, goesOn = false, children }: Around) {
   return (
-    <article className={`said ${mine ? "mine" : "theirs"}${marked ? " marked" : ""}`} aria-label={`${name} said`}>
+    <article className={`${css.said} ${mine ? css.mine : ""} ${marked ? css.marked : ""}`} aria-label={`${name} said`}>
       {!mine && !goesOn && (
-        <h2 className="speaker">
+        <h2 className={css.speaker}>
           <AgentMark name={name} color={agent?.color} icon={agent?.icon} /> {name}
         </h2>
       )}
@@ -65,22 +66,22 @@ function Foot({ message, text }: { message: Stored; text: string }) {
       () => say("This browser does not allow copying. Select the text instead."),
     );
   return (
-    <footer className="foot">
+    <footer className={css.foot}>
       <time dateTime={message.created_at} title={moment(message.created_at)}>
         {clockOf(message.created_at)}
       </time>
       {isAnswer(message) && (
-        <Link className="act" href={to(["why"], { session: message.session, seq: String(message.seq) })}>
+        <Link className={css.act} href={to(["why"], { session: message.session, seq: String(message.seq) })}>
           Why
         </Link>
       )}
       {text && (
-        <button type="button" className="link act" onClick={copy}>
+        <button type="button" className={`link ${css.act}`} onClick={copy}>
           Copy
         </button>
       )}
       {message.role === "assistant" && (
-        <button type="button" className="link act" aria-expanded={more} onClick={() => setMore(!more)}>
+        <button type="button" className={`link ${css.act}`} aria-expanded={more} onClick={() => setMore(!more)}>
           {more ? "Less" : "Cost"}
         </button>
       )}

@@ -3,12 +3,13 @@ import { useEffect, useState } from "react";
 import { address, fetched } from "../../api/client";
 import { useWho } from "../../app/who";
 import { RefChip } from "../../refs/RefText";
+import css from "./chat.module.css";
 import type { Picture } from "./said";
 
 export function Pictures({ of }: { of: Picture[] }) {
   if (!of.length) return null;
   return (
-    <div className="pictures">
+    <div className={css.pictures}>
       {of.map((picture) => (
         <Stored key={picture.key} picture={picture} />
       ))}

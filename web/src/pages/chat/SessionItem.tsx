@@ -7,6 +7,7 @@ import { useWho } from "../../app/who";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
 import { count, Time } from "../../ui/time";
+import css from "./chat.module.css";
 
 type Shown = {
   session: ChatSession;
@@ -22,9 +23,9 @@ export function SessionItem({ session, here, open, remove, renamed }: Shown) {
   const title = session.title || "Untitled";
   if (naming) return <Naming session={session} renamed={renamed} close={() => setNaming(false)} />;
   return (
-    <li className={here ? "here" : undefined}>
+    <li className={here ? css.here : undefined}>
       <Link
-        className="sessions-link"
+        className={css.sessionsLink}
         href={to(["chat", session.agent, session.id])}
         aria-current={here ? "true" : undefined}
         onClick={(event) => {
@@ -33,7 +34,7 @@ export function SessionItem({ session, here, open, remove, renamed }: Shown) {
           open();
         }}
       >
-        <span className="title">{title}</span>
+        <span className={css.title}>{title}</span>
         <span className="quiet">
           {whoOf(session).join(", ")} · <Time at={session.updated_at} /> · {count(session.count)}
           <span className="visually-hidden"> messages</span>
@@ -78,7 +79,7 @@ function Naming({ session, renamed, close }: Named) {
   };
   return (
     <li>
-      <form className="naming" onSubmit={submit}>
+      <form className={css.naming} onSubmit={submit}>
         <input
           value={label}
           aria-label="Name of the conversation"

@@ -13,11 +13,11 @@ import { Link } from "../../ui/Link";
 import { Failure, Loading } from "../../ui/states";
 import { Time } from "../../ui/time";
 import { say } from "../../ui/toast";
+import css from "./chat.module.css";
 import { keepDraft } from "./draft";
 import { drop as forget } from "./outbox";
 import { SessionItem } from "./SessionItem";
 import { remember } from "./session";
-import "./sessions.css";
 
 type Shown = {
   /** The conversation that is shown, and how many messages it has: when it grows, the list is read again. */
@@ -74,8 +74,8 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
   };
   const shown = pages.items;
   return (
-    <section className="sessions" aria-label="Conversations">
-      <div className="sessions-head">
+    <section className={css.sessions} aria-label="Conversations">
+      <div className={css.sessionsHead}>
         {may("write") && (
           <button type="button" onClick={begin} title="Alt+N">
             <Icon name="plus" /> New conversation
@@ -90,7 +90,7 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
         />
       </div>
       {failed && <Failure error={failed.error} retry={failed.retry} />}
-      <div className="sessions-all">
+      <div className={css.sessionsAll}>
         {search && <h2>By name</h2>}
         <ul aria-label={search ? "Found by name" : "Conversations"}>
           {shown.map((session) => (
@@ -107,7 +107,7 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
         {pages.loading && !shown.length && <Loading />}
         {!!pages.error && <Failure error={pages.error} retry={pages.reload} />}
         {!pages.loading && !pages.error && !shown.length && (
-          <p className="quiet none">
+          <p className={`quiet ${css.none}`}>
             {search ? "No conversation has this name." : "Conversations appear here once something was said."}
           </p>
         )}
@@ -157,17 +157,17 @@ function Spoken({ search, agent, chosen }: { search: string; agent: string; chos
       <h2>By what was said</h2>
       {found.loading && !found.data && <Loading />}
       {!!found.error && <Failure error={found.error} retry={found.reload} />}
-      {found.data?.hits.length === 0 && <p className="quiet none">No matching messages.</p>}
-      {wordless(found.data?.hits ?? []) && <p className="quiet none">{WORDLESS}</p>}
+      {found.data?.hits.length === 0 && <p className={`quiet ${css.none}`}>No matching messages.</p>}
+      {wordless(found.data?.hits ?? []) && <p className={`quiet ${css.none}`}>{WORDLESS}</p>}
       <ul aria-label="Found by what was said">
         {found.data?.hits.map((hit) => (
           <li key={`${hit.session} ${hit.seq}`}>
             <Link
-              className="sessions-link"
+              className={css.sessionsLink}
               href={to(["chat", agent, hit.session ?? hit.id], { at: String(hit.seq) })}
               onClick={chosen}
             >
-              <span className="excerpt">{hit.text.slice(0, 160)}</span>
+              <span className={css.excerpt}>{hit.text.slice(0, 160)}</span>
               <span className="quiet">
                 {hit.role === "user" ? "You" : hit.author || "Agent"}, <Time at={hit.at} />
               </span>

@@ -10,6 +10,7 @@ import { Markdown } from "../../ui/Markdown";
 import { Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
 import { say } from "../../ui/toast";
+import css from "./chat.module.css";
 import { words } from "./said";
 import type { Talk } from "./talk";
 
@@ -17,7 +18,7 @@ export function SummaryMark({ talk }: { talk: Talk }) {
   const [open, setOpen] = useState(false);
   const covered = talk.session?.summarizedCount ?? 0;
   return (
-    <div className="summary-mark">
+    <div className={css.summaryMark}>
       <button type="button" className="chip accent" onClick={() => setOpen(true)}>
         Summarised up to here, {count(covered)} messages
       </button>
@@ -108,7 +109,7 @@ function Covered({ number, talk }: { number: number; talk: Talk }) {
   );
   return (
     <>
-      <ol className="covered" aria-label="Messages that the summary covers">
+      <ol className={css.covered} aria-label="Messages that the summary covers">
         {pages.items.map((message) => (
           <li key={message.seq}>
             <b>{message.role === "user" ? "You" : (message.author ?? message.role)}</b>

@@ -1,6 +1,7 @@
 // A tool that an agent used: one line that opens to what was asked and what came back.
 import { withRefs } from "../../refs/RefText";
 import { Icon } from "../../ui/Icon";
+import css from "./chat.module.css";
 
 type Shown = {
   call: { name: string; arguments: string };
@@ -11,9 +12,9 @@ type Shown = {
 export function ToolCall({ call, result, running = false }: Shown) {
   const failed = result?.ok === false;
   return (
-    <details className="tool">
+    <details className={css.tool}>
       <summary>
-        <Icon name="tool" /> <span className="name">{call.name}</span>
+        <Icon name="tool" /> <span className={css.name}>{call.name}</span>
         <span className={failed ? "chip bad" : "chip"}>
           {result ? (failed ? "failed" : "done") : running ? "running…" : "no result"}
         </span>

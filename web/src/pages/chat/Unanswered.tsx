@@ -2,6 +2,7 @@
 import type { Agent } from "../../api/index";
 import { withRefs } from "../../refs/RefText";
 import { Markdown } from "../../ui/Markdown";
+import css from "./chat.module.css";
 import { paragraphs, type Voice } from "./live";
 import { Bubble } from "./Message";
 import type { Sent } from "./outbox";
@@ -14,7 +15,7 @@ export function Mine({ sent }: { sent: Sent }) {
     <Bubble mine name="You">
       {sent.text && <Markdown text={sent.text} inline={withRefs} />}
       {sent.images.length > 0 && (
-        <div className="pictures">
+        <div className={css.pictures}>
           {sent.images.map((image, place) => (
             <img key={place} src={image} alt="Attached to this message" />
           ))}
@@ -36,7 +37,7 @@ export function Growing({ voice, agent }: { voice: Voice; agent: Agent | undefin
             running={!voice.done}
           />
         ) : (
-          <div className="growing" key={place}>
+          <div className={css.growing} key={place}>
             {paragraphs(block.text).map((text, number) => (
               <Markdown key={number} text={text} inline={withRefs} />
             ))}
@@ -63,7 +64,7 @@ export function Outcome({ row: { sent, live }, talk, takeBack }: Shown) {
           ? "Thinking…"
           : "Sending…";
     return (
-      <p className={trying ? "state trying" : "state"} role="status">
+      <p className={trying ? `${css.state} ${css.trying}` : css.state} role="status">
         {begun && !trying ? <span className="visually-hidden">Answering…</span> : <span>{words}</span>}
         <i aria-hidden="true" />
       </p>
@@ -80,7 +81,7 @@ export function Outcome({ row: { sent, live }, talk, takeBack }: Shown) {
   );
   if (sent.state === "stopped") {
     return (
-      <div className="state card" role="status">
+      <div className={`${css.state} card`} role="status">
         <p>
           {sent.taken
             ? "You stopped listening. The answer is still being written and saved; it will appear here."
@@ -95,7 +96,7 @@ export function Outcome({ row: { sent, live }, talk, takeBack }: Shown) {
     talk.forget(sent.key);
   };
   return (
-    <div className="state failure" role="alert">
+    <div className={`${css.state} failure`} role="alert">
       <p>
         {about}
         <b>{missing}</b> {sent.why}

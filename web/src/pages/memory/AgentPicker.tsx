@@ -7,6 +7,7 @@ import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { useAsked } from "./asked";
+import css from "./memory.module.css";
 
 const LAST = "memoryAgent_";
 const USUAL = "assistant"; // who answers where no agent was chosen, set up or not
@@ -44,7 +45,7 @@ export function AgentPicker({ agent, names, choose }: Shown) {
   const [other, setOther] = useState(false);
   return (
     <>
-      <label className="picker">
+      <label className={css.picker}>
         <span>Agent</span>
         <select
           value={agent}

@@ -5,10 +5,10 @@ import { Empty } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
 import { useTitle } from "../../ui/title";
 import { Knowledge } from "./knowledge/Knowledge";
+import css from "./memory.module.css";
 import { Notes } from "./notes/Notes";
 import { Refs } from "./refs/Refs";
 import { State } from "./state/State";
-import "./memory.css";
 
 const TABS = {
   notes: { label: "Notes", shows: Notes },
@@ -24,7 +24,7 @@ export default function Memory() {
   useTitle(tab?.label ?? "Memory");
   const Shown = tab?.shows;
   return (
-    <div className="page memory">
+    <div className={`page ${css.memory}`}>
       <header>
         <h1>Memory</h1>
       </header>

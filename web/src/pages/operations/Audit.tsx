@@ -12,6 +12,7 @@ import { Empty } from "../../ui/states";
 import { count, moment, Time } from "../../ui/time";
 import { csv } from "./csv";
 import { Facts } from "./Facts";
+import css from "./operations.module.css";
 
 export function Audit() {
   const [said, setSaid] = useState({ who: "", what: "", since: "", until: "" });
@@ -32,7 +33,7 @@ export function Audit() {
   const filtered = Object.values(asked).some(Boolean);
   return (
     <>
-      <div className="toolbar filters">
+      <div className={`toolbar ${css.filters}`}>
         <input type="search" aria-label="Who" placeholder="Who, for example local" {...field("who")} />
         <input type="search" aria-label="What" placeholder="What, for example keys_create" {...field("what")} />
         <label className="check">
@@ -48,19 +49,19 @@ export function Audit() {
         keyOf={(deed) => deed.number}
         size={62}
         label="Deeds"
-        className="tall"
+        className={css.tall}
         empty={<Nothing filtered={filtered} />}
       >
         {(deed) => (
-          <button type="button" className="line-button" onClick={() => setOpen(deed)}>
-            <span className="line-main">
+          <button type="button" className={css.lineButton} onClick={() => setOpen(deed)}>
+            <span className={css.lineMain}>
               <b>{deed.what}</b> <span className="quiet">{deed.who}</span>
               {deed.secrets > 0 && <span className="chip warn">{deed.secrets} secrets</span>}
-              <span className="line-when">
+              <span className={css.lineWhen}>
                 <Time at={deed.at} />
               </span>
             </span>
-            <span className="quiet line-more">
+            <span className={`quiet ${css.lineMore}`}>
               {deed.number} · {deed.subject || "—"}
             </span>
           </button>
@@ -87,7 +88,7 @@ function Nothing({ filtered }: { filtered: boolean }) {
 
 function Chain({ deed }: { deed: Deed }) {
   return (
-    <p className="quiet chain">
+    <p className={`quiet ${css.chain}`}>
       Each line has the hash of all before it. When this page was opened the last was number {deed.number}, with the
       chain <code>{deed.chain}</code>. Keep both elsewhere from time to time; <code>retain verify</code> proves the log.
     </p>

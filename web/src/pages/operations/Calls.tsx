@@ -9,6 +9,7 @@ import { Empty, Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
 import { VirtualList } from "../../ui/VirtualList";
 import { Call } from "./Call";
+import css from "./operations.module.css";
 
 const PAGE = 100;
 /** So many pages are looked through for failures before somebody says that it should go on. */
@@ -58,7 +59,7 @@ export function Calls() {
           keyOf={(call) => call.id}
           size={62}
           label="Calls"
-          className="tall"
+          className={css.tall}
           nearEnd={failed ? undefined : calls.more}
           stale={calls.stale}
         >
@@ -88,15 +89,15 @@ export function Calls() {
 
 function Line({ call, open }: { call: Interaction; open: () => void }) {
   return (
-    <button type="button" className="line-button" onClick={open}>
-      <span className="line-main">
+    <button type="button" className={css.lineButton} onClick={open}>
+      <span className={css.lineMain}>
         <b>{call.model}</b> <span className="quiet">{call.route}</span>
         {call.error && <span className="chip bad">Failed</span>}
-        <span className="line-when">
+        <span className={css.lineWhen}>
           <Time at={call.created_at} />
         </span>
       </span>
-      <span className="quiet line-more">
+      <span className={`quiet ${css.lineMore}`}>
         {count(call.tokens_in)} in · {count(call.tokens_out)} out · {duration(call.latency_ms)} ·{" "}
         {call.cost === null ? "cost unknown" : money(call.cost)}
         {call.agent && ` · ${call.agent}`}

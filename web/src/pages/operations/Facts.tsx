@@ -1,9 +1,10 @@
 // Names and what they are, one line each; what is not there is left out.
 import type { ReactNode } from "react";
+import css from "./operations.module.css";
 
 export function Facts({ facts }: { facts: [string, ReactNode][] }) {
   return (
-    <dl className="facts">
+    <dl className={css.facts}>
       {facts
         .filter(([, value]) => value !== null && value !== undefined && value !== "")
         .map(([name, value]) => (

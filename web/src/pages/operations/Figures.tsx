@@ -1,6 +1,7 @@
 // What a period comes to, and whether that is more or less than in the one before.
 import { money } from "../../ui/chart";
 import { count } from "../../ui/time";
+import css from "./operations.module.css";
 import { change, type Sum } from "./totals";
 
 export function Figures({ now, then }: { now: Sum; then?: Sum }) {
@@ -12,7 +13,7 @@ export function Figures({ now, then }: { now: Sum; then?: Sum }) {
     ["Cost", "cost"],
   ];
   return (
-    <dl className="figures">
+    <dl className={css.figures}>
       {figures.map(([label, name]) => (
         <div key={name}>
           <dt>{label}</dt>

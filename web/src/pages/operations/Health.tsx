@@ -7,6 +7,7 @@ import { count, moment } from "../../ui/time";
 import { Facts } from "./Facts";
 import { type Finding, findings } from "./health";
 import { look } from "./look";
+import css from "./operations.module.css";
 import { Work } from "./Work";
 
 const SECONDS = 10;
@@ -45,7 +46,7 @@ export function Health() {
           Look now
         </button>
       </div>
-      <ul className="findings" aria-label="Findings">
+      <ul className={css.findings} aria-label="Findings">
         {found.map((one) => (
           <OneFinding key={one.what + one.found} one={one} />
         ))}
@@ -82,7 +83,7 @@ export function Health() {
 
 function OneFinding({ one }: { one: Finding }) {
   return (
-    <li className={`finding ${one.state}`}>
+    <li className={css.finding}>
       <span className={one.state === "problem" ? "chip bad" : one.state === "warning" ? "chip warn" : "chip"}>
         {STATES[one.state]}
       </span>
@@ -99,7 +100,7 @@ function Rows({ rows }: { rows: Record<string, number> }) {
   return (
     <section className="card" aria-label="Rows">
       <h2>Rows</h2>
-      <dl className="rows">
+      <dl className={css.rows}>
         {Object.entries(rows)
           .sort(([, one], [, other]) => other - one)
           .map(([name, amount]) => (

@@ -11,6 +11,7 @@ import { Empty, Failure } from "../../ui/states";
 import { Time } from "../../ui/time";
 import { say } from "../../ui/toast";
 import { NewKey } from "./NewKey";
+import css from "./operations.module.css";
 
 export function Keys() {
   const { here } = useWho();
@@ -29,7 +30,14 @@ export function Keys() {
             : "Nobody needs a key here yet: whoever is on this machine comes in."}
         </p>
       </div>
-      <PagedList pages={keys} keyOf={(key) => key.id} size={72} label="API keys" className="tall" empty={<NoKeys />}>
+      <PagedList
+        pages={keys}
+        keyOf={(key) => key.id}
+        size={72}
+        label="API keys"
+        className={css.tall}
+        empty={<NoKeys />}
+      >
         {(key) => <Line one={key} revoke={() => setEnding(key)} />}
       </PagedList>
       {making && <NewKey close={() => setMaking(false)} made={keys.reload} />}
@@ -54,9 +62,9 @@ function Line({ one, revoke }: { one: Key; revoke: () => void }) {
   const ended = !!one.expires_at && Date.parse(one.expires_at) <= Date.now();
   const gone = !!one.revoked_at || ended;
   return (
-    <div className={gone ? "key-line gone" : "key-line"}>
+    <div className={gone ? `${css.keyLine} ${css.gone}` : css.keyLine}>
       <div>
-        <p className="line-main">
+        <p className={css.lineMain}>
           <b>{one.name}</b>
           {one.permissions.map((permission) => (
             <span key={permission} className="chip">
@@ -127,7 +135,7 @@ function Revoke({ one, close, done }: { one: Key; close: () => void; done: (key:
         cannot be undone.
       </p>
       {here.me?.name.endsWith(`(${one.id})`) && (
-        <p className="callout">You signed in with this key. After revoking it you must sign in with another one.</p>
+        <p className={css.callout}>You signed in with this key. After revoking it you must sign in with another one.</p>
       )}
       {error ? <Failure error={error} /> : null}
     </Confirm>

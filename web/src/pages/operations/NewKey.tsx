@@ -6,6 +6,7 @@ import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { Failure } from "../../ui/states";
 import { signInWith } from "../signin/KeyForm";
+import css from "./operations.module.css";
 
 const PERMISSIONS: [Permission, string][] = [
   ["read", "Read: see, search, ask for a context"],
@@ -65,7 +66,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
   return (
     <Dialog title={first ? "The first key" : "New key"} close={close} dirty={Object.values(said).some(Boolean)}>
       {first && (
-        <p className="callout">
+        <p className={css.callout}>
           <b>From then on, everyone needs a key</b>, also on this machine: every program, and every browser. This one
           will be signed in with the new key at once.
         </p>
@@ -92,7 +93,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
             </label>
           ))}
         </fieldset>
-        <div className="two">
+        <div className={css.two}>
           <Field label="Only for the user" hint="Empty: every user.">
             <input {...field("user")} />
           </Field>
@@ -100,7 +101,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
             <input {...field("agent")} />
           </Field>
         </div>
-        <div className="two">
+        <div className={css.two}>
           <Field label="It ends">
             <select {...field("ends")}>
               {ENDS.map(([value, label]) => (
@@ -117,7 +118,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
           )}
         </div>
         {locksOut && (
-          <p className="callout" role="status">
+          <p className={css.callout} role="status">
             With this key you could not manage keys here any more: a key with admin, for no user and no agent alone,
             would then have to be made on the command line.
           </p>
@@ -149,11 +150,11 @@ function Shown(props: { text: string; first: boolean; busy: boolean; error: unkn
   const leave = () => (copied || warned ? busy || close() : setWarned(true));
   return (
     <Dialog title="Your new key" close={leave}>
-      <p className="callout">
+      <p className={css.callout}>
         Copy it now and keep it where you keep passwords: it is shown this once, and never again.
       </p>
       <Field label="API key">
-        <input readOnly value={text} onFocus={(event) => event.target.select()} className="mono" autoFocus />
+        <input readOnly value={text} onFocus={(event) => event.target.select()} className={css.mono} autoFocus />
       </Field>
       <p role="status">
         {copied && "Copied."}

@@ -12,8 +12,8 @@ import { Calls } from "./Calls";
 import { Health } from "./Health";
 import { Keys } from "./Keys";
 import { Overview } from "./Overview";
+import css from "./operations.module.css";
 import { Review } from "./Review";
-import "./operations.css";
 
 const PARTS = {
   overview: { label: "Overview", admin: false, Part: Overview },
@@ -43,7 +43,7 @@ export default function Operations() {
       badge: one === "review" ? (waiting.data?.pending ?? 0) : undefined,
     }));
   return (
-    <div className="page operations">
+    <div className={`page ${css.operations}`}>
       <header>
         <h1>Operations</h1>
       </header>

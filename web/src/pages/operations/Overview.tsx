@@ -11,6 +11,7 @@ import { Empty, Failure, Loading } from "../../ui/states";
 import { count } from "../../ui/time";
 import { ByName } from "./ByName";
 import { Figures } from "./Figures";
+import css from "./operations.module.css";
 import { before, CHOICES, called, length, type Period, period, starts } from "./period";
 import { grouped, OTHERS, percentile, sum, summed } from "./totals";
 
@@ -80,13 +81,13 @@ export function Overview() {
         <button type="button" onClick={() => setRound(round + 1)}>
           Refresh
         </button>
-        <p className="quiet zone">
+        <p className={`quiet ${css.zone}`}>
           {asked.unit === "hour" ? "Hours" : "Days"} are those of UTC; changes are against the {length(asked)} before.
         </p>
       </div>
       {now.error ? <Failure error={now.error} retry={now.reload} /> : null}
       {now.data ? (
-        <div aria-busy={now.loading} className="overview">
+        <div aria-busy={now.loading} className={css.overview}>
           <Figures now={sum(now.data.totals)} then={then.data && sum(then.data)} />
           {now.data.totals.length ? <Charts {...now.data} /> : <NoCalls />}
           <ByName by={split || "model"} since={iso(asked.from)} until={iso(asked.until)} />
@@ -123,7 +124,7 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
   const taken = { both: [1, 1], in: [1, 0], out: [0, 1] }[tokens] as [number, number];
   const by = split ? ` by ${split}` : "";
   return (
-    <div className="charts">
+    <div className={css.charts}>
       <Chart
         title={`Calls${by}`}
         shape="bars"
@@ -195,7 +196,7 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
           </select>
         )}
       </Chart>
-      <p className="quiet charts-note">
+      <p className={`quiet ${css.chartsNote}`}>
         p50, p95 and p99: half, 95 % and 99 % of the calls were answered within this time.{" "}
         {errors.values.some(Boolean) && `${count(errors.values.reduce((one, other) => one + other, 0))} calls failed.`}
       </p>

@@ -9,6 +9,7 @@ import { useWho } from "../../app/who";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { say } from "../../ui/toast";
 import { VirtualList } from "../../ui/VirtualList";
+import css from "./operations.module.css";
 import { Waiting } from "./Waiting";
 
 type Decision = "accept" | "refuse";
@@ -101,7 +102,7 @@ export function Review({ changed }: { changed: () => void }) {
   };
   const selected = items.filter((entry) => chosen.has(entry.id));
   return (
-    <section ref={box} className="review" aria-label="Review" onKeyDown={press}>
+    <section ref={box} className={css.review} aria-label="Review" onKeyDown={press}>
       <div className="toolbar">
         <select
           aria-label="Which entries"
@@ -132,7 +133,7 @@ export function Review({ changed }: { changed: () => void }) {
           </>
         )}
         {items.length > 0 && (
-          <p className="quiet legend-keys">
+          <p className={`quiet ${css.legendKeys}`}>
             In the list: <kbd>j</kbd> next, <kbd>k</kbd> back, <kbd>x</kbd> select
             {may("write") && (
               <>
@@ -155,7 +156,7 @@ export function Review({ changed }: { changed: () => void }) {
           keyOf={(entry) => entry.id}
           size={150}
           label={which === "pending" ? "Entries that wait" : "Refused entries"}
-          className="tall"
+          className={css.tall}
           nearEnd={queue.more}
           stale={queue.stale}
           handle={list}

@@ -2,6 +2,7 @@
 import { useState } from "react";
 import type { Entry } from "../../api/index";
 import { Time } from "../../ui/time";
+import css from "./operations.module.css";
 import { SIGNS, visible } from "./visible";
 
 type Shown = {
@@ -25,7 +26,7 @@ export function Waiting({ entry, place, here, chosen, wrong, busy, come, pick, a
   const what = entry.kind === "whiteboard" ? `whiteboard ${entry.board}` : entry.kind;
   return (
     <article
-      className="waiting card"
+      className={`${css.waiting} card`}
       data-at={place}
       aria-current={here || undefined}
       aria-label={`${what} of ${entry.agent}`}
@@ -58,7 +59,7 @@ export function Waiting({ entry, place, here, chosen, wrong, busy, come, pick, a
           </div>
         )}
       </header>
-      <p className="waiting-text">
+      <p className={css.waitingText}>
         {visible(text).map((part, nth) =>
           part.hidden ? <mark key={nth}>{part.text}</mark> : <span key={nth}>{part.text}</span>,
         )}
@@ -72,7 +73,7 @@ export function Waiting({ entry, place, here, chosen, wrong, busy, come, pick, a
         )}
       </p>
       {entry.signs.length > 0 && (
-        <ul className="signs" aria-label="Warnings">
+        <ul className={css.signs} aria-label="Warnings">
           {entry.signs.map((sign) => (
             <li key={sign}>
               <span className="chip bad">{sign}</span> {SIGNS[sign] ?? ""}

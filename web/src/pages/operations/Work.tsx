@@ -1,6 +1,7 @@
 // What is due and not done yet, for each kind of background work, and when somebody last did what was due.
 import type { Status } from "../../api/index";
 import { count, Time } from "../../ui/time";
+import css from "./operations.module.css";
 
 const KINDS: Record<string, [string, string]> = {
   vectors: ["Vectors", "texts that cannot be found by meaning yet"],
@@ -12,7 +13,7 @@ const KINDS: Record<string, [string, string]> = {
 
 export function Work({ status }: { status: Status }) {
   return (
-    <section className="card work">
+    <section className={`card ${css.work}`}>
       <h2>Due work</h2>
       <div className="table">
         <table>

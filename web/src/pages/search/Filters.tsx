@@ -5,6 +5,7 @@ import { useLoad } from "../../api/load";
 import { useWho } from "../../app/who";
 import { ago } from "../../ui/time";
 import { type Asked, KINDS, ownDays, TITLES } from "./asked";
+import css from "./search.module.css";
 
 type Shown = { asked: Asked; change: (change: Partial<Asked>) => void };
 
@@ -28,8 +29,8 @@ export function Filters({ asked, change }: Shown) {
   const { agents = [], sessions = [], cut = [] } = from.data ?? {};
   const names = new Set([...agents.map((one) => one.name), ...sessions.map((one) => one.agent), asked.agent]);
   return (
-    <div className="search-filters">
-      <fieldset className="search-kinds">
+    <div className={css.searchFilters}>
+      <fieldset className={css.searchKinds}>
         <legend className="visually-hidden">Kinds</legend>
         {KINDS.map((kind) => (
           <button

@@ -8,6 +8,7 @@ import { Link } from "../../ui/Link";
 import { Time } from "../../ui/time";
 import { type Kind, TITLES } from "./asked";
 import { marked } from "./marks";
+import css from "./search.module.css";
 
 const SHOWN = 360;
 const BESIDE = 140;
@@ -19,7 +20,7 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
   const long = hit.text.length > SHOWN;
   const session = hit.session ? sessions[hit.session] : undefined;
   return (
-    <article className="hit">
+    <article className={css.hit}>
       <header>
         <span className="chip">{TITLES[hit.kind as Kind] ?? hit.kind}</span>
         <h2>
@@ -37,7 +38,7 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
           {session && `in ${session.label || "a conversation"} · `}
           <Time at={hit.at} />
         </span>
-        <span className="hit-score" title="Estimated relevance, from 0 to 1">
+        <span className={css.hitScore} title="Estimated relevance, from 0 to 1">
           <i aria-hidden="true">
             <b style={{ width: `${Math.round(hit.score * 100)}%` }} />
           </i>
@@ -45,18 +46,18 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
           {hit.score.toFixed(2)}
         </span>
       </header>
-      {hit.before && <p className="hit-beside">{hit.before.slice(-BESIDE)}</p>}
-      <p className="hit-text">
+      {hit.before && <p className={css.hitBeside}>{hit.before.slice(-BESIDE)}</p>}
+      <p className={css.hitText}>
         {marked(hit.text, question, whole ? undefined : SHOWN).map((piece, place) =>
           piece.marked ? <mark key={place}>{piece.text}</mark> : piece.text,
         )}
         {long && (
-          <button type="button" className="link hit-more" onClick={() => setWhole(!whole)}>
+          <button type="button" className={`link ${css.hitMore}`} onClick={() => setWhole(!whole)}>
             {whole ? "Show less" : "Show all"}
           </button>
         )}
       </p>
-      {hit.after && <p className="hit-beside">{hit.after.slice(0, BESIDE)}</p>}
+      {hit.after && <p className={css.hitBeside}>{hit.after.slice(0, BESIDE)}</p>}
       <footer>
         <Hints label="Why it was found" items={whyOf(hit)} />
         {hit.same > 0 && <span className="quiet">and {hit.same} more that say the same</span>}

@@ -2,11 +2,12 @@
 import type { SearchResults } from "../../api/index";
 import { leg } from "../../refs/signals";
 import { count } from "../../ui/time";
+import css from "./search.module.css";
 
 export function Legs({ found }: { found: SearchResults }) {
   const beside = found.hits.filter((hit) => hit.legs.length === 0).length;
   return (
-    <p className="search-legs" role="status">
+    <p className={css.searchLegs} role="status">
       <b>
         {count(found.hits.length)} {found.hits.length === 1 ? "hit" : "hits"}
       </b>

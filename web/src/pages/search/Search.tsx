@@ -14,7 +14,7 @@ import { type Asked, addressOf, askedIn, span } from "./asked";
 import { Filters } from "./Filters";
 import { HitCard, type Named } from "./HitCard";
 import { Legs } from "./Legs";
-import "./search.css";
+import css from "./search.module.css";
 
 const STEP = 20;
 const MOST = 100;
@@ -32,11 +32,11 @@ export default function Search() {
   useSlash(box);
   return (
     // biome-ignore lint/a11y/noStaticElementInteractions: arrows go between the links inside, which are operable without
-    <div className="page search" ref={page} onKeyDown={(event) => walk(event, page.current, box.current)}>
+    <div className="page" ref={page} onKeyDown={(event) => walk(event, page.current, box.current)}>
       <header>
         <h1>Search</h1>
       </header>
-      <search className="search-ask">
+      <search className={css.searchAsk}>
         <input
           ref={box}
           type="search"
@@ -82,13 +82,13 @@ function Results({ asked, change }: { asked: Asked; change: (change: Partial<Ask
   if (!loaded.data) return <Loading what="Searching" />;
   const { found, sessions, question } = loaded.data;
   return (
-    <div className="search-found" aria-busy={loaded.loading}>
+    <div className={css.searchFound} aria-busy={loaded.loading}>
       <Legs found={found} />
       {wordless(found.hits) && <p className="quiet">{WORDLESS}</p>}
       {found.hits.length === 0 ? (
         <Nothing asked={asked} change={change} />
       ) : (
-        <ol className="hits" aria-label="Found">
+        <ol className={css.hits} aria-label="Found">
           {found.hits.map((hit) => (
             <li key={`${hit.kind} ${hit.id} ${hit.seq}`}>
               <HitCard hit={hit} question={question} sessions={sessions} openRef={setOpened} />
@@ -183,5 +183,5 @@ function walk(event: KeyboardEvent, page: HTMLElement | null, box: HTMLInputElem
   if (!to) return;
   event.preventDefault();
   to.focus();
-  to.closest(".hit")?.scrollIntoView({ block: "nearest" });
+  to.closest("article")?.scrollIntoView({ block: "nearest" });
 }

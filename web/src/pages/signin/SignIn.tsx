@@ -2,7 +2,7 @@
 import { useEffect } from "react";
 import { useWho } from "../../app/who";
 import { KeyForm } from "./KeyForm";
-import "./signin.css";
+import css from "./signin.module.css";
 
 export default function SignIn() {
   const { here } = useWho();
@@ -10,7 +10,7 @@ export default function SignIn() {
     document.title = "Sign in · retain";
   }, []);
   return (
-    <main className="signin">
+    <main className={css.signin}>
       <img src="/assets/icon.svg" alt="" width="48" height="48" />
       <h1>Sign in to retain</h1>
       <KeyForm />

@@ -2,7 +2,7 @@
 import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { KeyForm } from "./KeyForm";
-import "./signin.css";
+import css from "./signin.module.css";
 
 export default function SignInAgain() {
   const { away, later } = useWho();
@@ -17,7 +17,7 @@ export default function SignInAgain() {
     );
   }
   return (
-    <aside className="signed-out" aria-label="Signed out">
+    <aside className={css.signedOut} aria-label="Signed out">
       <p role="status">You are signed out. Nothing is saved until you sign in again.</p>
       <button type="button" className="primary" onClick={() => later(false)}>
         Sign in

@@ -14,6 +14,7 @@ import { Explained } from "./Explained";
 import { beginnings, saidIn } from "./lookup";
 import { Turns } from "./Turns";
 import { type Answered, answered } from "./turn";
+import css from "./why.module.css";
 
 export function Answer({ id }: { id: string }) {
   const { user } = useWho();
@@ -24,8 +25,8 @@ export function Answer({ id }: { id: string }) {
   const report = turn.report as Report | null;
   const again = to(["why"], { session: turn.session, turn: turn.id });
   return (
-    <div className="why-columns">
-      <div className="why-main">
+    <div className={css.whyColumns}>
+      <div className={css.whyMain}>
         <Exchange agent={agent} turn={turn} question={question} answer={answer} />
         <Call of={call} called={turn.interaction !== null} />
         {report ? (
@@ -56,7 +57,7 @@ function Given({ report, turn, agent }: { report: Report; turn: Turn; agent: str
 
 function Exchange({ agent, turn, question, answer }: Omit<Answered, "call">) {
   return (
-    <section className="card why-exchange" aria-label="Question and answer">
+    <section className={`card ${css.whyExchange}`} aria-label="Question and answer">
       <div>
         <h2>Asked</h2>
         {question ? (
@@ -92,7 +93,7 @@ function Call({ of, called }: { of?: Interaction; called: boolean }) {
     ["Took", duration(of.latency_ms)],
   ];
   return (
-    <dl className="facts" aria-label="The model call">
+    <dl className="details-list" aria-label="The model call">
       {facts.map(([name, value]) => (
         <div key={name}>
           <dt>{name}</dt>

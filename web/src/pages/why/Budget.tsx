@@ -2,6 +2,7 @@
 import { useEffect, useId, useState } from "react";
 import { count } from "../../ui/time";
 import { budgetAt, LEAST, MOST, STEPS, stepOf } from "./scale";
+import css from "./why.module.css";
 
 export function Budget({ value, set }: { value: number; set: (budget: number) => void }) {
   const id = useId();
@@ -15,7 +16,7 @@ export function Budget({ value, set }: { value: number; set: (budget: number) =>
   return (
     <div className="field">
       <label htmlFor={id}>Budget in tokens</label>
-      <div className="why-budget">
+      <div className={css.whyBudget}>
         <input
           type="range"
           aria-label="Budget"

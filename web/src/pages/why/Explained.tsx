@@ -6,6 +6,7 @@ import type { Reading } from "./ItemRow";
 import { ItemList, Items } from "./Items";
 import { LayerBar } from "./LayerBar";
 import { grouped, type Item, itemsOf } from "./report";
+import css from "./why.module.css";
 
 type Shown = {
   report: Report;
@@ -27,12 +28,12 @@ export function Explained({ report, reading, stale, came, fell = [] }: Shown) {
     <>
       <LayerBar groups={groups} tokens={report.tokens} budget={report.budget} stale={stale} />
       {reading.texts && (
-        <p className="why-changed" role="status">
+        <p className={css.whyChanged} role="status">
           {changed.length ? `Since the last change: ${changed.join(", ")}.` : ""}
         </p>
       )}
       {fell.length > 0 && (
-        <details className="why-fold fell">
+        <details className={`${css.whyFold} ${css.fell}`}>
           <summary>Just fell out: {count(fell.length)}</summary>
           <ItemList items={fell} most={Math.max(...fell.map((item) => item.tokens), 1)} reading={reading} />
         </details>
@@ -42,12 +43,12 @@ export function Explained({ report, reading, stale, came, fell = [] }: Shown) {
         <Items groups={groups} reading={reading} came={came} />
       </section>
       {report.left_out.length > 0 && (
-        <details className="why-fold">
+        <details className={css.whyFold}>
           <summary>
             <h2>Left out: {count(report.left_out.length)}</h2>
           </summary>
           {left.map(({ layer, items }) => (
-            <section key={layer.name} className="why-layer">
+            <section key={layer.name} className={css.whyLayer}>
               <h3>
                 <i aria-hidden="true" style={{ background: layer.colour }} />
                 {layer.title}

@@ -13,6 +13,7 @@ import { hasText, lookUp, type Where } from "./lookup";
 import { type Reason, reasonOf } from "./reason";
 import type { Item } from "./report";
 import { areaOf, called, type Source, sourceOf } from "./source";
+import css from "./why.module.css";
 
 /** How the texts are had: a preview brings them, those of a saved answer are looked up when somebody wants to see one. */
 export type Reading = { where: Where; texts?: Record<string, string>; begins?: Record<string, string> };
@@ -27,18 +28,18 @@ export function ItemRow({ item, most, reading, isNew }: Shown) {
   const openable = text !== undefined ? text !== "" : hasText(source);
   const line = (
     <>
-      <span className="why-what">
-        <span className={source.kind === "ref" || source.kind === "state" ? "why-name mono" : "why-name"}>
+      <span className={css.whyWhat}>
+        <span className={source.kind === "ref" || source.kind === "state" ? `${css.whyName} ${css.mono}` : css.whyName}>
           {called(source)}
         </span>
         {isNew && <span className="chip accent">came in</span>}
-        <span className="why-begins">{open ? "" : begins.slice(0, 200)}</span>
+        <span className={css.whyBegins}>{open ? "" : begins.slice(0, 200)}</span>
       </span>
-      <span className="why-reason">
+      <span className={css.whyReason}>
         {reason.score !== null && <span className="chip">score {reason.score.toFixed(2)}</span>}
         <span>{reason.words}</span>
       </span>
-      <span className="why-cost">
+      <span className={css.whyCost}>
         <i aria-hidden="true" style={{ width: `${(100 * item.tokens) / most}%` }} />
         <span>
           {item.tokens ? count(item.tokens) : "–"}
@@ -48,12 +49,12 @@ export function ItemRow({ item, most, reading, isNew }: Shown) {
     </>
   );
   const place = placeOf(source, reading.where);
-  if (!openable && !place) return <div className="why-item">{line}</div>;
+  if (!openable && !place) return <div className={css.whyItem}>{line}</div>;
   return (
-    <details className="why-details" onToggle={(event) => setOpen(event.currentTarget.open)}>
-      <summary className="why-item">{line}</summary>
+    <details className={css.whyDetails} onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary className={css.whyItem}>{line}</summary>
       {open && (
-        <div className="why-opened">
+        <div className={css.whyOpened}>
           {reason.score !== null && <Found reason={reason} />}
           {text !== undefined ? <Said text={text} /> : openable && <Looked source={source} where={reading.where} />}
           {source.kind === "ref" ? (

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { count } from "../../ui/time";
 import { ItemRow, type Reading } from "./ItemRow";
 import { type Group, type Item, keyOf } from "./report";
+import css from "./why.module.css";
 
 const ENDS = 15; // of a long layer these many first and last are shown until somebody wants all
 type Shown = { groups: readonly Group[]; reading: Reading; came?: ReadonlySet<string> };
@@ -10,11 +11,11 @@ type Shown = { groups: readonly Group[]; reading: Reading; came?: ReadonlySet<st
 export function Items({ groups, reading, came }: Shown) {
   const most = Math.max(1, ...groups.flatMap((group) => group.items.map((item) => item.tokens)));
   return groups.map(({ layer, items, tokens }) => (
-    <section key={layer.name} className="why-layer" aria-labelledby={`layer-${layer.name}`}>
+    <section key={layer.name} className={css.whyLayer} aria-labelledby={`layer-${layer.name}`}>
       <h3 id={`layer-${layer.name}`} tabIndex={-1}>
         <i aria-hidden="true" style={{ background: layer.colour }} />
         {layer.title} <span className="quiet">{layer.about}</span>
-        <span className="why-amount">{count(tokens)}</span>
+        <span className={css.whyAmount}>{count(tokens)}</span>
       </h3>
       <ItemList items={items} most={most} reading={reading} came={came} />
     </section>
@@ -31,12 +32,12 @@ export function ItemList({ items, most, reading, came }: Listed) {
     </li>
   );
   const hidden = all ? 0 : items.length - 2 * ENDS;
-  if (hidden < ENDS) return <ul className="why-items">{items.map(row)}</ul>;
+  if (hidden < ENDS) return <ul className={css.whyItems}>{items.map(row)}</ul>;
   return (
-    <ul className="why-items">
+    <ul className={css.whyItems}>
       {items.slice(0, ENDS).map(row)}
       <li>
-        <button type="button" className="plain why-between" onClick={() => setAll(true)}>
+        <button type="button" className={`plain ${css.whyBetween}`} onClick={() => setAll(true)}>
           Show {count(hidden)} more between
         </button>
       </li>

@@ -2,6 +2,7 @@
 import { useState } from "react";
 import { count } from "../../ui/time";
 import { type Group, percent } from "./report";
+import css from "./why.module.css";
 
 type Shown = { groups: readonly Group[]; tokens: number; budget: number; stale?: boolean };
 
@@ -14,16 +15,16 @@ export function LayerBar({ groups, tokens, budget, stale = false }: Shown) {
     found?.focus({ preventScroll: true });
   };
   return (
-    <figure className="why-bar" aria-busy={stale} aria-label="Tokens by layer">
+    <figure className={css.whyBar} aria-busy={stale} aria-label="Tokens by layer">
       <figcaption>
         <b>{count(tokens)}</b> of {count(budget)} tokens <span className="quiet">· {percent(free, budget)} free</span>
       </figcaption>
-      <div className="why-track">
+      <div className={css.whyTrack}>
         {groups.map(({ layer, tokens: own }) => (
           <button
             key={layer.name}
             type="button"
-            className={pointed && pointed !== layer.name ? "faint" : ""}
+            className={pointed && pointed !== layer.name ? css.faint : ""}
             style={{ flexGrow: own, background: layer.colour }}
             aria-label={`${layer.title}: ${count(own)} tokens, ${percent(own, budget)} of the budget`}
             title={`${layer.title}: ${count(own)} tokens, ${percent(own, budget)}`}
@@ -34,11 +35,11 @@ export function LayerBar({ groups, tokens, budget, stale = false }: Shown) {
             onBlur={() => setPointed(null)}
           />
         ))}
-        <span className="why-free" style={{ flexGrow: free }} title={`${count(free)} tokens are free`} />
+        <span className={css.whyFree} style={{ flexGrow: free }} title={`${count(free)} tokens are free`} />
       </div>
-      <ul className="why-legend" aria-label="Layers">
+      <ul className={css.whyLegend} aria-label="Layers">
         {groups.map(({ layer, tokens: own }) => (
-          <li key={layer.name} className={pointed === layer.name ? "pointed" : ""}>
+          <li key={layer.name} className={pointed === layer.name ? css.pointed : ""}>
             <button
               type="button"
               className="plain"
@@ -48,7 +49,7 @@ export function LayerBar({ groups, tokens, budget, stale = false }: Shown) {
             >
               <i aria-hidden="true" style={{ background: layer.colour }} />
               <span>{layer.title}</span>
-              <span className="why-amount">
+              <span className={css.whyAmount}>
                 {count(own)} <small>{percent(own, budget)}</small>
               </span>
             </button>

@@ -18,6 +18,7 @@ import { changes, type Item, itemsOf } from "./report";
 import { Turns } from "./Turns";
 import { questionOf } from "./turn";
 import { keepMessage, messageHere } from "./unsent";
+import css from "./why.module.css";
 
 export function Preview() {
   const { query } = useRoute();
@@ -38,8 +39,8 @@ export function Preview() {
     <>
       <Pick from={picked.data} />
       {session ? (
-        <div className="why-columns">
-          <div className="why-main">
+        <div className={css.whyColumns}>
+          <div className={css.whyMain}>
             <Live session={session} first={question || query.get("message") || messageHere(user, session.id)} />
           </div>
           <aside>
@@ -65,7 +66,7 @@ function Pick({ from }: { from: Picked }) {
     if (message) keepMessage(message);
   };
   return (
-    <div className="why-pick">
+    <div className={css.whyPick}>
       <Field label="Agent">
         <select value={from.agent} onChange={(event) => choose({ agent: event.target.value })}>
           {from.agents.map((name) => (
@@ -121,7 +122,7 @@ function Live({ session, first }: { session: Session; first: string }) {
   const texts = answer && textsOf(answer);
   return (
     <>
-      <div className="why-ask">
+      <div className={css.whyAsk}>
         <Field label="A message not yet sent" hint="Nothing is sent or stored, and no model is asked.">
           <textarea
             rows={3}
@@ -136,7 +137,7 @@ function Live({ session, first }: { session: Session; first: string }) {
         <Failure error={context.error} retry={context.reload} />
       )}
       {report && answer ? (
-        <div className={context.error ? "why-stale" : "why-live"}>
+        <div className={context.error ? css.whyStale : css.whyLive}>
           <Explained
             report={report}
             reading={{ where, texts, begins }}

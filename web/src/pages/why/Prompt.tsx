@@ -1,6 +1,7 @@
 // The prompt, exactly: the messages as a model would be given them.
 import type { ContextAnswer } from "../../api/index";
 import { say } from "../../ui/toast";
+import css from "./why.module.css";
 
 type Messages = ContextAnswer["messages"];
 
@@ -11,11 +12,11 @@ export function Prompt({ messages }: { messages: Messages }) {
       () => say("The browser does not allow copying. Select the text and copy it."),
     );
   return (
-    <details className="why-fold">
+    <details className={css.whyFold}>
       <summary>
         <h2>The prompt, exactly</h2>
       </summary>
-      <div className="why-prompt">
+      <div className={css.whyPrompt}>
         <button type="button" onClick={copy}>
           Copy as JSON
         </button>

@@ -8,6 +8,7 @@ import { Link } from "../../ui/Link";
 import { Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
 import { saidIn } from "./lookup";
+import css from "./why.module.css";
 
 type Listed = { turn: Turn; asked: string };
 const SIZE = 20;
@@ -16,7 +17,7 @@ export function Turns({ session, here }: { session: string; here?: string }) {
   const { user } = useWho();
   const turns = usePages((after, signal) => page(session, user, after, signal), [session, user]);
   return (
-    <nav className="why-turns" aria-label="Answers in this conversation">
+    <nav className={css.whyTurns} aria-label="Answers in this conversation">
       <h2>Answers</h2>
       {turns.error !== undefined && <Failure error={turns.error} retry={turns.reload} />}
       {turns.loading && !turns.items.length && <Loading />}
@@ -27,7 +28,7 @@ export function Turns({ session, here }: { session: string; here?: string }) {
         {turns.items.map(({ turn, asked }) => (
           <li key={turn.id}>
             <Link href={to(["why", turn.id])} aria-current={turn.id === here ? "page" : undefined}>
-              <span className="why-asked">{asked || `Messages ${turn.first_seq} to ${turn.last_seq}`}</span>
+              <span className={css.whyAsked}>{asked || `Messages ${turn.first_seq} to ${turn.last_seq}`}</span>
               <span className="quiet">
                 <Time at={turn.created_at} />
                 {turn.report ? ` · ${count(Number(turn.report.tokens))} tokens` : " · no report"}

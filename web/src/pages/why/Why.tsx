@@ -9,14 +9,14 @@ import { useTitle } from "../../ui/title";
 import { Answer } from "./Answer";
 import { Preview } from "./Preview";
 import { turnOf } from "./turn";
-import "./why.css";
+import css from "./why.module.css";
 
 export default function Why() {
   const { parts, query } = useRoute();
   const [id, session, seq] = [parts[1], query.get("session"), Number(query.get("seq"))];
   useTitle(id ? "Why this answer" : "Why");
   return (
-    <div className="page why">
+    <div className={`page ${css.why}`}>
       <header>
         <h1>{id ? "Why this answer" : "What would it be given?"}</h1>
         {id && <Link href="/why">Try a message</Link>}

@@ -10,6 +10,7 @@ import { Failure } from "../../../ui/states";
 import { bytes, count, Time } from "../../../ui/time";
 import { say } from "../../../ui/toast";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 
 export const plural = (amount: number, what: string) => `${count(amount)} ${what}${amount === 1 ? "" : "s"}`;
 
@@ -23,16 +24,16 @@ export function DocumentRow({ document, remove }: { document: Document; remove: 
   const { href } = useAsked();
   const removable = useRemovable(document);
   return (
-    <div className="row">
-      <div className="what">
+    <div className={css.row}>
+      <div className={css.what}>
         <h3>
-          <Link className="opens" href={href({ doc: document.id, seq: undefined })}>
+          <Link className={css.opens} href={href({ doc: document.id, seq: undefined })}>
             {document.title}
           </Link>
         </h3>
         <Facts document={document} />
       </div>
-      <div className="deeds">
+      <div className={css.deeds}>
         {removable && (
           <button
             type="button"

@@ -13,6 +13,7 @@ import { Failure, Loading } from "../../../ui/states";
 import { count } from "../../../ui/time";
 import { VirtualList } from "../../../ui/VirtualList";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 import { Facts, Removing, useRemovable } from "./DocumentRow";
 
 type Passage = components["schemas"]["Passage"];
@@ -57,11 +58,11 @@ function Shown({ document, gone }: { document: Document; gone: () => void }) {
   return (
     <>
       <div className="toolbar">
-        <div className="grow">
+        <div className={css.grow}>
           <h2>{document.title}</h2>
           <Facts document={document} />
         </div>
-        <label className="picker">
+        <label className={css.picker}>
           <span>Passage</span>
           <input
             type="number"
@@ -79,7 +80,7 @@ function Shown({ document, gone }: { document: Document; gone: () => void }) {
         )}
       </div>
       {passages.error ? <Failure error={passages.error} retry={passages.retry} /> : null}
-      <VirtualList items={all} keyOf={(one) => one} size={180} label="Passages" className="passages" handle={list}>
+      <VirtualList items={all} keyOf={(one) => one} size={180} label="Passages" className={css.passages} handle={list}>
         {(one) => <One seq={one} here={one === seq} media={document.media} passages={passages} />}
       </VirtualList>
       {removing && <Removing document={document} gone={gone} close={() => setRemoving(false)} />}
@@ -137,7 +138,7 @@ function One({ seq, here, media, passages }: { seq: number; here: boolean; media
   }, [seq, passage, need]);
   return (
     <article
-      className={here ? "passage here" : "passage"}
+      className={here ? `${css.passage} ${css.here}` : css.passage}
       aria-label={`Passage ${seq}`}
       aria-current={here || undefined}
     >
@@ -151,7 +152,7 @@ function One({ seq, here, media, passages }: { seq: number; here: boolean; media
       ) : media === "markdown" || media === "html" ? (
         <Markdown text={passage.text} />
       ) : (
-        <p className="text">{passage.text}</p>
+        <p className={css.text}>{passage.text}</p>
       )}
     </article>
   );

@@ -5,6 +5,7 @@ import { useWho } from "../../../app/who";
 import { Link } from "../../../ui/Link";
 import { Empty, Failure, Loading } from "../../../ui/states";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 
 export function Find({ query }: { query: string }) {
   const { user } = useWho();
@@ -23,13 +24,13 @@ export function Find({ query }: { query: string }) {
     );
   }
   return (
-    <ol className="hits bare" aria-label="Passages">
+    <ol className={`${css.hits} ${css.bare}`} aria-label="Passages">
       {found.data.hits.map((hit) => (
         <li key={`${hit.id} ${hit.seq}`} className="card">
           <h3>
             <Link href={href({ doc: hit.id, seq: String(hit.seq) })}>{hit.title || `Passage ${hit.seq}`}</Link>
           </h3>
-          <p className="quoted">{hit.text}</p>
+          <p className={css.quoted}>{hit.text}</p>
           <p className="quiet">
             Passage {hit.seq} · score {hit.score.toFixed(2)} · found by {hit.legs.join(" and ")}
           </p>

@@ -10,6 +10,7 @@ import { Empty } from "../../../ui/states";
 import { bytes } from "../../../ui/time";
 import { useHeld } from "../../../ui/typed";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 import { DocumentRow, plural, Removing } from "./DocumentRow";
 import { DocumentView } from "./DocumentView";
 import { chosen, type Dropped, dropped } from "./dropped";
@@ -93,7 +94,7 @@ function Dropping({ allowed, take, children }: Zone) {
   return (
     <>
       {over && (
-        <div className="drop" aria-hidden="true">
+        <div className={css.drop} aria-hidden="true">
           <p>Drop the files to add them</p>
         </div>
       )}
@@ -118,7 +119,7 @@ function Bar({ counts, take, everybody, setEverybody }: Shown) {
     <>
       <div className="toolbar">
         <form
-          className="finding"
+          className={css.finding}
           onSubmit={(event) => {
             event.preventDefault();
             ask({ q: text.trim() || undefined });
@@ -189,7 +190,7 @@ function List({ pages, gone }: { pages: ReturnType<typeof usePages<Document>>; g
   );
   return (
     <>
-      <PagedList pages={pages} keyOf={(one) => one.id} size={66} label="Documents" className="rows" empty={none}>
+      <PagedList pages={pages} keyOf={(one) => one.id} size={66} label="Documents" className={css.rows} empty={none}>
         {(one) => <DocumentRow document={one} remove={() => setRemoved(one)} />}
       </PagedList>
       {removed && <Removing document={removed} gone={() => gone(removed.id)} close={() => setRemoved(undefined)} />}

@@ -4,6 +4,7 @@ import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
 import { bytes } from "../../../ui/time";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 import { plural } from "./DocumentRow";
 import { drop, dropDone, retry, type Upload, useUploads } from "./uploads";
 
@@ -13,9 +14,9 @@ export function UploadList() {
   const done = all.filter((one) => one.state === "done").length;
   const failed = all.filter((one) => one.state === "failed").length;
   return (
-    <section className="card uploads" aria-label="Uploads">
+    <section className={`card ${css.uploads}`} aria-label="Uploads">
       <div className="toolbar">
-        <p className="grow" role="status">
+        <p className={css.grow} role="status">
           {done} of {all.length} added{failed > 0 && `, ${failed} failed`}
         </p>
         {done > 0 && (
@@ -24,7 +25,7 @@ export function UploadList() {
           </button>
         )}
       </div>
-      <ul className="bare">
+      <ul className={css.bare}>
         {all.map((one) => (
           <One key={one.id} one={one} />
         ))}
@@ -35,12 +36,12 @@ export function UploadList() {
 
 function One({ one }: { one: Upload }) {
   return (
-    <li className="row">
-      <div className="what">
+    <li className={css.row}>
+      <div className={css.what}>
         <h3>{one.path}</h3>
         <Where one={one} />
       </div>
-      <div className="deeds">
+      <div className={css.deeds}>
         {one.state === "failed" && (
           <button type="button" onClick={() => retry(one.id)}>
             Try again
@@ -86,7 +87,7 @@ function Where({ one }: { one: Upload }) {
   }
   const reading = one.state === "reading";
   return (
-    <p className="quiet progress">
+    <p className={`quiet ${css.progress}`}>
       <progress value={reading ? undefined : one.part} aria-label={`${one.path}: ${reading ? "reading" : "sending"}`} />
       {reading ? "Reading…" : `${Math.round(one.part * 100)} % of ${bytes(one.file.size)}`}
     </p>

@@ -7,6 +7,7 @@ import { Confirm } from "../../../ui/Dialog";
 import { Markdown } from "../../../ui/Markdown";
 import { Failure } from "../../../ui/states";
 import { say } from "../../../ui/toast";
+import css from "../memory.module.css";
 import { type Draft, draftOf, keepDraft, placeOf } from "./draft";
 import type { Live, NotesOwner, Text } from "./live";
 import { Merge } from "./Merge";
@@ -76,10 +77,10 @@ export function Editor({ whose, live, note, close }: Shown) {
     save();
   };
   return (
-    <form className="editor" onSubmit={save} onKeyDown={keys}>
+    <form className={css.editor} onSubmit={save} onKeyDown={keys}>
       <div role="status">{stale && <Stale note={note} merge={take} />}</div>
       {error ? <Failure error={error} retry={() => save()} /> : null}
-      <div className="halves">
+      <div className={css.halves}>
         <div className="field">
           <label htmlFor="notes-text">Notes, as Markdown</label>
           <textarea
@@ -91,13 +92,13 @@ export function Editor({ whose, live, note, close }: Shown) {
             rows={20}
           />
         </div>
-        <section className="preview" aria-label="Preview">
+        <section className={css.preview} aria-label="Preview">
           <h2>Preview</h2>
           <div className="card">{text.trim() ? <Markdown text={text} /> : <p className="quiet">Nothing yet.</p>}</div>
         </section>
       </div>
       <footer className="actions">
-        <p className="quiet grow">Ctrl+S saves. Unsaved text is kept in this browser.</p>
+        <p className={`quiet ${css.grow}`}>Ctrl+S saves. Unsaved text is kept in this browser.</p>
         <button type="button" onClick={() => (text === base.text ? leave() : setAsking("discard"))}>
           Cancel
         </button>
@@ -128,7 +129,7 @@ export function Editor({ whose, live, note, close }: Shown) {
 
 function Stale({ note, merge }: { note: Text; merge: () => void }) {
   return (
-    <div className="notice warn">
+    <div className={`${css.notice} warn`}>
       <p>
         <b>{note.by ? `Changed by ${who(note.by)}` : "Changed elsewhere"} while you write.</b> It is at version{" "}
         {note.version} now. Yours is untouched: put both together, then save.

@@ -12,6 +12,7 @@ import { Empty, Failure, Loading } from "../../../ui/states";
 import { Time } from "../../../ui/time";
 import { say } from "../../../ui/toast";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 import { unified } from "./diff";
 import type { Live, NotesOwner, Text } from "./live";
 import { how, who } from "./words";
@@ -27,7 +28,7 @@ export function History({ whose, live, note }: Shown) {
   const version = Number(query.get("v")) || note.version;
   if (note.version === 0) return <Empty title="No versions yet" />;
   return (
-    <div className="history">
+    <div className={css.history}>
       <div>
         <h2>Versions</h2>
         <PagedList
@@ -35,7 +36,7 @@ export function History({ whose, live, note }: Shown) {
           keyOf={(one) => one.version}
           size={58}
           label="Versions, newest first"
-          className="versions"
+          className={css.versions}
           empty={null}
         >
           {(one) => (
@@ -72,8 +73,8 @@ function Version({ whose, live, note, version, known }: One) {
   return (
     <section aria-label={`Version ${version}`}>
       <div className="toolbar">
-        <h2 className="grow">Version {version}</h2>
-        <label className="picker">
+        <h2 className={css.grow}>Version {version}</h2>
+        <label className={css.picker}>
           <span>Compared with</span>
           <select value={against ?? ""} onChange={(event) => ask({ against: event.target.value || undefined }, true)}>
             <option value="">the version before</option>
@@ -120,12 +121,12 @@ function Difference({ whose, version, against }: { whose: NotesOwner; version: n
   const lines = unified(diff.data);
   if (!lines.length) return <p className="quiet">The two are the same.</p>;
   return (
-    <div className="diff card">
+    <div className={`${css.diff} card`}>
       {lines.map((line, place) =>
         line.sign === "@" ? (
           place > 0 && <hr key={place} />
         ) : (
-          <code key={place} className={line.sign === "+" ? "added" : line.sign === "-" ? "removed" : undefined}>
+          <code key={place} className={line.sign === "+" ? css.added : line.sign === "-" ? css.removed : undefined}>
             {line.sign} {line.text}
           </code>
         ),

@@ -1,6 +1,7 @@
 // Two changes of the same lines: yours, theirs, and what it was, side by side, and somebody chooses.
 import { useId, useMemo, useState } from "react";
 import { Dialog } from "../../../ui/Dialog";
+import css from "../memory.module.css";
 import { type Choice, type Chunk, compare, conflicts, merged } from "./threeway";
 import { linesOf } from "./words";
 
@@ -19,7 +20,7 @@ export function Merge({ base, mine, theirs, done, close }: Shown) {
       <p>
         {all === 1 ? "One place was" : `${all} places were`} changed by both. Everything else is put together already.
       </p>
-      <div className="chunks">
+      <div className={css.chunks}>
         {chunks.map((chunk, at) =>
           chunk.kind === "conflict" ? (
             <Conflict key={at} chunk={chunk} number={place + 1} {...bound(place++)} />
@@ -29,7 +30,7 @@ export function Merge({ base, mine, theirs, done, close }: Shown) {
         )}
       </div>
       <footer className="actions">
-        <p className="quiet grow" role="status">
+        <p className={`quiet ${css.grow}`} role="status">
           {open > 0 &&
             `${open} still to choose: left as ${open === 1 ? "it is, it stands" : "they are, they stand"} in the text twice, marked.`}
         </p>
@@ -63,9 +64,9 @@ const CHOICES = [
 function Conflict({ chunk, number, choice, choose }: Asked) {
   const name = useId();
   return (
-    <fieldset className="conflict">
+    <fieldset className={css.conflict}>
       <legend>Place {number}</legend>
-      <div className="sides">
+      <div className={css.sides}>
         {SIDES.map(([side, label]) => (
           <section key={side} aria-label={label}>
             <h3>{label}</h3>
@@ -89,7 +90,7 @@ function Settled({ chunk }: { chunk: Chunk }) {
   if (chunk.kind === "same") {
     const shown = chunk.base.slice(-2).filter((line) => line.trim());
     return (
-      <pre className="same">
+      <pre className={css.same}>
         {chunk.base.length > 2 ? `… ${linesOf(chunk.base.length)}\n` : ""}
         {shown.join("\n")}
       </pre>
@@ -97,17 +98,17 @@ function Settled({ chunk }: { chunk: Chunk }) {
   }
   const side = chunk.kind === "theirs" ? "theirs" : "mine";
   return (
-    <div className="diff">
+    <div className={css.diff}>
       <p className="quiet">
         {chunk.kind === "both" ? "Both did this" : side === "mine" ? "You did this" : "They did this"}
       </p>
       {chunk.base.map((line, at) => (
-        <code key={`-${at}`} className="removed">
+        <code key={`-${at}`} className={css.removed}>
           - {line}
         </code>
       ))}
       {chunk[side].map((line, at) => (
-        <code key={`+${at}`} className="added">
+        <code key={`+${at}`} className={css.added}>
           + {line}
         </code>
       ))}

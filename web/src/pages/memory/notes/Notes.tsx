@@ -9,6 +9,7 @@ import { count, Time } from "../../../ui/time";
 import { say } from "../../../ui/toast";
 import { AgentPicker, useAgent } from "../AgentPicker";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 import { draftOf, keepDraft } from "./draft";
 import { Editor } from "./Editor";
 import { History } from "./History";
@@ -64,7 +65,7 @@ function Shown({ whose, picker }: { whose: NotesOwner; picker: React.ReactNode }
 
 function Facts({ note, hearing }: { note: Text; hearing: boolean }) {
   return (
-    <p className="quiet grow">
+    <p className={`quiet ${css.grow}`}>
       {note.version > 0 && (
         <>
           Version {note.version}
@@ -77,7 +78,7 @@ function Facts({ note, hearing }: { note: Text; hearing: boolean }) {
           {note.tokens !== undefined && <> · {count(note.tokens)} tokens</>} ·{" "}
         </>
       )}
-      <span role="status" className={hearing ? "live" : "live lost"}>
+      <span role="status" className={hearing ? css.live : `${css.live} ${css.lost}`}>
         {hearing ? "live" : "not connected, trying again"}
       </span>
     </p>
@@ -137,7 +138,7 @@ function Unsaved({ whose, edit }: { whose: NotesOwner; edit: () => void }) {
   const [draft, setDraft] = useState(() => draftOf(whose.user, whose.agent));
   if (!draft) return null;
   return (
-    <div className="notice" role="status">
+    <div className={css.notice} role="status">
       <p>What you typed here is not saved yet. It began from version {draft.base.version}.</p>
       <div className="actions">
         <button

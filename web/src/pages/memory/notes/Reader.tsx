@@ -5,6 +5,7 @@ import { Icon } from "../../../ui/Icon";
 import { Changed, Markdown } from "../../../ui/Markdown";
 import { Empty } from "../../../ui/states";
 import { Time } from "../../../ui/time";
+import css from "../memory.module.css";
 import { difference } from "./diff";
 import type { Change, Live, Text } from "./live";
 import { how, linesOf, who } from "./words";
@@ -35,7 +36,7 @@ export function Reader({ agent, live, note, edit }: { agent: string; live: Live;
           )}
         </Empty>
       ) : (
-        <div className="notes">
+        <div className={css.notes}>
           <Outline text={note.text} box={box} />
           <article className="card" ref={box} aria-label="Notes">
             <Changed value={told?.changed ?? null}>
@@ -53,7 +54,7 @@ type Mark = { change: Change; added: number; removed: number; show: () => void; 
 function Told({ change, added, removed, show, seen }: Mark) {
   const parts = [added && `${linesOf(added)} added`, removed && `${linesOf(removed)} removed`].filter(Boolean);
   return (
-    <div className="notice">
+    <div className={css.notice}>
       <p>
         <b>
           {how(change.operation)} by {who(change.by)}
@@ -91,7 +92,7 @@ function Outline({ text, box }: { text: string; box: React.RefObject<HTMLElement
     heading.scrollIntoView({ block: "start" });
   };
   return (
-    <nav className="outline" aria-label="Sections">
+    <nav className={css.outline} aria-label="Sections">
       <details open={matchMedia("(min-width: 47.5rem)").matches}>
         <summary>Sections</summary>
         {headings.map((heading, place) => (

@@ -5,6 +5,7 @@ import { useLoad } from "../../../api/load";
 import { useWho } from "../../../app/who";
 import { useHeld } from "../../../ui/typed";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 
 const TYPES = ["command_output", "file_content", "note", "tool_output", "user_preference"];
 
@@ -24,7 +25,7 @@ export function Filters({ types }: { types: string[] }) {
   };
   return (
     <>
-      <form className="finding" onSubmit={search}>
+      <form className={css.finding} onSubmit={search}>
         <input
           type="search"
           aria-label="Search in the references"
@@ -55,7 +56,6 @@ export function Filters({ types }: { types: string[] }) {
       </select>
       {known.length > 0 && (
         <select
-          className="session"
           aria-label="Conversation"
           value={session}
           onChange={(event) => ask({ session: event.target.value || undefined })}

@@ -8,6 +8,7 @@ import { Field } from "../../../ui/Field";
 import { Failure } from "../../../ui/states";
 import { bytes } from "../../../ui/time";
 import { say } from "../../../ui/toast";
+import css from "../memory.module.css";
 
 export function RefAdd({ added, close }: { added: () => void; close: () => void }) {
   const { user } = useWho();
@@ -55,7 +56,7 @@ export function RefAdd({ added, close }: { added: () => void; close: () => void 
       <form onSubmit={submit} onDragOver={(event) => event.preventDefault()} onDrop={drop}>
         {file ? (
           <p className="toolbar">
-            <span className="grow">
+            <span className={css.grow}>
               <b>{file.name}</b>, {bytes(file.size)}
             </span>
             <button type="button" onClick={() => change(() => setFile(undefined))}>
@@ -66,7 +67,7 @@ export function RefAdd({ added, close }: { added: () => void; close: () => void 
           <>
             <Field label="Content" hint="Paste it, drop a file here, or choose one below.">
               <textarea
-                className="mono"
+                className={css.mono}
                 rows={8}
                 value={text}
                 autoFocus

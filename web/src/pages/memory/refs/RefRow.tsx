@@ -4,13 +4,14 @@ import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
 import { bytes, count, Time } from "../../../ui/time";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 
 type Shown = { of: Ref; picked: boolean; pick?: (on: boolean) => void; edit?: () => void; remove?: () => void };
 
 export function RefRow({ of, picked, pick, edit, remove }: Shown) {
   const { href } = useAsked();
   return (
-    <div className="row">
+    <div className={css.row}>
       {pick && (
         <input
           type="checkbox"
@@ -19,9 +20,9 @@ export function RefRow({ of, picked, pick, edit, remove }: Shown) {
           onChange={(event) => pick(event.target.checked)}
         />
       )}
-      <div className="what">
+      <div className={css.what}>
         <h3>
-          <Link className="opens" href={href({ ref: of.key })}>
+          <Link className={css.opens} href={href({ ref: of.key })}>
             {of.summary || of.key}
           </Link>
         </h3>
@@ -40,7 +41,7 @@ export function RefRow({ of, picked, pick, edit, remove }: Shown) {
           · <Time at={of.created_at} />
         </p>
       </div>
-      <div className="deeds">
+      <div className={css.deeds}>
         {!of.is_active && <span className="chip">not active</span>}
         {edit && (
           <button type="button" className="icon" aria-label={`Edit ${of.key}`} title="Edit" onClick={edit}>

@@ -8,6 +8,7 @@ import { Icon } from "../../../ui/Icon";
 import { PagedList } from "../../../ui/PagedList";
 import { Empty } from "../../../ui/states";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 import { Filters } from "./Filters";
 import { RefAdd } from "./RefAdd";
 import { RefForm } from "./RefForm";
@@ -56,7 +57,7 @@ export function Refs() {
         keyOf={(ref) => ref.key}
         size={86}
         label="References"
-        className="rows"
+        className={css.rows}
         empty={<Nothing filtered={filtered} />}
       >
         {(ref) => (

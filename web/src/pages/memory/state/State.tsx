@@ -9,6 +9,7 @@ import { PagedList } from "../../../ui/PagedList";
 import { Empty } from "../../../ui/states";
 import { useTyped } from "../../../ui/typed";
 import { useAsked } from "../asked";
+import css from "../memory.module.css";
 import { Removing } from "./Removing";
 import { StateForm } from "./StateForm";
 import { StateRow } from "./StateRow";
@@ -52,7 +53,7 @@ export function State() {
         keyOf={(item) => item.key}
         size={64}
         label="State"
-        className="rows"
+        className={css.rows}
         empty={<Nothing prefix={prefix} area={area} />}
       >
         {(item) => (
@@ -102,7 +103,7 @@ function Areas({ area, choose }: { area: string; choose: (area: string) => void 
   const asked = area.startsWith("session:") ? area.slice("session:".length) : null;
   if (asked && !known.some((one) => one.id === asked)) known.unshift({ id: asked, label: asked });
   return (
-    <label className="picker">
+    <label className={css.picker}>
       <span>Whose</span>
       <select value={area} onChange={(event) => choose(event.target.value)}>
         <option value="user">{user}</option>

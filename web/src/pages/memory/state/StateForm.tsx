@@ -7,6 +7,7 @@ import { Dialog } from "../../../ui/Dialog";
 import { Field } from "../../../ui/Field";
 import { Failure } from "../../../ui/states";
 import { say } from "../../../ui/toast";
+import css from "../memory.module.css";
 import { LASTS, type Lasts, left, parse, pretty, ttl } from "./value";
 
 type Shown = { item: Item | undefined; area: string; skew: number; saved: (item: Item) => void; close: () => void };
@@ -70,7 +71,7 @@ export function StateForm({ item, area, skew, saved, close }: Shown) {
           hint={'Such as "dark", 12, true or {"a": [1, 2]}.'}
         >
           <textarea
-            className="mono"
+            className={css.mono}
             rows={8}
             value={text}
             spellCheck={false}

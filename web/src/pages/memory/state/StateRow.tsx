@@ -3,6 +3,7 @@ import { useEffect, useEffectEvent, useMemo } from "react";
 import type { Item } from "../../../api/index";
 import { Icon } from "../../../ui/Icon";
 import { Time, useNow } from "../../../ui/time";
+import css from "../memory.module.css";
 import { exact, left, pretty, short } from "./value";
 
 type Shown = { item: Item; skew: number; over: () => void; edit?: () => void; remove?: () => void };
@@ -10,8 +11,8 @@ type Shown = { item: Item; skew: number; over: () => void; edit?: () => void; re
 export function StateRow({ item, skew, over, edit, remove }: Shown) {
   const editable = useMemo(() => exact(item.value), [item]);
   return (
-    <div className="row">
-      <div className="what">
+    <div className={css.row}>
+      <div className={css.what}>
         <h3>{item.key}</h3>
         <Value value={item.value} />
         <p className="quiet">
@@ -19,7 +20,7 @@ export function StateRow({ item, skew, over, edit, remove }: Shown) {
           {!editable && " · has a number that a browser rounds: edit it elsewhere"}
         </p>
       </div>
-      <div className="deeds">
+      <div className={css.deeds}>
         {item.expires_at && <Countdown ends={item.expires_at} skew={skew} over={over} />}
         {edit && editable && (
           <button type="button" className="icon" aria-label={`Edit ${item.key}`} title="Edit" onClick={edit}>
@@ -38,7 +39,7 @@ export function StateRow({ item, skew, over, edit, remove }: Shown) {
 
 function Value({ value }: { value: unknown }) {
   const line = useMemo(() => short(value), [value]);
-  if (line !== null) return <code className="value">{line}</code>;
+  if (line !== null) return <code className={css.value}>{line}</code>;
   return (
     <details>
       <summary>{summary(value)}</summary>
@@ -67,7 +68,7 @@ function Countdown({ ends, skew, over }: { ends: string; skew: number; over: () 
     return () => clearTimeout(timer);
   }, [ended]);
   return (
-    <span className={`chip ${rest < 60 ? "warn" : ""} ${ended ? "ended" : ""}`} title={`At ${ends}`}>
+    <span className={`chip ${rest < 60 ? "warn" : ""} ${ended ? css.ended : ""}`} title={`At ${ends}`}>
       {ended ? "expired" : `expires in ${left(rest)}`}
     </span>
   );
