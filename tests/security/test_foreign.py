@@ -25,8 +25,8 @@ from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS
 from tests.calling import Calling
 from tests.server.talking import PausingModel, RunningServer, events, serve
-from tests.server.test_authenticator import routes
 from tests.server.test_foreign import MARK, UNUSED_IDS, filled, ids
+from tests.server.test_request_authenticator import routes
 
 ADA = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
 ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}

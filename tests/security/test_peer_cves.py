@@ -22,19 +22,19 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.auth.api_keys import Keys
+from retain.auth.local import check_host
 from retain.auth.principal import PERMISSIONS
 from retain.base.errors import AlreadyExists, Conflict, Invalid, RetainError, SettingsError
 from retain.context.render import PREAMBLE
 from retain.kinds.kind import encode_cursor
 from retain.models import Models
 from retain.server.app import create_app
-from retain.server.authenticator import refuse_open
 from retain.testing import ScriptedModel
 from tests.auth.test_jwt_tokens import KEYS, written
 from tests.calling import HERE, URL
 from tests.conftest import SETTINGS, Limited
 from tests.security import inputs
-from tests.server.test_authenticator import routes
+from tests.server.test_request_authenticator import routes
 from tests.test_every_kind import populate
 
 MARK = "their mark"
@@ -110,7 +110,7 @@ def test_s1_nothing_ships_open_and_nothing_runs_code(open_memory: Any, engine: s
             assert nobody.post(path, json={}, headers=ACCEPT).status_code == 401, path
         assert {nobody.get(path).status_code for path in ("/", "/healthz", "/readyz")} == {200}
     with pytest.raises(SettingsError, match="keys create"):
-        refuse_open(open_memory(host="0.0.0.0"))
+        check_host(open_memory(host="0.0.0.0").settings, keys_exist=False)
     code = "__import__('os').system('touch /tmp/retain-was-here')"
     with client(memory, app=app) as http:
         assert http.post(

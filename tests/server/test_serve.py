@@ -20,10 +20,10 @@ import pytest
 
 from retain import Memory
 from retain.auth.api_keys import Keys
+from retain.auth.local import check_host
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
 from retain.server import serve
-from retain.server.authenticator import refuse_open
 from tests.conftest import new_database
 from tests.server.running import Process
 
@@ -66,7 +66,7 @@ def test_a_public_address_requires_a_key(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match="retain keys create"):
             serve.serve(settings, fail_if_listening)
         Keys(memory.database).create("acme", "a test", ["read"])
-        refuse_open(memory)
+        check_host(memory.settings, keys_exist=Keys(memory.database).exist())
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.auth import audit_log
+from retain.auth import authenticator as authenticator_module
 from retain.auth.api_keys import Keys
 from retain.auth.browser_sessions import MAX_SESSIONS_PER_KEY, BrowserSessions
 from retain.auth.principal import PERMISSIONS
@@ -24,7 +25,6 @@ from retain.base import clock
 from retain.base.errors import Unauthorized
 from retain.chat.session import USER
 from retain.models.model import Models
-from retain.server import authenticator as doors
 from retain.server.app import create_app
 from retain.server.cookies import csrf_of, name_of
 from retain.testing import ScriptedModel
@@ -345,7 +345,7 @@ def test_a_sign_in_ends_with_its_key(app: FastAPI, browsers: Browsers, key: str)
 def test_a_key_that_ends_elsewhere_is_no_good_within_seconds(
     app: FastAPI, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "SECONDS", 0.0)
+    monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 0.0)
     browser = browsers()
     browser.sign_in(key)
     Keys(app.state.memory.database).revoke("acme", key.split("_")[2])
@@ -372,7 +372,7 @@ def test_it_lasts_half_a_day_or_a_month_and_never_longer_than_the_key(
     browsers: Browsers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(doors, "SECONDS", 0.0)
+    monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 0.0)
     app = create_app(memory := open_memory(clock=now))
     day, long = browsers(over=app), browsers(over=app)
     day.sign_in(key := make(app))
@@ -565,7 +565,7 @@ def test_who_signs_out_elsewhere_is_out_here_soon(
     app: FastAPI, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P0.6: a server looks again at what it let in, however often that comes."""
-    monkeypatch.setattr(doors, "SECONDS", 0.1)
+    monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 0.1)
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
     assert browser.get("/api/me").status_code == 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from functools import lru_cache
 
+from retain.base.errors import SettingsError
 from retain.base.settings import Settings
 from retain.storage.connect import embedded
 
@@ -17,6 +18,18 @@ def allows_requests_without_key(settings: Settings) -> bool:
         and is_loopback(settings.host)
         and not settings.jwt_issuer
     )
+
+
+def check_host(settings: Settings, *, keys_exist: bool) -> None:
+    """Raise SettingsError if a server without keys would listen to other machines."""
+    if keys_exist or is_loopback(settings.host) or settings.jwt_issuer:
+        return
+    problem = (
+        f"is {settings.host}, which other machines can reach, and there is no key yet: create one "
+        "with `retain keys create NAME --permissions read,write,delete,admin`, or listen on "
+        "127.0.0.1"
+    )
+    raise SettingsError(where="host", problem=problem)
 
 
 @lru_cache(1024)

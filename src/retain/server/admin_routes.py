@@ -25,7 +25,7 @@ from retain.base import canonical, limits
 from retain.base.errors import Full
 from retain.kinds.kind import Page
 from retain.memory import Memory
-from retain.server.authenticator import Authenticator
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import problems
 from retain.storage.erase import Receipt
 
@@ -50,7 +50,7 @@ class AuditRequest(BaseModel):
     )
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes to an app."""
     routes = _Routes(authenticator)
     lines: dict[str, Any] = {
@@ -94,7 +94,7 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 
 
 class _Routes:
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
         self._memory: Memory = authenticator.memory
 
@@ -156,7 +156,7 @@ class _Routes:
 
     async def _admin(self, request: Request) -> Principal:
         """Return the principal. Raise Forbidden unless it may manage the whole tenant."""
-        return await self._authenticator.admin(request, "manage others")
+        return await self._authenticator.authorize_admin(request, "manage others")
 
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:

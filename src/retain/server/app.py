@@ -31,8 +31,8 @@ from retain.server import (
     vendors,
     web_app,
 )
-from retain.server.authenticator import Authenticator
 from retain.server.life import life
+from retain.server.request_authenticator import RequestAuthenticator
 
 if find_spec("mcp"):  # a separate extra: other libraries need an older version
     from retain.server import mcp_mount as mount
@@ -61,7 +61,7 @@ def create_app(memory: Memory) -> FastAPI:
         },  # ours say more, and no addresses with content in them
     )
     app.state.memory = memory
-    app.state.authenticator = authenticator = Authenticator(memory)
+    app.state.authenticator = authenticator = RequestAuthenticator(memory)
     app.state.metrics = metrics.Metrics(memory)
     problem.install(app)
     openapi.install(app)

@@ -30,7 +30,6 @@ from retain.chat.session import AGENT, USER, enter, of_agent, require_agent
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.server import life
-from retain.server.authenticator import Authenticator
 from retain.server.chat_schemas import (
     Asked,
     ChatRequest,
@@ -41,6 +40,7 @@ from retain.server.chat_schemas import (
     TurnState,
     VisionRequest,
 )
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import problems
 from retain.server.running_turns import RunningTurns, Say
 from retain.server.sse import (
@@ -64,7 +64,7 @@ _LOOKS = 4  # a session is free for a moment between two of its turns
 _FINISHING = 0.6  # share of the stop time for running turns; the rest is for their last events
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the chat routes to an app; `app.state.runs` holds the running turns."""
     app.state.runs = runs = RunningTurns(limits.MAX_RUNNING_TURNS)
     life.during(app, lambda: runs.during(app.state.stopping, limits.STOP_SECONDS * _FINISHING))
@@ -128,7 +128,7 @@ def documented(
 
 
 async def admitted(
-    authenticator: Authenticator,
+    authenticator: RequestAuthenticator,
     request: Request,
     permission: Permission,
     user: str | None,
@@ -155,7 +155,7 @@ async def admitted(
 class Chat:
     """The handlers of the chat routes."""
 
-    def __init__(self, authenticator: Authenticator, runs: RunningTurns) -> None:
+    def __init__(self, authenticator: RequestAuthenticator, runs: RunningTurns) -> None:
         self._authenticator = authenticator
         self._runs = runs
 
@@ -193,7 +193,7 @@ class Chat:
         session = await run_in_threadpool(_going_on, scope, said.session_id)
         after = int(last_event_id) if last_event_id.isdecimal() and len(last_event_id) < 10 else 0
         run = self._runs.get((principal.tenant, session.user, session.id, key))
-        still = partial(self._authenticator.still, request, "read")
+        still = partial(self._authenticator.is_authorized, request, "read")
         if run is not None and not run.ended:
             return EventStream(run.events(after), still)
         agents = said.agents or [scope.owner.agent or session.agent]
@@ -244,7 +244,9 @@ class Chat:
 
         run = self._runs.start((principal.tenant, session.user, session.id, key), digest, work)
         if said.stream or EVENT_STREAM_MEDIA_TYPE in request.headers.get("accept", ""):
-            return EventStream(run.events(), partial(self._authenticator.still, request, "read"))
+            return EventStream(
+                run.events(), partial(self._authenticator.is_authorized, request, "read")
+            )
         try:
             result = await run.result()
         except RetainError as error:

@@ -22,7 +22,6 @@ from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.messages.content import spoken_text
 from retain.messages.message import Message
-from retain.server.authenticator import Authenticator
 from retain.server.chat_routes import STATUSES, admitted, documented
 from retain.server.chat_schemas import (
     ChatSession,
@@ -34,6 +33,7 @@ from retain.server.chat_schemas import (
     Whose,
     shown,
 )
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import problems
 
 _ID = Annotated[str, Path(description="The session's id.")]
@@ -41,7 +41,7 @@ _TITLE = 80
 _WINDOW = {"last", "minutes", "tokens", "before", "turns_only"}
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes of conversations to an app."""
     conversations = Conversations(authenticator)
     routes: tuple[tuple[str, str, Any, Any, Permission], ...] = (
@@ -71,7 +71,7 @@ T = TypeVar("T")
 class Conversations:
     """The handlers of the routes."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
 
     async def sessions(

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from retain.api import problem
-from retain.server.authenticator import Authenticator
+from retain.server.request_authenticator import RequestAuthenticator
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -44,7 +44,7 @@ _CSP = (
 Respond = Callable[[Request], Awaitable[Response]]
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the document, the page and its files to an app."""
     package_files = files("fastapi_offline") / "static"
     lock = threading.Lock()
@@ -69,7 +69,7 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 
 
 def _respond_with(
-    authenticator: Authenticator, media_type: str, read: Callable[[], bytes]
+    authenticator: RequestAuthenticator, media_type: str, read: Callable[[], bytes]
 ) -> Respond:
     """Return the handler of one file."""
 

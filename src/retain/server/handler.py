@@ -33,8 +33,8 @@ from retain.base import limits
 from retain.base.errors import Invalid, WrongVersion
 from retain.base.settings import Settings
 from retain.memory import Scope
-from retain.server.authenticator import Authenticator
 from retain.server.parsing import is_json, parse_json, read_body, read_query
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.thread_pool import in_thread, model_threads
 
 IDEMPOTENCY_KEY = b"idempotency-key"
@@ -71,7 +71,7 @@ class Handler:
 
     def __init__(
         self,
-        authenticator: Authenticator,
+        authenticator: RequestAuthenticator,
         endpoint: Endpoint,
         method: Callable[..., Any],
         request_model: type[BaseModel],

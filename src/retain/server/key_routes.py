@@ -24,7 +24,7 @@ from retain.auth.principal import Permission, Principal
 from retain.base import clock
 from retain.base.errors import Forbidden
 from retain.kinds.kind import Page
-from retain.server.authenticator import Authenticator
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import problems
 
 _STATUSES = (400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503, 507)
@@ -76,7 +76,7 @@ class KeysRequest(BaseModel):
     )
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes to an app."""
     routes = _Routes(authenticator)
     for method, path, does, result, status in (
@@ -109,12 +109,12 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 
 
 class _Routes:
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
 
     async def me(self, request: Request) -> Response:
         """Return the caller: tenant, permissions, and the user or agent the key is bound to."""
-        principal = await self._authenticator.authenticate(request)
+        principal = await self._authenticator.authenticate_request(request)
         permissions = parse_permissions(principal.permissions) if principal.permissions else []
         return answer(
             Me(principal.tenant, permissions, principal.user, principal.agent, principal.name)
@@ -165,7 +165,7 @@ class _Routes:
 
     async def _admin(self, request: Request) -> Principal:
         """Return the principal. Raise Forbidden unless it may manage the tenant's keys."""
-        return await self._authenticator.admin(request, "manage keys")
+        return await self._authenticator.authorize_admin(request, "manage keys")
 
     def _audited_keys(self, request: Request, principal: Principal, action: str) -> Keys:
         """Return the keys, whose next change is audited."""

@@ -20,15 +20,15 @@ from retain.auth.principal import PERMISSIONS
 from retain.base.errors import NotFound, Unauthorized
 from retain.mcp.caller import Caller
 from retain.mcp.server import Context, Profile, create_server
-from retain.server.authenticator import Authenticator
 from retain.server.life import during
+from retain.server.request_authenticator import RequestAuthenticator
 
 PATHS: dict[str, Profile] = {"/mcp": "agent", "/mcp/all": "all", "/mcp/graph": "graph"}
 METADATA = "/.well-known/oauth-protected-resource"
 _CALLER = "mcp_caller"
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the MCP servers: the tools of an agent, `/all` every endpoint, `/graph` the graph."""
     for path, profile in PATHS.items():
         endpoint = Endpoint(authenticator, profile)
@@ -45,7 +45,7 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 class Endpoint:
     """One MCP server; a rejected client learns where to get a token."""
 
-    def __init__(self, authenticator: Authenticator, profile: Profile) -> None:
+    def __init__(self, authenticator: RequestAuthenticator, profile: Profile) -> None:
         self._authenticator = authenticator
         self._server = create_server(authenticator.memory, profile, _caller)
         self._manager: StreamableHTTPSessionManager | None = None
@@ -70,7 +70,7 @@ class Endpoint:
             )(scope, receive, send)
             return
         try:
-            principal = await self._authenticator.authenticate(request)
+            principal = await self._authenticator.authenticate_request(request)
         except Unauthorized as error:
             response = problem.of_error(error, problem.request_id(request))
             if error.status == 401 and self._authenticator.memory.settings.jwt_issuer:
@@ -101,7 +101,7 @@ def _caller(ctx: Context) -> Caller:
     return caller
 
 
-def _metadata(authenticator: Authenticator, request: Request) -> dict[str, Any]:
+def _metadata(authenticator: RequestAuthenticator, request: Request) -> dict[str, Any]:
     """Return the protected resource metadata (RFC 9728) if the server accepts tokens."""
     settings = authenticator.memory.settings
     if not settings.jwt_issuer:

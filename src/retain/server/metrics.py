@@ -37,9 +37,9 @@ from retain.base.errors import StorageError, Unauthorized
 from retain.jobs.runner import JobResults
 from retain.memory import Memory
 from retain.server import logs
-from retain.server.authenticator import Authenticator
 from retain.server.database_metrics import Figures
 from retain.server.operator import operator
+from retain.server.request_authenticator import RequestAuthenticator
 
 MAX_MODEL_NAMES = 100
 """Models with a label of their own. Callers choose the names; further models are counted as
@@ -251,7 +251,7 @@ def worker_exited(pid: int) -> None:
 class ScraperAuthenticator:
     """Admits operators and remembers them for an hour, to scrape while the database is down."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
         self._admitted_until: dict[bytes, float] = {}
 
@@ -277,7 +277,7 @@ class ScraperAuthenticator:
             self._admitted_until[digest] = time.monotonic() + REMEMBER_SCRAPER_SECONDS
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the route that Prometheus scrapes."""
     metrics: Metrics = app.state.metrics
     scrapers = ScraperAuthenticator(authenticator)

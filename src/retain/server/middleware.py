@@ -17,15 +17,16 @@ from anyio import to_thread
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from retain.auth.authenticator import credential_of
 from retain.auth.local import is_loopback
 from retain.base import limits
 from retain.base.errors import SettingsError, Unauthorized
 from retain.base.settings import Settings
 from retain.server import life
-from retain.server.authenticator import NOBODY, credential_of
 from retain.server.cookies import SAFE, token_of
 from retain.server.exchange import BodyDeadline, Exchange, Rejected
 from retain.server.rate_limit import Rate
+from retain.server.request_authenticator import UNAUTHENTICATED
 
 HEALTH = frozenset({"/healthz", "/readyz"})
 """Never limited: they need no key, and monitoring must reach an overloaded server."""
@@ -237,7 +238,7 @@ class ProtectionMiddleware:
         and must not be able to block the user's sign-in.
         """
         digest = exchange.digest
-        if status == 401 or NOBODY in exchange.state:
+        if status == 401 or UNAUTHENTICATED in exchange.state:
             if exchange.wrong_keys is not None:
                 exchange.wrong_keys.take(exchange.peer)
             self._accepted_credentials.discard(digest or b"")

@@ -19,8 +19,8 @@ from retain.api.schemas import LENIENT, whose
 from retain.base import canonical
 from retain.base.errors import Invalid, RetainError
 from retain.kinds.notes import MAX_WAIT_SECONDS, Notes, NoteVersion
-from retain.server.authenticator import Authenticator
 from retain.server.handler import Call, Handler
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import add_endpoint
 from retain.server.sse import (
     EVENT_STREAM_MEDIA_TYPE,
@@ -45,7 +45,7 @@ LATER = 1.0
 _SLOWER = 1.5
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes for changes of notes to an app."""
     handler: Handler = app.state.handlers["notes_changes"]
     handler.respond = partial(_changes, app, authenticator, handler)
@@ -74,7 +74,7 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 
 
 async def _changes(
-    app: FastAPI, authenticator: Authenticator, handler: Handler, call: Call
+    app: FastAPI, authenticator: RequestAuthenticator, handler: Handler, call: Call
 ) -> Response:
     """Return the changes after a version; if there are none, wait up to `wait` seconds for one."""
     wait = canonical.amount(call.arguments.get("wait", 0.0), "wait")
@@ -94,7 +94,7 @@ async def _changes(
     return response(rendered(changes))
 
 
-async def _stream(app: FastAPI, authenticator: Authenticator, call: Call) -> Response:
+async def _stream(app: FastAPI, authenticator: RequestAuthenticator, call: Call) -> Response:
     """Stream every change as an event whose id is the version, until the client disconnects."""
     after = call.arguments.get("after", 0)
     if (last := call.request.headers.get(LAST_EVENT)) is not None:
@@ -107,7 +107,8 @@ async def _stream(app: FastAPI, authenticator: Authenticator, call: Call) -> Res
     # The first read rejects an invalid request before the stream starts.
     first = await in_thread(look, after=after)
     return EventStream(
-        _events(app, look, after, first), partial(authenticator.still, call.request, STREAM.needs)
+        _events(app, look, after, first),
+        partial(authenticator.is_authorized, call.request, STREAM.needs),
     )
 
 

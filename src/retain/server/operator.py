@@ -10,10 +10,10 @@ from starlette.requests import HTTPConnection
 
 from retain.auth.principal import Principal
 from retain.base.errors import Forbidden
-from retain.server.authenticator import Authenticator
+from retain.server.request_authenticator import RequestAuthenticator
 
 
-def is_operator(authenticator: Authenticator, principal: Principal) -> bool:
+def is_operator(authenticator: RequestAuthenticator, principal: Principal) -> bool:
     """Return whether a principal may see data about all tenants."""
     return (
         "admin" in principal.permissions
@@ -21,9 +21,9 @@ def is_operator(authenticator: Authenticator, principal: Principal) -> bool:
     )
 
 
-async def operator(authenticator: Authenticator, request: HTTPConnection) -> Principal:
+async def operator(authenticator: RequestAuthenticator, request: HTTPConnection) -> Principal:
     """Return the principal of a request. Raise Forbidden unless it is the operator."""
-    principal = await authenticator.admin(request, "see what is about the whole server")
+    principal = await authenticator.authorize_admin(request, "see what is about the whole server")
     if not is_operator(authenticator, principal):
         raise Forbidden(problem="this is for admins of the server's own tenant")
     return principal

@@ -26,9 +26,9 @@ from retain.api.problem import MEDIA
 from retain.api.schemas import asked, method_of
 from retain.base.errors import Invalid
 from retain.kinds import KINDS
-from retain.server.authenticator import Authenticator
 from retain.server.handler import Handler
 from retain.server.parsing import parse_json, read_body, read_query
+from retain.server.request_authenticator import RequestAuthenticator
 
 BY_HAND = ("context", "save_turn")
 """Verbs whose requests differ from their signatures; turn_routes.py adds them."""
@@ -60,7 +60,7 @@ _PARAMETER = re.compile(r"\{(\w+):?(\w*)\}")
 _PATH_TYPES = {"path": str, "int": int, "": str}
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add every endpoint of the table to an app."""
     app.router.route_class = AuthenticatedRoute
     app.router.redirect_slashes = False
@@ -72,7 +72,7 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 
 def add_endpoint(
     app: FastAPI,
-    authenticator: Authenticator,
+    authenticator: RequestAuthenticator,
     endpoint: Endpoint,
     request_model: type[BaseModel] | None = None,
     result_type: Any = None,
@@ -243,11 +243,11 @@ class AuthenticatedRoute(APIRoute):
         rejects_unknown = needs_key or "web" in self.tags
 
         async def handler(request: Request) -> Response:
-            authenticator: Authenticator = request.app.state.authenticator
+            authenticator: RequestAuthenticator = request.app.state.authenticator
             if permission:
                 await authenticator.authorize(request, permission)
             elif needs_key:
-                await authenticator.authenticate(request)
+                await authenticator.authenticate_request(request)
             if rejects_unknown:
                 query = read_query(request)  # also rejects a parameter that was given twice
                 if query and not has_query:

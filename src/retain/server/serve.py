@@ -23,14 +23,13 @@ import uvicorn
 from fastapi import FastAPI
 
 from retain.auth.api_keys import Keys
-from retain.auth.local import allows_requests_without_key
+from retain.auth.local import allows_requests_without_key, check_host
 from retain.base import limits
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
 from retain.memory import Memory
 from retain.server import logs, metrics
 from retain.server.app import create_app
-from retain.server.authenticator import refuse_keyless, refuse_open
 from retain.server.connection import Connection
 from retain.server.middleware import ProtectionMiddleware
 from retain.server.warm import warming
@@ -59,15 +58,12 @@ def serve(settings: Settings, told: Told) -> int:
     # Bind before opening the database: do not create one that cannot be served.
     with bind(settings.host, settings.port) as listener:
         if absent(settings):
-            refuse_keyless(settings)
+            check_host(settings, keys_exist=False)
         # One process migrates before the workers open the database.
         with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as memory:
-            refuse_open(memory)
-            if not (
-                allows_requests_without_key(settings)
-                or settings.jwt_issuer
-                or Keys(memory.database).exist()
-            ):
+            keys_exist = Keys(memory.database).exist()
+            check_host(settings, keys_exist=keys_exist)
+            if not (allows_requests_without_key(settings) or settings.jwt_issuer or keys_exist):
                 print(_NO_KEY, file=sys.stderr, flush=True)
             listener.listen(2048)
             if settings.workers == 1:

@@ -23,10 +23,10 @@ from retain.auth.principal import Principal
 from retain.base.errors import Forbidden, Unauthorized
 from retain.base.version import version
 from retain.chat.session import USER
-from retain.server.authenticator import Authenticator
 from retain.server.cookies import csrf_of, is_here, set_cookie, token_of
 from retain.server.key_routes import Me
 from retain.server.middleware import SIGN_IN
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import problems
 
 _STATUSES = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503, 507)
@@ -73,7 +73,7 @@ class SignInRequest(BaseModel):
     )
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes to an app."""
     routes = _Routes(authenticator)
     for method, path, does in (
@@ -92,13 +92,13 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 
 
 class _Routes:
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
 
     async def visit(self, request: Request) -> Response:
         """Return whether a key is needed, and who the caller is. Needs no key itself."""
         try:
-            principal = await self._authenticator.authenticate(request)
+            principal = await self._authenticator.authenticate_request(request)
         except Unauthorized as error:
             if error.status != 401:
                 raise
@@ -143,7 +143,7 @@ class _Routes:
         """End the sign-in of this browser and delete its cookie."""
         visit = Visit(_version(), needs_key=True, signed_in=False)
         try:
-            principal = await self._authenticator.authenticate(request)
+            principal = await self._authenticator.authenticate_request(request)
         except Unauthorized as error:
             if error.status != 401:
                 raise
@@ -165,7 +165,9 @@ class _Routes:
         if token is None:
             return
         try:
-            before = await run_in_threadpool(self._authenticator.signins.authenticate, token)
+            before = await run_in_threadpool(
+                self._authenticator.browser_sessions.authenticate, token
+            )
             signins = self._audited_signins(request, before.principal, "signout", before.key or "")
             await run_in_threadpool(signins.remove, token)
         except Unauthorized:  # it has ended already

@@ -19,8 +19,8 @@ from retain.api.schemas import shape
 from retain.api.status import Status, status
 from retain.base import clock
 from retain.memory import Memory
-from retain.server.authenticator import Authenticator
 from retain.server.operator import is_operator
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import problems
 
 # A field named `schema` hides a deprecated method.
@@ -56,7 +56,7 @@ class Counted:
             return cached
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the route to an app."""
     counted = Counted(authenticator.memory)
     started_at = clock.to_datetime(clock.now())
@@ -72,7 +72,9 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
         responses=problems(401, 403, 421, 429, 503),
     )
     async def here(request: Request) -> Response:
-        principal = await authenticator.admin(request, "see what is about the whole tenant")
+        principal = await authenticator.authorize_admin(
+            request, "see what is about the whole tenant"
+        )
         tenant = None if is_operator(authenticator, principal) else principal.tenant
         result = await run_in_threadpool(counted.status, tenant)
         if tenant is None:  # these times concern all tenants

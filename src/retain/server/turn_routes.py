@@ -18,8 +18,8 @@ from retain.context.report import Item, Report
 from retain.kinds import KINDS
 from retain.kinds.turns import Turn
 from retain.memory import Scope
-from retain.server.authenticator import Authenticator
 from retain.server.handler import Call, Handler
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import add_endpoint
 from retain.server.thread_pool import in_thread
 
@@ -54,7 +54,7 @@ class ContextAnswer(BaseModel):
     )
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes for the context and for saving a turn."""
     endpoints = {endpoint.verb: endpoint for endpoint in SCOPE_ENDPOINTS}
     kinds: dict[str, type] = {kind.name: kind for kind in KINDS}

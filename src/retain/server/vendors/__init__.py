@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from retain.server.authenticator import Authenticator
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.vendors import anthropic, langgraph, openai
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes of every protocol."""
     anthropic.add(app, authenticator)
     langgraph.add(app, authenticator)

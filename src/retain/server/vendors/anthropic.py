@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
-from retain.server.authenticator import Authenticator
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.vendors.anthropic_formats import Json
 from retain.server.vendors.anthropic_stores import Stores
 from retain.server.vendors.protocol import Call, Failure, Operation, Protocol
@@ -188,6 +188,6 @@ _PROTOCOL = Protocol(
 )
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes."""
     _PROTOCOL.add(app, authenticator, _OPERATIONS)

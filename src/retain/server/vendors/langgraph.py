@@ -26,8 +26,8 @@ from retain.base import canonical, limits
 from retain.base.errors import Forbidden, Invalid
 from retain.kinds.items import Drop, PlacedItem, Put
 from retain.memory import Scope
-from retain.server.authenticator import Authenticator
 from retain.server.parsing import parse_json, read_body, read_query
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.thread_pool import in_thread, model_threads
 from retain.server.vendors.protocol import add_route
 
@@ -67,7 +67,7 @@ class _NamespacesBody(BaseModel):
     offset: _Count = 0
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes."""
     store = _StoreRoutes(authenticator)
     add_route(app, "PUT", "/store/items", "write", store.put)
@@ -80,7 +80,7 @@ def add(app: FastAPI, authenticator: Authenticator) -> None:
 class _StoreRoutes:
     """The handlers of the routes."""
 
-    def __init__(self, authenticator: Authenticator) -> None:
+    def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
         calls_service = authenticator.memory.settings.embedder == "service"
         self._search_thread = (

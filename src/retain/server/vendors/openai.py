@@ -14,7 +14,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from retain.base.errors import Invalid
-from retain.server.authenticator import Authenticator
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.vendors.openai_conversations import (
     MAX_PAGE_ITEMS,
     Conversations,
@@ -129,6 +129,6 @@ _PROTOCOL = Protocol(
 )
 
 
-def add(app: FastAPI, authenticator: Authenticator) -> None:
+def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes."""
     _PROTOCOL.add(app, authenticator, _OPERATIONS)

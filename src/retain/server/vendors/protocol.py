@@ -24,9 +24,9 @@ from retain.auth.principal import Permission, Principal
 from retain.base.errors import Invalid, RetainError
 from retain.kinds.kind import Services
 from retain.memory import Scope
-from retain.server.authenticator import Authenticator
 from retain.server.handler import IDEMPOTENCY_KEY
 from retain.server.parsing import parse_json, read_body, read_query
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.thread_pool import in_thread
 
 Json = dict[str, Any]
@@ -84,14 +84,14 @@ class Protocol:
     field_names: Mapping[str, str] = field(default_factory=dict)  # our names to the protocol's
 
     def add(
-        self, app: FastAPI, authenticator: Authenticator, operations: Sequence[Operation]
+        self, app: FastAPI, authenticator: RequestAuthenticator, operations: Sequence[Operation]
     ) -> None:
         """Add a route for each operation."""
         for operation in operations:
             handler = self._handler(authenticator, operation)
             add_route(app, operation.method, operation.path, operation.permission, handler)
 
-    def _handler(self, authenticator: Authenticator, operation: Operation) -> Handler:
+    def _handler(self, authenticator: RequestAuthenticator, operation: Operation) -> Handler:
         async def handle(request: Request) -> Response:
             headers = [(self.request_id_header, problem.request_id(request).encode())]
             try:
@@ -104,7 +104,7 @@ class Protocol:
         return handle
 
     async def _parse(
-        self, authenticator: Authenticator, operation: Operation, request: Request
+        self, authenticator: RequestAuthenticator, operation: Operation, request: Request
     ) -> Call:
         """Authorize and parse a request. Authorization comes first: it must not leak details."""
         principal = await authenticator.authorize(request, operation.permission, vendor=True)

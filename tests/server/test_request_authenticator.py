@@ -21,14 +21,14 @@ from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
 
 from retain import Memory
+from retain.auth import authenticator as authenticator_module
 from retain.auth.api_keys import Keys
-from retain.auth.local import is_loopback
+from retain.auth.local import check_host, is_loopback
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Busy, Invalid, SettingsError, Unauthorized
-from retain.server import authenticator as doors
-from retain.server import web_app
+from retain.server import request_authenticator, web_app
 from retain.server.app import create_app
-from retain.server.authenticator import Authenticator, refuse_open
+from retain.server.request_authenticator import RequestAuthenticator
 from retain.testing import FaultyDatabase, with_faults
 from tests.auth.test_jwt_tokens import KEYS, signed, written
 from tests.calling import HERE, URL, Calling
@@ -121,8 +121,8 @@ def connection(
     return HTTPConnection(scope)
 
 
-def authenticate(authenticator: Authenticator, **how: Any) -> Any:
-    return asyncio.run(authenticator.authenticate(connection(**how)))
+def authenticate(authenticator: RequestAuthenticator, **how: Any) -> Any:
+    return asyncio.run(authenticator.authenticate_request(connection(**how)))
 
 
 # -- credentials -----------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_a_key_authenticates_and_identifies_its_holder(calling: Calling) -> None
 @one_engine
 def test_a_key_is_accepted_in_either_header(memory: Memory) -> None:
     _, text = Keys(memory.database).create("acme", "x", ["read"])
-    authenticator = Authenticator(memory)
+    authenticator = RequestAuthenticator(memory)
     for headers in (
         {"Authorization": f"Bearer {text}"},
         {"Authorization": f"bearer  {text} "},
@@ -182,7 +182,7 @@ def test_malformed_credentials_are_rejected(file_memory: Memory, headers: dict[s
     _, text = Keys(file_memory.database).create("acme", "x", ["read"])
     with pytest.raises(Unauthorized) as caught:
         authenticate(
-            Authenticator(file_memory),
+            RequestAuthenticator(file_memory),
             headers={name: value.replace("KEY", text) for name, value in headers.items()},
         )
     assert text not in str(caught.value)
@@ -198,7 +198,7 @@ def test_a_key_in_the_query_is_rejected_even_with_a_valid_header(
     _, text = Keys(file_memory.database).create("acme", "x", ["read"])
     with pytest.raises(Invalid) as caught:
         authenticate(
-            Authenticator(file_memory),
+            RequestAuthenticator(file_memory),
             headers={"X-API-Key": text},
             query=query.replace("rtn_KEY", text[4:]).replace("KEY", text),
         )
@@ -218,7 +218,7 @@ def test_name_headers_must_be_unique_and_utf_8(
     """Two users with undecodable names must not be taken for the same user."""
     http, authenticator, owner = (
         client_with_key(),
-        Authenticator(file_memory),
+        RequestAuthenticator(file_memory),
         Principal("acme", PERMISSIONS, "x"),
     )
     for name in (b"x-retain-user", b"x-retain-agent"):
@@ -261,14 +261,14 @@ def test_a_database_failure_is_503_and_never_401(
 ) -> None:
     """B32: a caller who cannot be looked up is not rejected as unknown."""
     http = calling()
-    authenticator: Authenticator = app.state.authenticator
+    authenticator: RequestAuthenticator = app.state.authenticator
 
     faults.fail("read", Busy(problem="no connection is free"), times=None)
     authenticator.forget()
     found = http.get("/api/me")
     assert found.status_code == 503
     assert found.headers["retry-after"]
-    monkeypatch.setattr(authenticator, "_keyed", False)
+    monkeypatch.setattr(authenticator, "_requires_key", False)
     assert http.get("/api/me", headers={"Authorization": ""}).status_code == 401
     assert calling(None).get("/api/me").status_code == 503
 
@@ -279,7 +279,7 @@ def test_a_database_failure_is_503_and_never_401(
 @one_engine
 def test_key_lookups_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     _, text = Keys(memory.database).create("acme", "x", ["read"])
-    authenticator = Authenticator(memory)
+    authenticator = RequestAuthenticator(memory)
     asked: list[str] = []
     check = authenticator.keys.authenticate
 
@@ -291,9 +291,9 @@ def test_key_lookups_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch)
     for _ in range(5):
         authenticate(authenticator, headers={"X-API-Key": text})
     assert len(asked) == 1
-    (known,) = authenticator._known.values()
-    assert 0 < known.until - time.monotonic() <= doors.SECONDS
-    known.until = time.monotonic()
+    (cached,) = authenticator._cache.values()
+    assert 0 < cached.expires - time.monotonic() <= authenticator_module.CACHE_SECONDS
+    cached.expires = time.monotonic()
     authenticate(authenticator, headers={"X-API-Key": text})
     assert len(asked) == 2
     for _ in range(2):
@@ -308,22 +308,22 @@ def test_the_cache_never_outlives_an_expiring_key(
 ) -> None:
     until = datetime.now(UTC) + timedelta(seconds=60)
     _, text = Keys(memory.database).create("acme", "x", ["read"], expires_at=until)
-    authenticator = Authenticator(memory)
-    monkeypatch.setattr(doors, "SECONDS", 3600.0)
+    authenticator = RequestAuthenticator(memory)
+    monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 3600.0)
     authenticate(authenticator, headers={"X-API-Key": text})
-    (known,) = authenticator._known.values()
-    assert 0 < known.until - time.monotonic() <= 60
+    (cached,) = authenticator._cache.values()
+    assert 0 < cached.expires - time.monotonic() <= 60
 
 
 def test_the_key_cache_is_bounded(file_memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     """P16."""
-    monkeypatch.setattr(doors, "MOST_KNOWN", 3)
-    authenticator = Authenticator(file_memory)
+    monkeypatch.setattr(authenticator_module, "MAX_CACHED_CREDENTIALS", 3)
+    authenticator = RequestAuthenticator(file_memory)
     for number in range(10):
         _, text = Keys(file_memory.database).create("acme", f"{number}", ["read"])
         authenticate(authenticator, headers={"X-API-Key": text})
-        assert len(authenticator._known) <= 3
-        assert text not in repr(authenticator._known)
+        assert len(authenticator._cache) <= 3
+        assert text not in repr(authenticator._cache)
 
 
 @one_engine
@@ -339,7 +339,7 @@ def test_a_key_revoked_during_its_lookup_is_not_cached(
     file_memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, text = Keys(file_memory.database).create("acme", "x", ["read"])
-    authenticator = Authenticator(file_memory)
+    authenticator = RequestAuthenticator(file_memory)
     check = authenticator.keys.authenticate
 
     def slow_check(text: str) -> Any:
@@ -358,17 +358,17 @@ def test_a_key_revoked_during_its_lookup_is_not_cached(
 def test_key_use_is_recorded_after_the_response_and_failures_are_only_logged(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(doors, "_AFTER_SECONDS", 0.01)
+    monkeypatch.setattr(authenticator_module, "RECORD_DELAY_SECONDS", 0.01)
     _, text = Keys(memory.database).create("acme", "x", ["read"])
-    authenticator = Authenticator(memory)
+    authenticator = RequestAuthenticator(memory)
 
     async def authenticate_and_wait() -> None:
-        await authenticator.authenticate(connection({"X-API-Key": text}))
+        await authenticator.authenticate_request(connection({"X-API-Key": text}))
         assert authenticator.keys.list("acme")[0].last_used_at is None, (
             "not on the way to the answer"
         )
         await asyncio.sleep(0.05)
-        await asyncio.gather(*authenticator._notes)
+        await asyncio.gather(*authenticator._recordings)
 
     asyncio.run(authenticate_and_wait())
     assert authenticator.keys.list("acme")[0].last_used_at is not None
@@ -380,14 +380,14 @@ def test_key_use_is_recorded_after_the_response_and_failures_are_only_logged(
     authenticator.forget()
     with caplog.at_level(logging.WARNING):
         asyncio.run(authenticate_again(authenticator, text))
-    assert "could not be noted" in caplog.text
+    assert "Cannot record the use" in caplog.text
     assert text not in caplog.text
 
 
-async def authenticate_again(authenticator: Authenticator, text: str) -> None:
-    await authenticator.authenticate(connection({"X-API-Key": text}))
+async def authenticate_again(authenticator: RequestAuthenticator, text: str) -> None:
+    await authenticator.authenticate_request(connection({"X-API-Key": text}))
     await asyncio.sleep(0.05)
-    await asyncio.gather(*authenticator._notes)
+    await asyncio.gather(*authenticator._recordings)
 
 
 # -- without a key ---------------------------------------------------------------------------------------------------
@@ -408,7 +408,7 @@ def test_loopback_needs_no_key_for_a_file_without_keys(
 
 def test_the_first_key_ends_keyless_access_for_good(file_memory: Memory) -> None:
     """In any tenant, by any process; even revoking the key does not restore keyless access."""
-    authenticator = Authenticator(file_memory)
+    authenticator = RequestAuthenticator(file_memory)
     assert authenticate(authenticator).name == "local"
     keys = Keys(file_memory.database)
     key, _ = keys.create("another tenant", "x", ["read"])
@@ -417,14 +417,17 @@ def test_the_first_key_ends_keyless_access_for_good(file_memory: Memory) -> None
     with pytest.raises(Unauthorized):
         authenticate(authenticator)
     with pytest.raises(Unauthorized):
-        authenticate(Authenticator(file_memory))
+        authenticate(RequestAuthenticator(file_memory))
 
 
 @pytest.mark.parametrize("sent", ["Bearer", "Bearer ", "bearer  "])
 def test_an_empty_bearer_token_counts_as_no_credential(sent: str) -> None:
     """Sent by example code when the variable for the key is empty."""
     with Memory.open("memory:", settings=SETTINGS) as memory:
-        assert authenticate(Authenticator(memory), headers={"Authorization": sent}).name == "local"
+        assert (
+            authenticate(RequestAuthenticator(memory), headers={"Authorization": sent}).name
+            == "local"
+        )
 
 
 @pytest.mark.parametrize(
@@ -453,7 +456,7 @@ def test_keyless_access_is_limited_to_loopback(
         Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory,
         pytest.raises(Unauthorized),
     ):
-        authenticate(Authenticator(memory), **how)
+        authenticate(RequestAuthenticator(memory), **how)
 
 
 VENDOR_CREDENTIALS = [
@@ -509,7 +512,7 @@ def test_a_vendor_key_is_rejected_where_a_key_is_needed(
         pytest.raises(Unauthorized),
     ):
         asyncio.run(
-            Authenticator(memory).authenticate(
+            RequestAuthenticator(memory).authenticate_request(
                 connection(**{"headers": VENDOR_CREDENTIALS[0], **how}), vendor=True
             )
         )
@@ -540,7 +543,7 @@ def test_tokens_work_beside_keys_and_end_keyless_access(tmp_path: Path) -> None:
         "jwt_keys": written(KEYS, tmp_path),
     }
     with Memory.open("memory:", settings=replace(SETTINGS, **changes)) as memory:
-        authenticator = Authenticator(memory)
+        authenticator = RequestAuthenticator(memory)
         with pytest.raises(Unauthorized):
             authenticate(authenticator)
         principal = authenticate(
@@ -557,12 +560,11 @@ def test_the_server_refuses_a_public_address_without_a_key(
     open_memory: Callable[..., Memory],
 ) -> None:
     """S1: rejected before a socket is bound, with advice."""
-    refuse_open(open_memory())
-    memory = open_memory(host="0.0.0.0")
+    check_host(open_memory().settings, keys_exist=False)
+    settings = open_memory(host="0.0.0.0").settings
     with pytest.raises(SettingsError, match="retain keys create"):
-        refuse_open(memory)
-    Keys(memory.database).create("acme", "x", ["admin"])
-    refuse_open(memory)
+        check_host(settings, keys_exist=False)
+    check_host(settings, keys_exist=True)
 
 
 # -- every route -----------------------------------------------------------------------------------------------------
@@ -643,8 +645,8 @@ def test_cached_scopes_are_bounded_and_never_mixed_up(
     file_memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P16: the cache has a bound, and no caller gets another's scope."""
-    monkeypatch.setattr(doors, "MOST_SCOPES", 3)
-    authenticator = Authenticator(file_memory)
+    monkeypatch.setattr(request_authenticator, "MAX_CACHED_SCOPES", 3)
+    authenticator = RequestAuthenticator(file_memory)
     _, text = authenticator.keys.create("acme", "x", ["read"])
     principal = authenticate(authenticator, headers={"X-API-Key": text})
     for number in range(10):
@@ -665,10 +667,10 @@ def test_cached_scopes_are_bounded_and_never_mixed_up(
 
 def test_a_slow_keyless_check_cannot_reopen_access(file_memory: Memory) -> None:
     """The check was read before the first key was created, and returns after it."""
-    authenticator, here = Authenticator(file_memory), connection()
+    authenticator, here = RequestAuthenticator(file_memory), connection()
 
     async def race() -> None:
-        assert (await authenticator.authenticate(here)).name == "local"
+        assert (await authenticator.authenticate_request(here)).name == "local"
         authenticator.forget()
         asked, answer = threading.Event(), threading.Event()
         any_at_all = authenticator.keys.exist
@@ -680,7 +682,7 @@ def test_a_slow_keyless_check_cannot_reopen_access(file_memory: Memory) -> None:
             return found
 
         authenticator.keys.exist = slow_check  # type: ignore[method-assign]
-        late = asyncio.ensure_future(authenticator.authenticate(here))
+        late = asyncio.ensure_future(authenticator.authenticate_request(here))
         await asyncio.to_thread(asked.wait, 5)
         await asyncio.to_thread(Keys(file_memory.database).create, "acme", "first", ["read"])
         authenticator.forget()
@@ -688,7 +690,7 @@ def test_a_slow_keyless_check_cannot_reopen_access(file_memory: Memory) -> None:
         with pytest.raises(Unauthorized):
             await late
         with pytest.raises(Unauthorized):
-            await authenticator.authenticate(here)
+            await authenticator.authenticate_request(here)
 
     asyncio.run(race())
 

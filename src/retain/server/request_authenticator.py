@@ -1,0 +1,176 @@
+"""Authentication of HTTP requests: find the credential of a request and the scope it may use.
+
+A credential is the header `Authorization: Bearer …` or `X-API-Key`, or the cookie of a browser that
+signed in (cookies.py). `retain.auth.authenticator` checks it.
+"""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from starlette.requests import HTTPConnection
+
+from retain.auth.api_keys import INVALID_CREDENTIAL
+from retain.auth.authenticator import (
+    Authenticator,
+    credential_of,
+    has_only_foreign_keys,
+    no_credential,
+)
+from retain.auth.local import is_loopback
+from retain.auth.principal import Permission, Principal
+from retain.base.errors import Invalid, RetainError, Unauthorized
+from retain.kinds.kind import Source
+from retain.memory import Memory, Scope
+from retain.server.cookies import check_csrf, token_of
+
+USER_HEADER = b"x-retain-user"
+AGENT_HEADER = b"x-retain-agent"
+MAX_CACHED_SCOPES = 2048
+"""A scope has no state, and creating one takes longer than a lookup."""
+UNAUTHENTICATED = "unauthenticated"
+"""Set in the state of a request with a missing or wrong credential, even if it succeeds."""
+_PROXY_HEADERS = frozenset(
+    (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
+)
+_KEY = re.compile(r"rtn_[a-z2-7]+_[a-z2-7]{16}_[a-z2-7]{52}")
+_KEY_PARAMETER = re.compile(r"(?:^|&)(?:access_token|api_key|x-api-key)=")
+
+
+class RequestAuthenticator(Authenticator):
+    """Authenticates requests by key, token or cookie, and local requests if there are no keys."""
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__(memory.database, memory.settings)
+        self.memory = memory
+        self._scopes: dict[tuple[str, str | None, str | None, Source], Scope] = {}
+
+    async def authorize(
+        self, request: HTTPConnection, permission: Permission, *, vendor: bool = False
+    ) -> Principal:
+        """Return the principal of a request. Raise Forbidden without the permission.
+
+        vendor: the request comes from a vendor's client, which may send a key of that vendor
+        """
+        principal = await self.authenticate_request(request, vendor=vendor)
+        principal.require(permission)
+        return principal
+
+    async def is_authorized(self, request: HTTPConnection, permission: Permission) -> bool:
+        """Return whether a request is still authorized. A stream ends when it is not."""
+        try:
+            await self.authorize(request, permission)
+        except RetainError:
+            # Also if the database cannot be reached: the next request gets the error.
+            return False
+        return True
+
+    async def authorize_admin(self, request: HTTPConnection, action: str) -> Principal:
+        """Return the principal of a request. Raise Forbidden unless it is the tenant's admin."""
+        principal = await self.authorize(request, "admin")
+        principal.require_whole_tenant(action)
+        return principal
+
+    async def authenticate_request(
+        self, request: HTTPConnection, *, vendor: bool = False
+    ) -> Principal:
+        """Return the principal of a request, and store it in the request's state for the log."""
+        state = request.scope.setdefault("state", {})
+        try:
+            principal = await self._principal(request, vendor)
+        except Unauthorized as error:
+            if error.status == 401:
+                state[UNAUTHENTICATED] = True
+            raise
+        state["principal"] = principal
+        return principal
+
+    async def _principal(self, request: HTTPConnection, vendor: bool) -> Principal:
+        _reject_key_in_url(request)
+        headers = request.scope["headers"]
+        if vendor and not self.requires_key and has_only_foreign_keys(headers):
+            try:
+                return await self._local_principal(request)
+            except Unauthorized:
+                raise Unauthorized(problem=INVALID_CREDENTIAL) from None
+        credential = credential_of(headers)
+        if credential is not None:
+            return await self.authenticate(credential)
+        token = token_of(request.scope)
+        if token is not None:
+            try:
+                principal = await self.authenticate_cookie(token)
+                check_csrf(request.scope, token)
+                return principal
+            except Unauthorized as error:
+                if error.status != 401 or self.requires_key:
+                    raise
+        return await self._local_principal(request)
+
+    async def _local_principal(self, request: HTTPConnection) -> Principal:
+        """Return the principal of a local request. Raise Unauthorized if a key is needed."""
+        if not _is_local(request):
+            raise no_credential()
+        return await self.authenticate_local()
+
+    def scope(
+        self,
+        request: HTTPConnection,
+        principal: Principal,
+        user: str | None,
+        agent: str | None,
+        source: Source = "user",
+    ) -> Scope:
+        """Return the scope of a request.
+
+        The tenant is the principal's; user and agent come from the parameters or the headers. The
+        agent itself uses a key that is bound to it, so its writes have the source "agent".
+        """
+        if user is None:
+            user = _header(request, USER_HEADER)
+        if agent is None:
+            agent = _header(request, AGENT_HEADER)
+        if principal.agent is not None:
+            source = "agent"
+        tenant, user, agent = principal.owner_of(user, agent)
+        owner = (tenant, user, agent, source)
+        scope = self._scopes.get(owner)
+        if scope is None or scope.services is not self.memory.services:
+            if len(self._scopes) >= MAX_CACHED_SCOPES:
+                self._scopes.clear()
+            scope = self.memory.scope(tenant=tenant, user=user, agent=agent, source=source)
+            self._scopes[owner] = scope
+        return scope
+
+
+def _is_local(request: HTTPConnection) -> bool:
+    """Return whether a request comes from this machine, and not through a proxy on it."""
+    client = request.scope.get("client")
+    if client is None or not is_loopback(client[0]):
+        return False
+    return _PROXY_HEADERS.isdisjoint([name for name, _ in request.scope["headers"]])
+
+
+def _reject_key_in_url(request: HTTPConnection) -> None:
+    """Raise Invalid for a key in the URL, where logs would store it."""
+    path: str = request.scope["path"]
+    query: str = request.scope.get("query_string", b"").decode("latin-1")
+    if "%" in path:
+        path = unquote(path)
+    if ("rtn_" in path and _KEY.search(path)) or (
+        query and (_KEY_PARAMETER.search(query.lower()) or _KEY.search(unquote(query)))
+    ):
+        problem = "contains a key, which logs would store: send it as a header, and revoke this one"
+        raise Invalid(field="address", problem=problem)
+
+
+def _header(request: HTTPConnection, name: bytes) -> str | None:
+    """Return a header as text. Raise Invalid unless it is UTF-8."""
+    for header, value in request.scope["headers"]:
+        if header == name:
+            try:
+                return bytes(value).decode()
+            except UnicodeDecodeError:  # with replacement characters, two users could become one
+                raise Invalid(field=name.decode(), problem="is not UTF-8 text") from None
+    return None
