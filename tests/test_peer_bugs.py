@@ -33,13 +33,13 @@ PROVED: dict[str, dict[str, str]] = {
         "jobs/test_embed.py": "test_an_embedder_that_fails_for_a_third_loses_nothing",
     },
     "B3 two identical adds at once stayed two": {
-        "kinds/test_messages.py": "test_64_identical_appends_at_once_are_one_message",
+        "kinds/test_messages.py": "test_64_concurrent_identical_appends_are_one_message",
     },
     "B4 a model's made-up id deleted or changed another memory": {
-        "kinds/test_consolidations.py": "test_an_answer_with_anything_wrong_changes_nothing",
+        "kinds/test_consolidations.py": "test_an_invalid_answer_changes_nothing",
     },
     "B5 a rewrite erased what was added while the model was thinking": {
-        "kinds/test_summaries.py": "test_what_is_appended_during_a_fold_is_not_covered",
+        "kinds/test_summaries.py": "test_messages_appended_during_a_fold_are_not_covered",
         "chaos/test_folding.py": "test_processes_never_fold_the_same_turns_twice",
     },
     "B6 processes on one file overwrote each other": {
@@ -56,29 +56,29 @@ PROVED: dict[str, dict[str, str]] = {
         "storage/test_sqlite.py": "test_a_file_that_another_process_keeps_locked_is_busy_and_nothing_else",
     },
     "B11 after a restart the summary was gone and its messages were still marked": {
-        "kinds/test_summaries.py": "test_a_restart_finds_the_same_summary",
+        "kinds/test_summaries.py": "test_a_summary_survives_a_restart",
     },
     "B12 a call whose result was never stored made the session unusable": {
         "context/test_window.py": "test_a_call_without_a_result_is_given_one",
     },
     "B13 items of one millisecond came back in any order": {
-        "kinds/test_messages.py": "test_1000_appends_under_a_frozen_clock_keep_their_order",
+        "kinds/test_messages.py": "test_1000_appends_with_a_frozen_clock_keep_their_order",
     },
     "B14 order by time, or by nothing": {
-        "kinds/test_messages.py": "test_order_stays_when_the_clock_goes_backwards",
+        "kinds/test_messages.py": "test_order_survives_a_clock_going_backwards",
     },
     "B15 the last N were the first N": {
-        "kinds/test_messages.py": "test_windows_are_ends_of_what_was_said",
+        "kinds/test_messages.py": "test_windows_are_suffixes",
     },
     "B16 versions were times, in several zones": {
         "test_peer_bugs.py": "test_time_zones_change_nothing",
         "base/test_clock.py": "",
     },
     "B17 a stale writer was reloaded in silence": {
-        "kinds/test_messages.py": "test_expected_last_seq_guards_the_end",
+        "kinds/test_messages.py": "test_expected_last_seq_detects_conflicts",
     },
     "B18 the whole history was read under the lock": {
-        "kinds/test_messages.py": "test_appending_to_a_long_session_reads_no_history",
+        "kinds/test_messages.py": "test_append_reads_no_history",
     },
     "B19 processes that start at once missed tables": {
         "chaos/test_start.py": "test_16_processes_start_at_once_on_an_empty_database",
@@ -111,7 +111,7 @@ PROVED: dict[str, dict[str, str]] = {
         "context/test_assemble.py": "test_one_huge_message_does_not_make_it_impossible",
     },
     "B29 a summary parted a tool call from its result": {
-        "kinds/test_summaries.py": "test_the_cut_never_parts_a_call_and_its_result",
+        "kinds/test_summaries.py": "test_the_cut_never_separates_a_call_and_its_result",
         "messages/test_pairing.py": "test_a_free_cut_parts_no_pair",
         "test_long_conversation.py": "test_no_graph_of_calls_and_results_is_ever_cut_apart",
     },

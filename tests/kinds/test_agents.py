@@ -1,4 +1,4 @@
-"""Agents: how each one is set up, by name: spec A2 as far as it needs no model."""
+"""Agents and their settings: spec A2, as far as no model is needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def at(micros: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
 
 
-def test_an_agent_comes_back_as_it_was_set_up(open_memory: Callable[..., Memory]) -> None:
+def test_an_agent_round_trips(open_memory: Callable[..., Memory]) -> None:
     """A2: name, system prompt, model, tools, colour and icon."""
     me = open_memory(clock=lambda: START).scope(tenant="acme")
     agent = me.agents.add(
@@ -39,7 +39,7 @@ def test_an_agent_comes_back_as_it_was_set_up(open_memory: Callable[..., Memory]
     assert (plain.prompt, plain.model, plain.tools, plain.color, plain.icon) == ("", "", [], "", "")
 
 
-def test_edit_changes_what_is_given_and_nothing_else(open_memory: Callable[..., Memory]) -> None:
+def test_edit_changes_only_the_given_fields(open_memory: Callable[..., Memory]) -> None:
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme")
     first = me.agents.add("cook", prompt="p", model="m", tools=["t"], color="#C0FFEE", icon="i")
@@ -77,8 +77,8 @@ def test_edit_changes_what_is_given_and_nothing_else(open_memory: Callable[..., 
         " #123456",
     ],
 )
-def test_a_colour_is_one_that_a_page_can_show(me: Scope, color: str) -> None:
-    """A7: and nothing else can hide in it."""
+def test_only_displayable_colours_are_accepted(me: Scope, color: str) -> None:
+    """A7: no other text can hide in a colour."""
     me.agents.add("cook", color="#1f6FEB", icon="👨‍👩‍👧‍👦")
     calls: list[Callable[[], Any]] = [
         lambda: me.agents.add("other", color=color),
@@ -94,14 +94,14 @@ def test_a_colour_is_one_that_a_page_can_show(me: Scope, color: str) -> None:
     ]
 
 
-def test_a_colour_from_before_there_was_a_rule_stays_readable(memory: Memory, me: Scope) -> None:
+def test_a_colour_stored_before_the_rule_stays_readable(memory: Memory, me: Scope) -> None:
     me.agents.add("cook")
     sql = "update agents set color = 'teal', icon = 'a very old icon' where tenant = :tenant"
     memory.database.write("acme", lambda tx: tx.run(sql))
     assert me.agents.edit("cook", prompt="p").color == "teal"
 
 
-def test_a_name_is_taken_once(me: Scope) -> None:
+def test_agent_names_are_unique(me: Scope) -> None:
     me.agents.add("cook", prompt="first")
     with pytest.raises(AlreadyExists) as error:
         me.agents.add("cook", prompt="second")
@@ -112,8 +112,8 @@ def test_a_name_is_taken_once(me: Scope) -> None:
     assert me.agents.add("cook", prompt="third").version == 1
 
 
-def test_edit_only_over_the_version_that_was_read(me: Scope) -> None:
-    """P9's rule, for agents."""
+def test_edit_with_a_stale_version_is_rejected(me: Scope) -> None:
+    """P9, for agents."""
     me.agents.add("cook")
     me.agents.edit("cook", prompt="a", if_version=1)
     for stale in (0, 1, 3):
@@ -123,7 +123,7 @@ def test_edit_only_over_the_version_that_was_read(me: Scope) -> None:
     assert me.agents.get("cook").prompt == "a"
 
 
-def test_of_many_editors_each_version_has_one(me: Scope) -> None:
+def test_one_of_many_concurrent_edits_wins(me: Scope) -> None:
     me.agents.add("cook", prompt="0")
     start = threading.Barrier(8)
 
@@ -142,7 +142,7 @@ def test_of_many_editors_each_version_has_one(me: Scope) -> None:
     assert (found.prompt, found.version) == (str(won.index(True)), 2)
 
 
-def test_an_agent_that_is_not_there(me: Scope) -> None:
+def test_an_unknown_agent_is_not_found(me: Scope) -> None:
     for call in (
         lambda: me.agents.get("x"),
         lambda: me.agents.edit("x", prompt=""),
@@ -154,7 +154,9 @@ def test_an_agent_that_is_not_there(me: Scope) -> None:
 
 
 def test_agents_belong_to_the_tenant(memory: Memory, me: Scope) -> None:
-    """P11: every user of the tenant sees them, nobody else does; conversations need none and outlive them."""
+    """P11: all users of the tenant see them, nobody else; conversations need no agent record and
+    outlive it.
+    """
     me.agents.add("scout", prompt="p")
     session = me.sessions.resume()
     assert memory.scope(tenant="acme", user="bob").agents.get("scout").prompt == "p"
@@ -169,7 +171,7 @@ def test_agents_belong_to_the_tenant(memory: Memory, me: Scope) -> None:
     assert other.agents.get("scout").prompt == "q"
 
 
-def test_pages_are_by_name_in_byte_order(me: Scope) -> None:
+def test_pages_are_ordered_by_name_bytes(me: Scope) -> None:
     names = ["b", "a", "B", "é", "e", "😀", "a b", "a%", "_"]
     for name in names:
         me.agents.add(name)
@@ -182,7 +184,7 @@ def test_pages_are_by_name_in_byte_order(me: Scope) -> None:
     assert seen == sorted(names, key=str.encode)
 
 
-def test_what_is_too_large_is_refused_whole(me: Scope) -> None:
+def test_oversized_agents_are_rejected(me: Scope) -> None:
     """P16."""
     me.agents.add("cook", prompt="p")
     with pytest.raises(TooLarge) as error:

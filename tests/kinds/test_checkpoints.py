@@ -1,4 +1,6 @@
-"""Threads of graphs: steps, values once per version, writes, and that a long history costs nothing."""
+"""Checkpoints of graphs: steps, values stored once per version, writes, and the cost of long
+threads.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ BINARY = bytes(range(256))
 
 
 def steps(me: Scope, thread: str, count: int, *, ns: str = "", run: str = "r") -> None:
-    """A thread in which `n` changes with every step, and `big` with none."""
+    """Add a thread in which `n` changes with every step and `big` never does."""
     for n in range(count):
         me.checkpoints.add(
             thread,
@@ -46,8 +48,8 @@ def rows(memory: Memory, table: str) -> int:
     return memory.counts()[table]
 
 
-def test_what_comes_out_is_what_went_in(me: Scope) -> None:
-    """Bytes of any kind, names of any length and script, and a step that is added again is replaced."""
+def test_a_checkpoint_round_trips(me: Scope) -> None:
+    """Any bytes, names of any length and script; adding a step again replaces it."""
     ns = "|".join(f"größe_{n}:0198c1f2-7a3b-7c4d-8e5f-0123456789ab" for n in range(20))
     values = {("a", "1.0"): ("bytes", BINARY), ("b " * 200, "2"): ("null", b"")}
     versions = dict(values.keys()) | {"empty": "3"}
@@ -78,8 +80,8 @@ def test_what_comes_out_is_what_went_in(me: Scope) -> None:
     assert again.created_at == found.created_at
 
 
-def test_a_write_is_kept_once(me: Scope) -> None:
-    """What a task wrote stays as it was first written; what stands for the task as a whole is replaced."""
+def test_a_write_is_stored_once(me: Scope) -> None:
+    """The first write of a task stays; special writes for the whole task are replaced."""
     me.checkpoints.write(
         "t", "1", [Write("b", 1, "x", ("bytes", b"1")), Write("b", 0, "x", ("bytes", b"0"))]
     )
@@ -105,7 +107,7 @@ def test_a_write_is_kept_once(me: Scope) -> None:
 
 
 def test_lists(me: Scope) -> None:
-    """Newest first; of a namespace, a thread or all; before a step; by what the metadata says; page by page."""
+    """Newest first; by namespace, thread or all; before a step; by metadata; page by page."""
     steps(me, "t", 5)
     steps(me, "t", 2, ns="inner:1")
     steps(me, "u", 1, run="s")
@@ -128,8 +130,8 @@ def test_lists(me: Scope) -> None:
         assert found == whole
 
 
-def test_whose_it_is(memory: Memory, me: Scope) -> None:
-    """P11, S8: a user's threads, and those of the tenant where the scope has no user, know nothing of one another."""
+def test_threads_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
+    """P11, S8: threads of a user and those of the tenant are separate."""
     everyone, bob = memory.scope(tenant="acme"), memory.scope(tenant="acme", user="bob")
     for scope, said in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
         scope.checkpoints.add("t", "1", ("bytes", said), metadata={"run_id": "r"})
@@ -148,7 +150,9 @@ def test_whose_it_is(memory: Memory, me: Scope) -> None:
 
 
 def test_removing_leaves_nothing_behind(memory: Memory, me: Scope) -> None:
-    """A thread goes whole; of a run its steps, their writes, and values that no other step has."""
+    """A thread is removed completely; a run with its steps, their writes, and values no other step
+    uses.
+    """
     steps(me, "t", 4)
     me.checkpoints.write("t", "00001", [Write("task", 0, "n", ("bytes", b"1"))])
     me.checkpoints.add(
@@ -164,8 +168,10 @@ def test_removing_leaves_nothing_behind(memory: Memory, me: Scope) -> None:
         me.checkpoints.remove("t")
 
 
-def test_pruning_keeps_what_the_newest_step_is_made_from(memory: Memory, me: Scope) -> None:
-    """Of each namespace the newest step; where a channel is stored as changes, also the steps back to its whole value."""
+def test_pruning_keeps_what_the_newest_step_needs(memory: Memory, me: Scope) -> None:
+    """The newest step per namespace; for a channel stored as deltas, also the steps back to its
+    full value.
+    """
     steps(me, "t", 4)
     steps(me, "t", 2, ns="inner:1")
     assert me.checkpoints.prune("t") == 4
@@ -199,8 +205,8 @@ def test_pruning_keeps_what_the_newest_step_is_made_from(memory: Memory, me: Sco
     assert me.checkpoints.prune("nothing") == 0
 
 
-def test_a_copy_is_another_thread(me: Scope) -> None:
-    """Everything but the name, and either can go on without the other."""
+def test_a_copy_is_an_independent_thread(me: Scope) -> None:
+    """Everything but the name is equal, and each can continue without the other."""
     steps(me, "t", 3)
     steps(me, "t", 1, ns="inner:1")
     me.checkpoints.write("t", "00002", [Write("task", 0, "n", ("bytes", b"w"), "p")])
@@ -218,7 +224,7 @@ def test_a_copy_is_another_thread(me: Scope) -> None:
 
 @contextmanager
 def meanwhile(memory: Memory, statement: str, do: Callable[[], object]) -> Iterator[None]:
-    """Have another writer do something just before a statement is run for the first time, if it is not kept waiting."""
+    """Run another writer just before a statement is executed for the first time, unless it blocks."""
     kind = memory.database.write("acme", type)
     other = threading.Thread(target=do)
 
@@ -239,10 +245,8 @@ def meanwhile(memory: Memory, statement: str, do: Callable[[], object]) -> Itera
 
 
 @pytest.mark.parametrize("left", [True, False])
-def test_removing_runs_takes_nothing_that_is_added_meanwhile(
-    memory: Memory, me: Scope, left: bool
-) -> None:
-    """The values of a step that another writer adds stay, and so does the step where it is the only one then."""
+def test_removing_runs_keeps_concurrent_additions(memory: Memory, me: Scope, left: bool) -> None:
+    """Values of a step that another writer adds stay, and so does the step."""
     steps(me, "t", 1, run="old")
     if left:
         me.checkpoints.add(
@@ -258,7 +262,7 @@ def test_removing_runs_takes_nothing_that_is_added_meanwhile(
 
 
 def test_a_copy_has_the_values_of_every_step(memory: Memory, me: Scope) -> None:
-    """Whatever is added while a thread is copied."""
+    """Whatever is added during the copy."""
     steps(me, "t", 2)
     new: Any = {"versions": {"n": "3"}, "values": {("n", "3"): ("bytes", b"2")}}
     with meanwhile(
@@ -272,7 +276,7 @@ def test_a_copy_has_the_values_of_every_step(memory: Memory, me: Scope) -> None:
 
 
 @one_engine
-def test_what_was_written_before_its_step_stays(me: Scope) -> None:
+def test_writes_before_their_step_are_kept(me: Scope) -> None:
     me.checkpoints.write("t", "1", [Write("task", 0, "n", ("bytes", b"early"))])
     assert me.checkpoints.prune("t") == 0
     me.checkpoints.add("t", "1", ("json", b"1"), metadata={"run_id": "r"})
@@ -284,14 +288,14 @@ def test_what_was_written_before_its_step_stays(me: Scope) -> None:
 
 
 @one_engine
-def test_a_step_that_is_its_own_ancestor_has_an_end(me: Scope) -> None:
+def test_a_cycle_of_parents_terminates(me: Scope) -> None:
     me.checkpoints.add("t", "1", ("json", b"1"), parent="2")
     me.checkpoints.add("t", "2", ("json", b"1"), parent="1")
     assert me.checkpoints.trace("t", "1", ["n"])["n"].seed is None
 
 
-def test_retention(open_memory: Callable[..., Memory], now: Now) -> None:
-    """A thread goes when no run has written to it for so long, whole; one that goes on stays, whole."""
+def test_retention_removes_whole_threads(open_memory: Callable[..., Memory], now: Now) -> None:
+    """A thread without recent runs is removed completely; an active one is kept completely."""
     memory = open_memory(clock=now)
     me = memory.scope(tenant="acme", user="ada")
     for thread in ("old", "going on"):
@@ -306,8 +310,8 @@ def test_retention(open_memory: Callable[..., Memory], now: Now) -> None:
     assert memory.purge().threads == 0
 
 
-class Looking(Counting):
-    """How many rows of these tables a read or a write had to look at."""
+class RowCounter(Counting):
+    """Counts the rows that a read or write of these tables visits."""
 
     def _rows(self, tx: Transaction) -> int:
         row = tx.one(
@@ -318,7 +322,7 @@ class Looking(Counting):
 
 
 def fill(memory: Memory, me: Scope, thread: str, count: int) -> None:
-    """The thread that `steps` would make, in one write."""
+    """Write the thread that `steps` would create, in one transaction."""
     steps(me, thread, 1)
     line, nothing = (
         checkpoint.digest("ada", thread, ""),
@@ -360,9 +364,11 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def test_a_long_thread_costs_no_more_than_a_short_one(memory: Memory, me: Scope) -> None:
-    """B18: of 1,000 steps, the newest, one of the middle, a page and the next step read what they do of 10."""
-    counting = Looking(memory.database)
+def test_cost_does_not_grow_with_the_thread(memory: Memory, me: Scope) -> None:
+    """B18: with 1,000 steps, reading the newest, a middle one, a page and adding a step cost as
+    much as with 10.
+    """
+    counting = RowCounter(memory.database)
     looking = Checkpoints(replace(memory.services, database=counting), me.owner)
     cost: dict[int, list[int]] = {}
     for length in (10, 1000):
@@ -378,8 +384,8 @@ def test_a_long_thread_costs_no_more_than_a_short_one(memory: Memory, me: Scope)
     )
 
 
-def test_what_does_not_change_is_stored_once(memory: Memory, me: Scope) -> None:
-    """A channel of 10 kB that no step touches is one row, whatever the number of steps."""
+def test_unchanged_values_are_stored_once(memory: Memory, me: Scope) -> None:
+    """A channel of 10 kB that no step changes is one row, whatever the number of steps."""
     me.transaction(lambda inner: steps(inner, "t", 40))
     sizes = "select channel, count(*), sum(length(data)) from channel_values where tenant = :tenant group by channel"
     found = {
@@ -392,8 +398,8 @@ def test_what_does_not_change_is_stored_once(memory: Memory, me: Scope) -> None:
 
 
 @one_engine
-def test_what_cannot_be_kept(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each error says which part it is about."""
+def test_invalid_checkpoints_are_rejected(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each error names the field."""
     with pytest.raises(Invalid, match="metadata"):
         me.checkpoints.add("t", "1", ("null", b""), metadata=["x"])
     with pytest.raises(Invalid, match="metadata"):
@@ -413,7 +419,7 @@ def test_what_cannot_be_kept(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None
 
 @one_engine
 def test_verify_finds_a_thread_under_another_name(memory: Memory, me: Scope) -> None:
-    """A line that was moved by hand would be found by nobody, or by somebody else."""
+    """A row that was moved by hand would be unreachable, or visible to another owner."""
     steps(me, "t", 1)
     assert all(finding.ok for finding in memory.verify())
     memory.database.write(
@@ -424,7 +430,7 @@ def test_verify_finds_a_thread_under_another_name(memory: Memory, me: Scope) -> 
 
 @one_engine
 def test_secrets_in_the_metadata_are_masked(open_memory: Callable[..., Memory]) -> None:
-    """A run's configuration is copied into the metadata, keys and all."""
+    """The run configuration is copied into the metadata, including credentials."""
     me = open_memory(secrets="mask").scope(tenant="acme", user="ada")
     me.checkpoints.add("t", "1", ("null", b""), metadata={"key": "sk-proj-" + "a1B2" * 12})
     assert me.checkpoints.get("t").metadata == {"key": "[secret: openai-key …a1B2]"}

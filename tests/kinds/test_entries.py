@@ -1,4 +1,4 @@
-"""Entries: journal and core of an agent, the whiteboard, their tools and their text in a prompt: spec J1 to J7; P13."""
+"""Entries: journal and core of an agent, whiteboards, tools and prompt section: spec J1 to J7; P13."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def exported(memory: Memory, **which: Any) -> bytes:
 # -- the entry --------------------------------------------------------------------------------------------------------
 
 
-def test_an_entry_says_all_about_itself(me: Scope, now: Now) -> None:
-    """J1: of the agent, with who wrote it and in whose company; a journal entry knows when it fades."""
+def test_the_fields_of_an_entry(me: Scope, now: Now) -> None:
+    """J1: the agent, its author and user; a journal entry has its expiry."""
     journal = me.entries.add("  Looked at trains.\n")
     assert journal == Entry(
         journal.id, "scout", "journal", None, "Looked at trains.", "ada", "user", 1, at(START), at(START),
@@ -69,8 +69,8 @@ def test_an_entry_says_all_about_itself(me: Scope, now: Now) -> None:
     assert timedelta(days=7) == JOURNAL_WINDOW
 
 
-def test_who_writes_is_kept(memory: Memory) -> None:
-    """Trust: the scope says who writes, and what is written cannot."""
+def test_the_source_is_stored(memory: Memory) -> None:
+    """Trust: the scope determines the source; content cannot."""
     assert (
         memory.scope(tenant="acme", user=None, agent="scout", source="admin")
         .entries.add("x")
@@ -83,8 +83,8 @@ def test_who_writes_is_kept(memory: Memory) -> None:
     )
 
 
-def test_a_journal_entry_fades_to_the_microsecond(memory: Memory, me: Scope, now: Now) -> None:
-    """J1: expiry is asked at reading: nothing changes in the row, and nothing is removed."""
+def test_a_journal_entry_expires_to_the_microsecond(memory: Memory, me: Scope, now: Now) -> None:
+    """J1: expiry is checked on read: the row neither changes nor disappears."""
     entry = me.entries.add("Rain.")
     core = me.entries.add("Ada lives in Porto.", kind="core")
     before = exported(memory)
@@ -108,8 +108,8 @@ def test_a_journal_entry_fades_to_the_microsecond(memory: Memory, me: Scope, now
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t \u3000", "\u200b", "\ufeff \u200b\u200d"])
-def test_blank_is_refused(me: Scope, blank: str) -> None:
-    """J2: also where the spaces have no width."""
+def test_blank_content_is_rejected(me: Scope, blank: str) -> None:
+    """J2: also zero-width spaces."""
     kept = me.entries.add("kept")
     calls: list[Callable[[], Any]] = [
         lambda: me.entries.add(blank),
@@ -123,8 +123,8 @@ def test_blank_is_refused(me: Scope, blank: str) -> None:
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "語", "😀"])
-def test_ten_thousand_characters_are_the_most(me: Scope, letter: str) -> None:
-    """J2: characters, whatever they take in bytes, and not counting the blanks around them."""
+def test_content_has_at_most_ten_thousand_characters(me: Scope, letter: str) -> None:
+    """J2: characters, not bytes, without surrounding white space."""
     longest = letter * 10_000
     kinds: tuple[EntryKind, ...] = ("journal", "core")
     for kind in kinds:
@@ -140,18 +140,18 @@ def test_ten_thousand_characters_are_the_most(me: Scope, letter: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 5, b"bytes", ["x"], {"text": "x"}])
-def test_content_that_is_no_text(me: Scope, wrong: Any) -> None:
+def test_content_must_be_text(me: Scope, wrong: Any) -> None:
     with pytest.raises(Invalid) as error:
         me.entries.add(wrong)
     assert error.value.problem == f"must be text, not {type(wrong).__name__}"
 
 
-def test_the_one_rule_for_text_holds(me: Scope) -> None:
+def test_content_is_sanitised(me: Scope) -> None:
     entry = me.entries.add("nul \x00 half \ud83d six \\u0000")
     assert me.entries.get(entry.id).content == "nul ␀ half � six \\u0000"
 
 
-def test_what_else_is_refused(me: Scope) -> None:
+def test_other_invalid_input_is_rejected(me: Scope) -> None:
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: me.entries.add("x", kind="diary"), "kind: must be one of journal, core, whiteboard, not 'diary'."),  # type: ignore[arg-type]
         (lambda: me.entries.add("x", board="main"), "board: is only for entries of the kind whiteboard."),
@@ -205,7 +205,7 @@ def test_the_core_tool_answers_to_the_letter(me: Scope) -> None:
 
 
 def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
-    """J7: an agent writes on a board that it shares, and is told which those are where it does not."""
+    """J7: an agent writes to a shared board, and gets the list of boards when it names another."""
     save = tool(me, "save_to_whiteboard")
     assert save.call({"content": "x"}) == {
         "error": "You do not share a board 'main'. The boards that you share: none."
@@ -223,8 +223,8 @@ def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
 
 
 @pytest.mark.parametrize("name", ["save_to_journal", "save_to_core", "save_to_whiteboard"])
-def test_a_tool_says_what_a_model_can_do_about_it(memory: Memory, me: Scope, name: str) -> None:
-    """J3: no agent, blank, too long, and arguments that it does not have."""
+def test_tool_errors_tell_the_model_what_to_do(memory: Memory, me: Scope, name: str) -> None:
+    """J3: no agent, blank, too long, and unknown arguments."""
     nobody = memory.scope(tenant="acme", user="ada")
     answer = tool(nobody, name).call({"content": "x"})
     assert isinstance(answer, dict)
@@ -256,8 +256,8 @@ def test_tools_take_one_argument(me: Scope) -> None:
 # -- the text of the prompt -------------------------------------------------------------------------------------------
 
 
-def test_the_prompt_to_the_letter(me: Scope, now: Now) -> None:
-    """J4: oldest first, days in UTC, only the last week of the journal."""
+def test_the_prompt_section_to_the_letter(me: Scope, now: Now) -> None:
+    """J4: oldest first, dates in UTC, only the last week of the journal."""
     assert me.entries.prompt() == ""
     me.entries.add("An old thing.")
     now.pass_days(6)
@@ -300,8 +300,8 @@ def test_a_kind_without_entries_has_no_section(memory: Memory, now: Now) -> None
     assert one.entries.prompt() == ""
 
 
-def test_entries_of_one_moment_are_in_the_order_of_their_ids(me: Scope) -> None:
-    """J4: the same order every time, also where the clock stood still."""
+def test_entries_of_the_same_time_are_ordered_by_id(me: Scope) -> None:
+    """J4: a stable order even with a stopped clock."""
     me.entries.add_many(
         [{"id": id, "content": id, "created_at": at(START)} for id in ("b", "a", "c")]
     )
@@ -325,10 +325,10 @@ FORGERIES = [
 
 @pytest.mark.parametrize("text", FORGERIES)
 @pytest.mark.parametrize("kind", ["core", "journal", "whiteboard"])
-def test_content_forges_nothing_in_the_prompt(
+def test_content_cannot_forge_prompt_structure(
     memory: Memory, me: Scope, now: Now, kind: Any, text: str
 ) -> None:
-    """J4: every line that begins at the margin is ours, and nothing is a placeholder."""
+    """J4: every line at the margin is ours, and none is a placeholder."""
     memory.scope(tenant="acme").entries.share("main", ["scout"])
     for content in ("first", text, "last"):
         me.entries.add(content, kind=kind)
@@ -347,7 +347,7 @@ def test_content_forges_nothing_in_the_prompt(
     assert "[ memory_ref" not in prompt
 
 
-def test_several_lines_are_indented_and_one_is_as_it_is(me: Scope, now: Now) -> None:
+def test_multiple_lines_are_indented(me: Scope, now: Now) -> None:
     """J4."""
     me.entries.add("- [2025-10-09] looks like one", kind="core")
     now.micros += 1
@@ -361,8 +361,8 @@ def test_several_lines_are_indented_and_one_is_as_it_is(me: Scope, now: Now) -> 
     ]
 
 
-def test_the_section_has_a_piece_for_each_entry(me: Scope, now: Now) -> None:
-    """X1: what is worth less goes first: the journal before the core, the old before the new."""
+def test_the_section_has_a_piece_per_entry(me: Scope, now: Now) -> None:
+    """X1: the least valuable goes first: journal before core, old before new."""
     old = me.entries.add("Old.", kind="core")
     me.entries.add("Rain.")
     now.micros += 1
@@ -395,7 +395,7 @@ def test_the_section_has_a_piece_for_each_entry(me: Scope, now: Now) -> None:
 
 
 def test_a_scope_without_an_agent_has_no_private_memory(memory: Memory, me: Scope) -> None:
-    """J5: there is nobody whose memory it would be."""
+    """J5: private entries belong to an agent."""
     me.entries.add("x")
     nobody = memory.scope(tenant="acme", user="ada").entries
     assert nobody._read(lambda tx: nobody.section(tx, ASK)) is None
@@ -414,8 +414,8 @@ def test_a_scope_without_an_agent_has_no_private_memory(memory: Memory, me: Scop
 # -- whose ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_agent_never_sees_anothers_entries(memory: Memory, me: Scope, now: Now) -> None:
-    """J1, J5: through no verb, tool or section, by no id; and a foreign id answers as an unknown one."""
+def test_an_agent_never_sees_other_agents_entries(memory: Memory, me: Scope, now: Now) -> None:
+    """J1, J5: through no method, tool, section or id; a foreign id looks unknown."""
     mine = [me.entries.add("secret journal"), me.entries.add("secret core", kind="core")]
     before = exported(memory)
     for other in (
@@ -451,8 +451,8 @@ def test_an_agent_never_sees_anothers_entries(memory: Memory, me: Scope, now: No
     assert exported(memory) == before
 
 
-def test_what_one_user_said_is_not_told_to_another(memory: Memory, me: Scope, now: Now) -> None:
-    """J1, S8: with a user, the agent remembers what it wrote with that user, and what it wrote with none."""
+def test_entries_of_one_user_are_hidden_from_another(memory: Memory, me: Scope, now: Now) -> None:
+    """J1, S8: with a user, the agent sees entries written with that user and with none."""
     alone, bob = (
         memory.scope(tenant="acme", user=None, agent="scout"),
         memory.scope(tenant="acme", user="bob", agent="scout"),
@@ -479,8 +479,10 @@ def test_what_one_user_said_is_not_told_to_another(memory: Memory, me: Scope, no
     assert contents(alone) == ["I like maps.", "from bob"]
 
 
-def test_an_administrator_sees_every_agents(memory: Memory, me: Scope, now: Now) -> None:
-    """J6: with no agent in the scope; counts too, and can edit and remove."""
+def test_an_administrator_sees_the_entries_of_every_agent(
+    memory: Memory, me: Scope, now: Now
+) -> None:
+    """J6: a scope without agent counts, edits and removes them too."""
     entry = me.entries.add("of scout")
     now.micros += 1
     memory.scope(tenant="acme", user=None, agent="critic").entries.add("of critic", kind="core")
@@ -495,11 +497,11 @@ def test_an_administrator_sees_every_agents(memory: Memory, me: Scope, now: Now)
 # -- lists ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_list_is_newest_first_and_by_hundreds(me: Scope, now: Now) -> None:
+def test_lists_are_newest_first_in_pages_of_100(me: Scope, now: Now) -> None:
     """J6."""
     for n in range(250):
         me.entries.add(f"entry {n}", kind="core" if n % 2 else "journal")
-        now.micros += n % 3  # some at the same moment
+        now.micros += n % 3  # some at the same time
     seen: list[Entry] = []
     sizes, after = [], None
     while True:
@@ -517,8 +519,10 @@ def test_a_list_is_newest_first_and_by_hundreds(me: Scope, now: Now) -> None:
     assert me.entries.counts() == {"core": 125, "journal": 125}
 
 
-def test_search_is_all_words_whatever_their_case(me: Scope) -> None:
-    """J7: percent, underline and backslash are ordinary characters, and capitals are capitals in every script."""
+def test_search_requires_all_words_in_any_case(me: Scope) -> None:
+    """J7: percent, underscore and backslash are ordinary characters; case folding works in every
+    script.
+    """
     for text in (
         "Der ÄRZTLICHE Rat",
         "100% sure_thing C:\\temp",
@@ -544,8 +548,8 @@ def test_search_is_all_words_whatever_their_case(me: Scope) -> None:
     assert len(contents(me, search="  ")) == 5
 
 
-def test_search_finds_the_best_first(open_memory: Callable[..., Memory], now: Now) -> None:
-    """J7, Q1: by words in any form, faded entries too, and the boards that the agent shares."""
+def test_search_ranks_best_first(open_memory: Callable[..., Memory], now: Now) -> None:
+    """J7, Q1: any word form, expired entries too, and the agent's boards."""
     memory = open_memory(clock=now)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.entries.add("Ada was painting boats.")
@@ -567,10 +571,8 @@ def test_search_finds_the_best_first(open_memory: Callable[..., Memory], now: No
     ]
 
 
-def test_a_long_entry_is_found_in_parts_however_it_came(
-    memory: Memory, me: Scope, now: Now
-) -> None:
-    """Also one of nothing but dots, which is split at once, and before others have to wait for it."""
+def test_a_long_entry_is_indexed_in_chunks(memory: Memory, me: Scope, now: Now) -> None:
+    """Also one of nothing but dots, which is split before the transaction."""
     long = "".join(f"Sentence number {n} of a long entry. " for n in range(250)).strip()
     first = me.entries.add(long)
     second = me.entries.edit(me.entries.add("." * 9900).id, long)
@@ -586,8 +588,8 @@ def test_a_long_entry_is_found_in_parts_however_it_came(
         assert " ".join(row[0] for row in found) == long
 
 
-def test_search_pages_over_what_does_not_match(me: Scope) -> None:
-    """J7: a page is full as long as there is more, however rare the word."""
+def test_search_pages_skip_non_matching_entries(me: Scope) -> None:
+    """J7: a page is full while there are more matches, however rare the word."""
     me.entries.add_many(
         [
             {"content": f"needle {n}" if n % 150 == 0 else "hay", "created_at": at(START - n)}
@@ -604,7 +606,7 @@ def test_search_pages_over_what_does_not_match(me: Scope) -> None:
     assert found == [f"needle {n}" for n in range(0, 1000, 150)]
 
 
-def test_filters_go_together(me: Scope, now: Now) -> None:
+def test_filters_combine(me: Scope, now: Now) -> None:
     """J7."""
     for day in range(10):
         me.entries.add(f"day {day}", kind="core" if day == 3 else "journal")
@@ -626,7 +628,7 @@ def test_filters_go_together(me: Scope, now: Now) -> None:
 # -- change -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_edit_counts_and_keeps_when_it_fades(me: Scope, now: Now) -> None:
+def test_an_edit_increments_the_version_and_keeps_the_expiry(me: Scope, now: Now) -> None:
     """J7."""
     entry = me.entries.add("Ada livs in Porto.")
     now.pass_days(3)
@@ -650,7 +652,7 @@ def test_an_edit_counts_and_keeps_when_it_fades(me: Scope, now: Now) -> None:
         me.entries.edit(entry.id, "x", if_version=-1)
 
 
-def test_of_many_edits_of_one_version_one_wins(me: Scope) -> None:
+def test_one_of_many_edits_of_a_version_wins(me: Scope) -> None:
     """P9."""
     id = me.entries.add("0").id
 
@@ -666,7 +668,7 @@ def test_of_many_edits_of_one_version_one_wins(me: Scope) -> None:
     assert [me.entries.get(id).content] == [f"by {n}" for n in won]
 
 
-def test_removed_is_gone(memory: Memory, me: Scope) -> None:
+def test_removed_entries_are_gone(memory: Memory, me: Scope) -> None:
     """J6, P13."""
     entry = me.entries.add("canary")
     me.entries.remove(entry.id)
@@ -676,8 +678,8 @@ def test_removed_is_gone(memory: Memory, me: Scope) -> None:
         me.entries.remove(entry.id)
 
 
-def test_many_are_removed_at_once(memory: Memory, me: Scope) -> None:
-    """J6: with what waits to be made of them, and in one transaction; an id that nobody has is no error."""
+def test_remove_many(memory: Memory, me: Scope) -> None:
+    """J6: with proposals made from them, in one transaction; an unknown id is no error."""
     for place in ("harbour", "station", "harbour", "station"):
         me.entries.add(f"Ada goes to the {place} in Porto.")
     assert me.consolidations.propose(days=0)
@@ -691,8 +693,10 @@ def test_many_are_removed_at_once(memory: Memory, me: Scope) -> None:
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_of_many_only_ones_own_are_removed(memory: Memory, me: Scope) -> None:
-    """P11: not another agent's, user's or tenant's, nor another's line on a board, nor one on a board that was left."""
+def test_remove_many_only_removes_own_entries(memory: Memory, me: Scope) -> None:
+    """P11: not another agent's, user's or tenant's, nor another's line on a board, nor on a board
+    that was left.
+    """
     me.entries.share("trips", ["scout", "cook"])
     left = me.entries.add("Left behind.", kind="whiteboard", board="trips")
     me.entries.share("plans", ["scout", "cook"])
@@ -722,14 +726,14 @@ def test_of_many_only_ones_own_are_removed(memory: Memory, me: Scope) -> None:
         (["x"] * 1001, "ids: 1001 ids is over the limit of 1000."),
     ],
 )
-def test_what_is_no_list_of_ids(me: Scope, ids: Any, problem: str) -> None:
+def test_remove_many_rejects_invalid_ids(me: Scope, ids: Any, problem: str) -> None:
     with pytest.raises(Invalid) as error:
         me.entries.remove_many(ids)
     assert str(error.value) == problem
 
 
-def test_64_threads_add_and_nothing_is_lost(memory: Memory) -> None:
-    """P1: each its own, all there, in the agent they were meant for."""
+def test_64_threads_add_without_loss(memory: Memory) -> None:
+    """P1: all stored, each with its own agent."""
     start = threading.Barrier(64)
 
     def add(n: int) -> None:
@@ -750,8 +754,8 @@ def test_64_threads_add_and_nothing_is_lost(memory: Memory) -> None:
 # -- the whiteboard ---------------------------------------------------------------------------------------------------
 
 
-def test_a_board_is_its_members(memory: Memory, me: Scope, now: Now) -> None:
-    """J7: members read and write it, and see who wrote what; to others it does not exist."""
+def test_only_members_see_a_board(memory: Memory, me: Scope, now: Now) -> None:
+    """J7: members read and write it, and see authors; to others it does not exist."""
     admin, critic = (
         memory.scope(tenant="acme"),
         memory.scope(tenant="acme", user="ada", agent="critic"),
@@ -803,8 +807,8 @@ def test_a_board_is_its_members(memory: Memory, me: Scope, now: Now) -> None:
             call()
 
 
-def test_a_line_on_a_board_is_its_authors_to_change(memory: Memory) -> None:
-    """J7: nobody puts words into another agent's mouth."""
+def test_only_the_author_changes_a_line_on_a_board(memory: Memory) -> None:
+    """J7: no agent can change another's words."""
     memory.scope(tenant="acme").entries.share("main", ["a", "b"])
     a, b = (
         memory.scope(tenant="acme", user=None, agent="a"),
@@ -820,8 +824,10 @@ def test_a_line_on_a_board_is_its_authors_to_change(memory: Memory) -> None:
     assert contents(a, kind="whiteboard") == []
 
 
-def test_sharing_sets_exactly_who(memory: Memory) -> None:
-    """J7: an agent makes new boards and changes its own; who is taken off sees nothing of it, not even its own lines."""
+def test_share_replaces_the_members(memory: Memory) -> None:
+    """J7: an agent creates boards and changes its own; a removed member sees nothing of it, even
+    its own lines.
+    """
     a, b = (
         memory.scope(tenant="acme", user=None, agent="a"),
         memory.scope(tenant="acme", user=None, agent="b"),
@@ -841,8 +847,8 @@ def test_sharing_sets_exactly_who(memory: Memory) -> None:
     assert b.entries.get(line.id).content == "from b"
 
 
-def test_two_that_share_a_new_board_at_once_do_not_merge_their_lists(memory: Memory) -> None:
-    """J7: the board is as one of them said; an agent that came second finds a board that is not its own."""
+def test_concurrent_creations_of_a_board_do_not_merge_members(memory: Memory) -> None:
+    """J7: one of them wins; the second agent finds a board it does not own."""
     admin = memory.scope(tenant="acme").entries
     scopes = {
         "a": memory.scope(tenant="acme", user=None, agent="a").entries,
@@ -868,10 +874,10 @@ def test_two_that_share_a_new_board_at_once_do_not_merge_their_lists(memory: Mem
             assert admin.boards()[f"board {n}"] in (["a", "c"], ["b", "d"])
 
 
-def test_two_administrators_that_share_a_board_at_once_do_not_merge_their_lists(
+def test_concurrent_shares_by_administrators_do_not_merge_members(
     memory: Memory,
 ) -> None:
-    """J7: the last word is whole."""
+    """J7: the last call wins completely."""
     admin = memory.scope(tenant="acme").entries
     lists = [["a", "c"], ["b", "d"], ["a", "d"], ["e"]]
     with ThreadPoolExecutor(4) as threads:
@@ -888,7 +894,7 @@ def test_two_administrators_that_share_a_board_at_once_do_not_merge_their_lists(
             assert admin.boards()[f"board {n}"] in lists
 
 
-def test_boards_are_told_apart(memory: Memory, me: Scope) -> None:
+def test_boards_are_separate(memory: Memory, me: Scope) -> None:
     """J7."""
     memory.scope(tenant="acme").entries.share("b", ["scout"])
     memory.scope(tenant="acme").entries.share("a", ["scout"])
@@ -904,8 +910,8 @@ def test_boards_are_told_apart(memory: Memory, me: Scope) -> None:
 # -- export and import ------------------------------------------------------------------------------------------------
 
 
-def test_entries_come_back_with_ids_and_times(memory: Memory, me: Scope, now: Now) -> None:
-    """J7: also through JSON, also twice; what they say of where they came from is not believed."""
+def test_an_import_keeps_ids_and_times(memory: Memory, me: Scope, now: Now) -> None:
+    """J7: also through JSON, also twice; the claimed source is not trusted."""
     me.entries.add("é \x00 😀\nline", kind="core")
     now.pass_days(1)
     old = me.entries.add("fades")
@@ -925,7 +931,7 @@ def test_entries_come_back_with_ids_and_times(memory: Memory, me: Scope, now: No
 
 
 def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
-    """J7, P3: with an error that says which."""
+    """J7, P3: the error names the item."""
     me.entries.add_many([{"id": "a", "content": "here"}])
     wrong: list[tuple[Any, str]] = [
         ([], "entries: must be a list of entries that is not empty."),
@@ -955,10 +961,10 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
     assert contents(me) == ["here"]
 
 
-def test_the_command_line_says_the_same(
+def test_the_command_line_matches_the_library(
     memory: Memory, me: Scope, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """J6, J7: lists with their filters, boards, export and import, and a helpful word where there is nothing."""
+    """J6, J7: lists with filters, boards, export and import, and a hint when nothing is found."""
     core = me.entries.add("Ada lives in Porto.", kind="core")
     me.entries.add("Rain.")
 

@@ -1,4 +1,4 @@
-"""The graph: its rules beyond what the official server's answers show (tests/mcp/test_graph.py has those)."""
+"""The knowledge graph: rules beyond the official server's answers (see tests/mcp/test_graph.py)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.conftest import one_engine
 ADA = Entity("Ada", "person", ["likes maps", "lives in London"])
 
 
-def test_what_is_there_is_not_made_again(me: Scope) -> None:
-    """Each verb can be repeated, and keeps the order in which things came."""
+def test_existing_objects_are_not_created_again(me: Scope) -> None:
+    """Each method can be repeated, and insertion order is kept."""
     for new in ([ADA, Entity("Bob", "person", [])], []):
         assert me.graph.add([ADA, Entity("Bob", "person")]) == new
     for texts in (["plays chess"], []):
@@ -49,7 +49,7 @@ def test_all_or_nothing(me: Scope) -> None:
 
 @one_engine
 @pytest.mark.parametrize("texts", ["text", 5, [5]])
-def test_a_text_is_no_list_of_texts(me: Scope, texts: Any) -> None:
+def test_a_string_is_not_a_list_of_strings(me: Scope, texts: Any) -> None:
     me.graph.add([Entity("A", "letter", ["t", "x"])])
     for verb in (me.graph.forget, me.graph.observe):
         with pytest.raises(Invalid, match="must be a list of str"):
@@ -57,8 +57,8 @@ def test_a_text_is_no_list_of_texts(me: Scope, texts: Any) -> None:
     assert me.graph.open(["A"]).entities[0].observations == ["t", "x"]
 
 
-def test_whose_it_is(memory: Memory) -> None:
-    """A user's graph is that user's alone; the tenant's is apart from all of them, and goes with nobody."""
+def test_graphs_are_isolated_by_owner(memory: Memory) -> None:
+    """A user's graph is private; the tenant's is separate and erased with no user."""
     ada, bob, all_of_them = (
         memory.scope(tenant="acme", user="ada"),
         memory.scope(tenant="acme", user="bob"),
@@ -80,8 +80,10 @@ def test_whose_it_is(memory: Memory) -> None:
     assert not [finding for finding in memory.verify() if finding.problem]
 
 
-def test_it_is_found_by_words_and_by_meaning(me: Scope) -> None:
-    """Each observation under its entity's name, and the entity by its name and type; what is gone is not found."""
+def test_search_by_words_and_by_meaning(me: Scope) -> None:
+    """Observations under their entity's name, entities by name and type; removed ones are not
+    found.
+    """
     me.graph.add([ADA, Entity("Difference Engine", "machine")])
     found = me.search("who likes maps", kinds=["graph"])
     assert (found[0].kind, found[0].title, found[0].text) == ("graph", "Ada", "likes maps")
@@ -93,8 +95,8 @@ def test_it_is_found_by_words_and_by_meaning(me: Scope) -> None:
     ] == []
 
 
-def test_the_index_can_be_made_anew(memory: Memory, me: Scope) -> None:
-    """P13: what lost its rows gets them again, and is found as before."""
+def test_the_index_can_be_rebuilt(memory: Memory, me: Scope) -> None:
+    """P13: missing index rows are restored, and search works as before."""
     me.graph.add([ADA, Entity("", "", ["", "nameless"]), Entity(" ", " ")])
     rows = "select id, seq, part, title, text from search_items where tenant = :tenant and kind = 'graph' order by id, seq"
     before = memory.database.read("acme", lambda tx: tx.all(rows))
@@ -107,8 +109,8 @@ def test_the_index_can_be_made_anew(memory: Memory, me: Scope) -> None:
     assert not [finding for finding in memory.verify() if finding.problem]
 
 
-def test_two_at_once_make_one(memory: Memory) -> None:
-    """Whoever comes second finds what the first made: no entity twice, no number twice, no observation lost."""
+def test_concurrent_writers_create_no_duplicates(memory: Memory) -> None:
+    """No entity or sequence number twice, no observation lost."""
 
     def write(number: int) -> None:
         graph = memory.scope(tenant="acme", user="ada").graph
@@ -129,7 +131,7 @@ def test_two_at_once_make_one(memory: Memory) -> None:
 
 
 @one_engine
-def test_what_is_refused(me: Scope) -> None:
+def test_invalid_input_is_rejected(me: Scope) -> None:
     with pytest.raises(TooLarge, match="entities.0..name"):
         me.graph.add([Entity("x" * (LONGEST + 1), "t")])
     with pytest.raises(TooLarge, match=str(MOST)):
@@ -143,8 +145,8 @@ def test_what_is_refused(me: Scope) -> None:
 
 
 @one_engine
-def test_secrets(open_memory: Callable[..., Memory]) -> None:
-    """A secret in a name is refused, in an observation masked, as the setting says."""
+def test_secrets_are_rejected_or_masked(open_memory: Callable[..., Memory]) -> None:
+    """Rejected in a name, masked in an observation, according to the setting."""
     secret = "AKIAIOSFODNN7EXAMPLE"
     me = open_memory(secrets="mask").scope(tenant="acme", user="ada")
     me.graph.add([Entity("key", "note", [f"it is {secret}"])])
@@ -154,8 +156,8 @@ def test_secrets(open_memory: Callable[..., Memory]) -> None:
 
 
 @one_engine
-def test_what_an_import_says_is_told_apart(memory: Memory) -> None:
-    """Words that may be anybody's are labelled where a model reads them."""
+def test_imported_text_is_labelled(memory: Memory) -> None:
+    """Untrusted text is labelled where a model reads it."""
     memory.scope(tenant="acme", user="ada", agent="scout").graph.add([ADA])
     memory.scope(tenant="acme", user="ada", agent="scout", source="import").graph.observe(
         [Observations("Ada", ["collects globes"])]

@@ -1,4 +1,6 @@
-"""Interactions: each model call once, and totals that a plain computation agrees with: spec T1, T2."""
+"""Interactions: each model call is recorded once, and totals match a plain computation: spec T1,
+T2.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def at(micros: int) -> datetime:
     return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)
 
 
-def test_a_call_comes_back_as_it_was_recorded(open_memory: Callable[..., Memory]) -> None:
+def test_an_interaction_round_trips(open_memory: Callable[..., Memory]) -> None:
     """T1: route, model, parameters, latency, tokens, cost, time."""
     me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s1")
@@ -61,8 +63,8 @@ def test_a_call_comes_back_as_it_was_recorded(open_memory: Callable[..., Memory]
     assert me.interactions.list().items == [sent]
 
 
-def test_what_is_left_out_has_a_plain_default(memory: Memory) -> None:
-    """T1: of the whole tenant, where the scope names nobody; an unknown cost is not a cost of nothing."""
+def test_defaults_of_omitted_fields(memory: Memory) -> None:
+    """T1: tenant-wide when the scope names nobody; an unknown cost is not zero."""
     sent = memory.scope(tenant="acme").interactions.add("r", "m", latency_ms=0)
     assert (sent.tokens_in, sent.tokens_out, sent.cost, sent.parameters, sent.error) == (
         0,
@@ -81,7 +83,7 @@ def test_what_is_left_out_has_a_plain_default(memory: Memory) -> None:
     ]
 
 
-def test_no_calls_have_no_totals(me: Scope) -> None:
+def test_no_interactions_have_no_totals(me: Scope) -> None:
     assert me.interactions.totals() == []
     assert me.interactions.list().items == []
 
@@ -90,29 +92,29 @@ def test_no_calls_have_no_totals(me: Scope) -> None:
 
 
 def percentile(latencies: list[float], percent: int) -> float:
-    """The nearest rank."""
+    """Return the nearest-rank percentile."""
     return sorted(latencies)[math.ceil(percent * len(latencies) / 100) - 1]
 
 
-def about(value: float) -> Any:
-    """Sums of floats depend on their order in the last digits."""
+def approximately(value: float) -> Any:
+    """Compare floats; their sums depend on the order in the last digits."""
     return pytest.approx(value)
 
 
-def named(call: Interaction, by: By | Split | None) -> str:
+def group_key(call: Interaction, by: By | Split | None) -> str:
     hour = call.created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:00:00Z")
     return {"hour": hour, "day": hour[:10], None: ""}.get(by) or getattr(call, by or "", None) or ""
 
 
-def costing(calls: list[Interaction]) -> Any:
+def total_cost(calls: list[Interaction]) -> Any:
     costs = [call.cost for call in calls if call.cost is not None]
-    return about(math.fsum(costs)) if costs else None
+    return approximately(math.fsum(costs)) if costs else None
 
 
-def computed(calls: list[Interaction], by: By, split: Split | None = None) -> list[Total]:
+def expected_totals(calls: list[Interaction], by: By, split: Split | None = None) -> list[Total]:
     groups: dict[tuple[str, str], list[Interaction]] = defaultdict(list)
     for call in calls:
-        groups[named(call, by), named(call, split)].append(call)
+        groups[group_key(call, by), group_key(call, split)].append(call)
     return [
         Total(
             *names,
@@ -120,7 +122,7 @@ def computed(calls: list[Interaction], by: By, split: Split | None = None) -> li
             sum(1 for call in group if call.error),
             sum(call.tokens_in for call in group),
             sum(call.tokens_out for call in group),
-            costing(group),
+            total_cost(group),
             *(percentile([call.latency_ms for call in group], percent) for percent in (50, 95, 99)),
         )
         for names, group in sorted(
@@ -131,7 +133,7 @@ def computed(calls: list[Interaction], by: By, split: Split | None = None) -> li
 
 @pytest.fixture
 def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]]:
-    """Random calls of two users, two agents and nobody, over nine days."""
+    """Random calls of two users, two agents and none, over nine days."""
     chance = random.Random(42)
     now = [START]
     memory = open_memory(clock=lambda: now[0], sqlite_durability="normal")
@@ -174,7 +176,7 @@ BYS: tuple[tuple[By, Split | None], ...] = (
 )
 
 
-def test_totals_and_lists_agree_with_plain_python(calls: tuple[Memory, list[Interaction]]) -> None:
+def test_totals_and_lists_match_plain_python(calls: tuple[Memory, list[Interaction]]) -> None:
     """T2: for the tenant, a user, an agent, and every filter; never another tenant's."""
     memory, made = calls
     choices: list[dict[str, Any]] = [
@@ -205,7 +207,13 @@ def test_totals_and_lists_agree_with_plain_python(calls: tuple[Memory, list[Inte
                 ]
                 for by, split in BYS:
                     found = scope.interactions.totals(by, split=split, **choice)
-                    assert found == computed(wanted, by, split), (user, agent, choice, by, split)
+                    assert found == expected_totals(wanted, by, split), (
+                        user,
+                        agent,
+                        choice,
+                        by,
+                        split,
+                    )
                 newest = sorted(wanted, key=lambda call: (call.created_at, call.id), reverse=True)
                 assert scope.interactions.list(limit=1000, **choice).items == newest
 
@@ -213,13 +221,13 @@ def test_totals_and_lists_agree_with_plain_python(calls: tuple[Memory, list[Inte
 @pytest.mark.parametrize(
     ("by", "split"), [("model", "model"), ("day", "hour"), ("day", ""), ("day", ["model"])]
 )
-def test_what_nothing_can_be_split_by(me: Scope, by: Any, split: Any) -> None:
+def test_invalid_split_is_rejected(me: Scope, by: Any, split: Any) -> None:
     with pytest.raises(Invalid, match="split: must be one of (model, )?route, agent, not "):
         me.interactions.totals(by, split=split)
 
 
-def test_pages_meet(calls: tuple[Memory, list[Interaction]]) -> None:
-    """The newest first; calls of one moment are neither lost nor repeated."""
+def test_pages_are_complete(calls: tuple[Memory, list[Interaction]]) -> None:
+    """Newest first; calls of the same time are neither lost nor repeated."""
     memory, made = calls
     seen: list[Interaction] = []
     after: str | None = None
@@ -233,7 +241,7 @@ def test_pages_meet(calls: tuple[Memory, list[Interaction]]) -> None:
     assert seen == sorted(wanted, key=lambda call: (call.created_at, call.id), reverse=True)
 
 
-def test_calls_of_one_moment_page_well(open_memory: Callable[..., Memory]) -> None:
+def test_pages_of_calls_of_the_same_time(open_memory: Callable[..., Memory]) -> None:
     me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
     made = {me.interactions.add("r", "m", latency_ms=n).id for n in range(11)}
     seen: list[str] = []
@@ -248,7 +256,7 @@ def test_calls_of_one_moment_page_well(open_memory: Callable[..., Memory]) -> No
 
 @pytest.mark.parametrize("amount", [1, 2, 19, 20, 21, 99, 100, 101])
 def test_percentiles_are_nearest_rank(shared: Memory, amount: int) -> None:
-    """T2: a value that was measured, never one in between."""
+    """T2: a measured value, never an interpolated one."""
     me = shared.scope(tenant=f"tenant {amount}", user="ada", agent="scout")
     latencies = [float(n * n) for n in range(amount)]
     for latency in random.Random(amount).sample(latencies, amount):
@@ -269,7 +277,7 @@ def shared(open_memory: Callable[..., Memory]) -> Memory:
 
 @pytest.fixture(params=["UTC", "Asia/Kolkata", "America/St_Johns", "Pacific/Kiritimati"])
 def zone(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The time zone of the process; the servers' is another one."""
+    """The time zone of the process; the servers use another one."""
     before = os.environ.get("TZ")
     os.environ["TZ"] = request.param
     time.tzset()
@@ -282,7 +290,7 @@ def zone(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_days_are_utc_days_everywhere(open_memory: Callable[..., Memory], zone: str) -> None:
-    """B16: whatever the time zone of the machine or of the server."""
+    """B16: whatever the time zone of the machine or the server."""
     midnight = int(datetime(2026, 3, 29, tzinfo=UTC).timestamp()) * 1_000_000
     now = [midnight - 1]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
@@ -301,7 +309,7 @@ def test_days_are_utc_days_everywhere(open_memory: Callable[..., Memory], zone: 
     assert [call.created_at for call in me.interactions.list(until=local)] == [at(midnight - 1)]
 
 
-def test_a_naive_moment_is_refused(me: Scope) -> None:
+def test_a_naive_datetime_is_rejected(me: Scope) -> None:
     """B21."""
     naive = datetime(2026, 1, 1)
     for field in ("since", "until"):

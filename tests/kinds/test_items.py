@@ -1,4 +1,4 @@
-"""Items: documents at a place, under a key, with expiry, versions, filters and search below a place."""
+"""Items: documents at a place and key, with expiry, versions, filters and search below a place."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ SECOND = 1_000_000
 
 @pytest.fixture
 def timed(open_memory: Callable[..., Memory], now: Now) -> Memory:
-    """A database whose clock is the test's."""
+    """A database with the test's clock."""
     return open_memory(clock=now)
 
 
-def sound(memory: Memory) -> None:
+def assert_verified(memory: Memory) -> None:
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def where(page: Iterator[Any] | Page[Any]) -> list[tuple[Place, str]]:
+def locations(page: Iterator[Any] | Page[Any]) -> list[tuple[Place, str]]:
     return [(item.place, item.key) for item in page]
 
 
 def pages(fetch: Callable[[str | None], Page[Any]]) -> list[Any]:
-    """All of a list, page by page."""
+    """Fetch a list page by page."""
     found, after = [], None
     while True:
         page = fetch(after)
@@ -48,22 +48,22 @@ def pages(fetch: Callable[[str | None], Page[Any]]) -> list[Any]:
         after = page.next
 
 
-def cut_off(items: Items, depth: int, limit: int, after: str | None) -> Page[Place]:
+def list_places(items: Items, depth: int, limit: int, after: str | None) -> Page[Place]:
     return items.places(depth=depth, limit=limit, after=after)
 
 
-def newest_first(items: Items, place: Place, after: str | None) -> Page[Any]:
+def list_newest(items: Items, place: Place, after: str | None) -> Page[Any]:
     return items.list(place, newest=True, limit=2, after=after)
 
 
-def one_by_one(items: Items, asked: dict[str, Any], after: str | None) -> Page[Any]:
+def list_singly(items: Items, asked: dict[str, Any], after: str | None) -> Page[Any]:
     return items.list(where=asked, limit=1, after=after)
 
 
 # -- one item -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_put_is_there_until_it_is_removed(timed: Memory, now: Now) -> None:
+def test_an_item_exists_until_removed(timed: Memory, now: Now) -> None:
     me = timed.scope(tenant="acme", user="ada").items
     value = {"text": "likes tea é😀", "tags": ["a", None, 1.5], "deep": {"b": True}}
     put = me.put(("memories", "ada"), "k", value)
@@ -84,11 +84,11 @@ def test_what_was_put_is_there_until_it_is_removed(timed: Memory, now: Now) -> N
             me.get(place, key)
         with pytest.raises(NotFound):
             me.remove(place, key)
-    sound(timed)
+    assert_verified(timed)
 
 
-def test_a_place_is_its_users_or_the_tenants(memory: Memory) -> None:
-    """S8: the same place and key of two users, of the tenant and of another tenant are four documents."""
+def test_items_are_isolated_by_owner(memory: Memory) -> None:
+    """S8: the same place and key of two users, the tenant and another tenant are four documents."""
     scopes = [
         memory.scope(tenant="acme", user="ada"),
         memory.scope(tenant="acme", user="bob"),
@@ -108,10 +108,10 @@ def test_a_place_is_its_users_or_the_tenants(memory: Memory) -> None:
     memory.erase("ada", tenant="acme")
     assert [len(scope.items.list()) for scope in scopes] == [0, 1, 1, 1]
     assert [len(scope.items.search("harbour")) for scope in scopes] == [0, 1, 1, 1]
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_versions_are_compared(memory: Memory) -> None:
+def test_compare_and_set(memory: Memory) -> None:
     me = memory.scope(tenant="acme", user="ada").items
     assert me.put(("p",), "k", {}, if_version=0).version == 1
     for version in (0, 2):
@@ -128,7 +128,7 @@ def test_versions_are_compared(memory: Memory) -> None:
 
 
 @one_engine
-def test_what_cannot_be_kept_is_refused_and_says_why(memory: Memory) -> None:
+def test_invalid_items_are_rejected_with_the_field(memory: Memory) -> None:
     me = memory.scope(tenant="acme", user="ada").items
     calls: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (Invalid, "place", lambda: me.put("p", "k", {})),
@@ -167,7 +167,7 @@ def test_what_cannot_be_kept_is_refused_and_says_why(memory: Memory) -> None:
 
 
 def test_the_longest_place_and_key_fit_every_index(memory: Memory) -> None:
-    """An owner, a place and a key of as many bytes as there may be, and quotes, which take two in an id."""
+    """An owner, place and key of maximum length, and quotes, which take two bytes in an id."""
     longest = memory.scope(tenant="t" * 512, user="u" * 512).items
     place = ("é" * 250, '"' * 200, "\\" * 5, "x" * 200)
     room = MAX_ID_BYTES - len(
@@ -176,25 +176,25 @@ def test_the_longest_place_and_key_fit_every_index(memory: Memory) -> None:
     longest.put(place, "k" * room, {"text": "harbour"})
     with pytest.raises(TooLarge):
         longest.put(place, "k" * (room + 1), {})
-    assert where(longest.list(place)) == [(place, "k" * room)]
+    assert locations(longest.list(place)) == [(place, "k" * room)]
     assert longest.search("harbour", place)[0].item.place == place
     assert longest.places().items == [place]
-    sound(memory)
+    assert_verified(memory)
     memory.reindex()
-    sound(memory)
+    assert_verified(memory)
 
 
 # -- time ---------------------------------------------------------------------------------------------------------------
 
 
-def test_what_has_expired_is_nowhere_and_is_purged(timed: Memory, now: Now) -> None:
+def test_expired_items_are_invisible_and_purged(timed: Memory, now: Now) -> None:
     me = timed.scope(tenant="acme", user="ada").items
     me.put(("p",), "soon", {"text": "harbour"}, ttl=10)
     me.put(("p", "q"), "later", {"text": "harbour"}, ttl=20)
     me.put(("p",), "ever", {"text": "harbour"})
     now.micros += 10 * SECOND
     assert me.read([(("p",), "soon")]) == [None]
-    assert where(me.list()) == [(("p",), "ever"), (("p", "q"), "later")]
+    assert locations(me.list()) == [(("p",), "ever"), (("p", "q"), "later")]
     assert {item.key for item, _ in me.search("harbour")} == {"ever", "later"}
     assert (
         me.put(("p",), "soon", {"n": 2}, if_version=0, ttl=5).created_at
@@ -206,11 +206,11 @@ def test_what_has_expired_is_nowhere_and_is_purged(timed: Memory, now: Now) -> N
         me.remove(("p", "q"), "later")
     assert timed.purge().items == 2
     assert timed.purge().items == 0
-    assert where(me.list()) == [(("p",), "ever")]
-    sound(timed)
+    assert locations(me.list()) == [(("p",), "ever")]
+    assert_verified(timed)
 
 
-def test_a_refresh_starts_the_time_again(timed: Memory, now: Now) -> None:
+def test_a_refresh_extends_the_expiry(timed: Memory, now: Now) -> None:
     me = timed.scope(tenant="acme", user="ada").items
     me.put(("p",), "k", {"text": "harbour"}, ttl=10)
     me.put(("p",), "ever", {"n": 1})
@@ -233,7 +233,7 @@ def test_a_refresh_starts_the_time_again(timed: Memory, now: Now) -> None:
 # -- lists --------------------------------------------------------------------------------------------------------------
 
 
-def test_lists_are_in_the_order_of_place_and_key(timed: Memory, now: Now) -> None:
+def test_lists_are_ordered_by_place_and_key(timed: Memory, now: Now) -> None:
     me = timed.scope(tenant="acme", user="ada").items
     names = ["a", "a b", "a.b", "a!", "A", "é", "z", "*", '"', "\\", "%", "_"]
     keys: list[tuple[Place, str]] = [((one,), key) for one in names for key in ("1", "2")] + [
@@ -243,22 +243,22 @@ def test_lists_are_in_the_order_of_place_and_key(timed: Memory, now: Now) -> Non
     for n, (place, key) in enumerate(reversed(keys)):
         now.micros = START + n // 2
         me.put(place, key, {"n": n})
-    assert where(me.list(limit=1000)) == sorted(keys)
-    assert where(iter(pages(lambda after: me.list(limit=7, after=after)))) == sorted(keys)
+    assert locations(me.list(limit=1000)) == sorted(keys)
+    assert locations(iter(pages(lambda after: me.list(limit=7, after=after)))) == sorted(keys)
     below = [one for one in sorted(keys) if one[0][0] == "a"]
-    assert where(iter(pages(lambda after: me.list(("a",), limit=3, after=after)))) == below
-    assert where(me.list(("a",), exact=True)) == [(("a",), "1"), (("a",), "2")]
-    assert where(me.list(("a", "a"))) == [(("a", "a"), "1"), (("a", "a", "c"), "deep")]
+    assert locations(iter(pages(lambda after: me.list(("a",), limit=3, after=after)))) == below
+    assert locations(me.list(("a",), exact=True)) == [(("a",), "1"), (("a",), "2")]
+    assert locations(me.list(("a", "a"))) == [(("a", "a"), "1"), (("a", "a", "c"), "deep")]
     assert me.list((), exact=True).items == me.list(("b",)).items == []
     newest = pages(lambda after: me.list(newest=True, limit=5, after=after))
-    assert where(iter(newest)) == where(
+    assert locations(iter(newest)) == locations(
         iter(sorted(newest, key=lambda one: (-one.updated_at.timestamp(), one.place, one.key)))
     )
-    assert sorted(where(iter(newest))) == sorted(keys)
-    assert where(me.list(("a",), newest=True, limit=1)) == [(("a",), "1")]
+    assert sorted(locations(iter(newest))) == sorted(keys)
+    assert locations(me.list(("a",), newest=True, limit=1)) == [(("a",), "1")]
 
 
-def test_places_begin_and_end_as_asked(memory: Memory) -> None:
+def test_places_filter_by_prefix_and_suffix(memory: Memory) -> None:
     me = memory.scope(tenant="acme", user="ada").items
     places = [
         ("a",),
@@ -278,8 +278,8 @@ def test_places_begin_and_end_as_asked(memory: Memory) -> None:
     assert me.places(ending=("c",)).items == [("a", "b", "c"), ("a", "x", "c"), ("a b", "c")]
     assert me.places(("a",), ending=("x", "*")).items == [("a", "x", "c")]
     for limit in (1, 2, 9):
-        assert pages(partial(cut_off, me, 1, limit)) == [("a",), ("a b",), ("b",)]
-        cut = pages(partial(cut_off, me, 2, limit))
+        assert pages(partial(list_places, me, 1, limit)) == [("a",), ("a b",), ("b",)]
+        cut = pages(partial(list_places, me, 2, limit))
         assert cut == [("a",), ("a", "b"), ("a", "x"), ("a b", "c"), ("b", "x")]
     for start in (0, 550):
         me.write(
@@ -293,8 +293,8 @@ def test_places_begin_and_end_as_asked(memory: Memory) -> None:
     assert me.places(depth=1, ending=("1099",)).items == [("many",)]
 
 
-def test_filters_are_about_json_values(memory: Memory) -> None:
-    """S8: what a filter asks is never ignored, and means the same wherever it is asked."""
+def test_filters_compare_json_values(memory: Memory) -> None:
+    """S8: no part of a filter is ignored, and it means the same everywhere."""
     me = memory.scope(tenant="acme", user="ada").items
     values: dict[str, dict[str, Any]] = {
         "one": {"n": 1, "kind": "fact", "deep": {"a": 1, "b": [1, 2]}, "a.b": 1},
@@ -325,7 +325,7 @@ def test_filters_are_about_json_values(memory: Memory) -> None:
     ]
     for asked, keys in cases:
         assert {item.key for item in me.list(where=asked)} == keys, asked
-        assert {item.key for item in pages(partial(one_by_one, me, asked))} == keys
+        assert {item.key for item in pages(partial(list_singly, me, asked))} == keys
         assert {item.key for item, _ in me.search("harbour", where=asked)} == keys, asked
 
 
@@ -333,16 +333,16 @@ def test_filters_are_about_json_values(memory: Memory) -> None:
 
 
 @one_engine
-def test_a_filter_reads_what_is_written_another_way(memory: Memory) -> None:
+def test_a_filter_matches_equivalent_json(memory: Memory) -> None:
     me = memory.scope(tenant="acme", user="ada").items
     me.put(("p",), "escaped", JsonText('{"a":"t\\u00e9\\/"}'))
     me.put(("p",), "plain", {"a": "té/"})
     me.put(("p",), "quoted", {"a": 'say "no"', "b": "té/"})
-    assert where(me.list(where={"a": "té/"})) == where(me.list(where={"a": {"$eq": "té/"}}))
-    assert [key for _, key in where(me.list(where={"a": "té/"}))] == ["escaped", "plain"]
-    assert [key for _, key in where(me.list(where={"a": 'say "no"', "b": "té/"}))] == ["quoted"]
+    assert locations(me.list(where={"a": "té/"})) == locations(me.list(where={"a": {"$eq": "té/"}}))
+    assert [key for _, key in locations(me.list(where={"a": "té/"}))] == ["escaped", "plain"]
+    assert [key for _, key in locations(me.list(where={"a": 'say "no"', "b": "té/"}))] == ["quoted"]
     me.write([Put(("p",), f"{n:03}", {"n": n, "a": "many"}) for n in range(100)])
-    for newest in (False, True):  # read some at a time, each time more
+    for newest in (False, True):  # reads grow with each batch
         found = me.list(where={"a": "many", "n": {"$gte": 98}}, limit=1, newest=newest)
         more = me.list(
             where={"a": "many", "n": {"$gte": 98}}, limit=1, newest=newest, after=found.next
@@ -382,11 +382,13 @@ def test_a_write_is_all_or_nothing(memory: Memory) -> None:
     assert [(item.key, item.value) for item in me.list()] == [("new", {"text": "market"})]
     assert [len(me.search(word)) for word in ("harbour", "station", "market")] == [0, 0, 1]
     assert me.write([]) == []
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_two_writers_lose_nothing(memory: Memory) -> None:
-    """Eight threads count one number up, each by comparing versions; others write the same keys in both orders."""
+def test_concurrent_writers_lose_nothing(memory: Memory) -> None:
+    """Eight threads increment one number by compare-and-set; others write the same keys in both
+    orders.
+    """
     me = memory.scope(tenant="acme", user="ada").items
     start = threading.Barrier(8)
 
@@ -411,14 +413,14 @@ def test_two_writers_lose_nothing(memory: Memory) -> None:
     assert (me.get(("p",), "n").value, me.get(("p",), "n").version) == ({"n": 40}, 40)
     assert len({item.value["by"] for item in me.list(("both",))}) == 1
     assert {item.version for item in me.list(("both",))} == {40}
-    sound(memory)
+    assert_verified(memory)
 
 
 # -- search -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_search_is_below_a_place_first(url: str) -> None:
-    """However many others would rank before it: what is below the place is found, by words and by meaning."""
+def test_search_is_limited_to_a_place_before_ranking(url: str) -> None:
+    """However many others rank higher, items below the place are found, by words and by meaning."""
     with Memory.open(url, settings=SETTINGS, embedder=FakeEmbedder()) as memory:
         below_a_place(memory)
 
@@ -453,7 +455,7 @@ def below_a_place(memory: Memory) -> None:
     )
 
 
-def test_a_filter_finds_what_ranks_far_behind(memory: Memory) -> None:
+def test_a_filter_finds_low_ranked_items(memory: Memory) -> None:
     me = memory.scope(tenant="acme", user="ada").items
     me.write([Put(("p",), f"{n:04}", {"text": f"harbour {n}", "n": n}) for n in range(500)])
     me.put(("p",), "long", {"text": "harbour " + "and many other words " * 50, "n": 1000})
@@ -463,7 +465,7 @@ def test_a_filter_finds_what_ranks_far_behind(memory: Memory) -> None:
     assert len(me.search("harbour", where={"n": {"$lt": 300}}, limit=250)) == 250
 
 
-def test_fields_say_what_is_found(memory: Memory) -> None:
+def test_fields_select_what_is_indexed(memory: Memory) -> None:
     me = memory.scope(tenant="acme", user="ada").items
     value = {
         "text": "harbour",
@@ -491,11 +493,11 @@ def test_fields_say_what_is_found(memory: Memory) -> None:
         assert {word for word in words if me.search(word)} == found, fields
     me.put(("p",), "k", {"tags": [f"word{n}" for n in range(300)]}, fields=["tags[*]"])
     assert all(me.search(f"word{n}") for n in (0, 62, 63, 64, 299))
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_the_index_is_filled_again(memory: Memory) -> None:
-    """P12, P13: what was lost of it comes back the same, with the place."""
+def test_the_index_is_restored(memory: Memory) -> None:
+    """P12, P13: lost rows come back identical, with the place."""
     me = memory.scope(tenant="acme", user="ada").items
     me.put(('a "quoted" \\ place', "é"), 'k "1"', {"text": "harbour"}, ttl=1000)
     me.put(("p",), "tags", {"tags": ["station", "market"]}, fields=["tags[*]"])
@@ -518,11 +520,11 @@ def test_the_index_is_filled_again(memory: Memory) -> None:
         "acme", lambda tx: tx.run("delete from items where tenant = :tenant and key <> 'tags'")
     )
     assert memory.reindex().removed == 2
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_a_filter_reads_few_of_what_is_large(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many there are, and in either order; and none is left out or told twice."""
+def test_a_filter_reads_large_items_in_batches(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In either order; none is missing or repeated."""
     monkeypatch.setattr("retain.kinds.items.items._FILTER_FIRST_ROWS", 3)
     monkeypatch.setattr("retain.kinds.items.items._FILTER_MAX_CHARACTERS", 2500)
     me.items.write(
@@ -536,8 +538,8 @@ def test_a_filter_reads_few_of_what_is_large(me: Scope, monkeypatch: pytest.Monk
         assert [item.key for item in found] == [f"{n:02}" for n in range(0, 20, 2)]
 
 
-def test_the_newest_come_first_page_by_page(timed: Memory, now: Now) -> None:
-    """Of everything, and below a place; of one moment, by place and key."""
+def test_newest_first_pages(timed: Memory, now: Now) -> None:
+    """Of everything and below a place; same time: by place and key."""
     me = timed.scope(tenant="acme", user="ada")
     for n in range(6):
         now.micros += (n % 2) * SECOND
@@ -548,13 +550,13 @@ def test_the_newest_come_first_page_by_page(timed: Memory, now: Now) -> None:
         (("a",), [5, 3, 4, 1, 2, 0]),
         (("a", "0"), [3, 0]),
     ):
-        found = pages(partial(newest_first, me.items, place))
+        found = pages(partial(list_newest, me.items, place))
         assert [item.value["n"] for item in found] == wanted
 
 
 @one_engine
-def test_what_an_import_put_is_told_apart(memory: Memory) -> None:
-    """Words that may be anybody's are labelled where a model reads them, until somebody else puts others."""
+def test_imported_items_are_labelled(memory: Memory) -> None:
+    """Untrusted text is labelled where a model reads it, until the item is overwritten."""
     mine, theirs = (
         memory.scope(tenant="acme", user="ada", agent="scout"),
         memory.scope(tenant="acme", user="ada", agent="scout", source="import"),
@@ -571,7 +573,7 @@ def test_what_an_import_put_is_told_apart(memory: Memory) -> None:
         assert (first["kind"], first.get("source")) == ("items", source)
 
 
-def test_what_moved_in_is_found_as_of_when_it_was_put(memory: Memory, me: Scope) -> None:
+def test_imported_items_keep_their_times(memory: Memory, me: Scope) -> None:
     old = datetime(2020, 1, 1, tzinfo=UTC)
     me.items.write(
         [
@@ -594,17 +596,17 @@ def test_what_moved_in_is_found_as_of_when_it_was_put(memory: Memory, me: Scope)
     me.items.put(("a",), "k", {"text": "green tea"})
     backdate_item(me.items, ("a",), "k", old, old)
     assert me.items.get(("a",), "k").updated_at > old
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_white_space_around_a_value_is_kept_and_no_damage(memory: Memory, me: Scope) -> None:
+def test_white_space_around_a_value_is_preserved(memory: Memory, me: Scope) -> None:
     me.items.put(("a",), "k", JsonText(' \t\r\n{"a": 1} '))
     assert me.items.get(("a",), "k").value == {"a": 1}
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_several_kinds_at_once(me: Scope) -> None:
-    """What `together` does with items is undone with the rest."""
+def test_transactions_across_kinds(me: Scope) -> None:
+    """Items written in a transaction are rolled back with the rest."""
 
     def work(inner: Scope) -> None:
         inner.items.put(("p",), "k", {"text": "harbour"})

@@ -1,4 +1,6 @@
-"""Messages: appended once, in one order, and read back exactly: spec C1–C3, C8; P2–P5; B3, B13–B15, B18."""
+"""Messages: appended once, in one order, read back exactly: spec C1–C3, C8; P2–P5; B3, B13–B15,
+B18.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def at(micros: int) -> datetime:
 # -- appending ---------------------------------------------------------------------------------------------------
 
 
-def test_a_message_comes_back_as_it_was_sent(me: Scope, session: str) -> None:
+def test_a_message_round_trips(me: Scope, session: str) -> None:
     """C2, C3: content, author, tokens, cost and time, exactly."""
     content = {
         "text": "Look: é 😀 \u202e",
@@ -108,8 +110,10 @@ def test_messages_survive_closing_the_database(open_memory: Callable[..., Memory
     )
 
 
-def test_an_answer_is_signed_by_the_scopes_agent(memory: Memory, me: Scope, session: str) -> None:
-    """C2: author says which agent, in a group."""
+def test_an_assistant_message_has_the_agent_as_author(
+    memory: Memory, me: Scope, session: str
+) -> None:
+    """C2: `author` tells agents of a group apart."""
     roles: list[Any] = ["system", "user", "assistant", "tool"]
     assert [me.messages.append(session, role, "x").author for role in roles] == [
         None,
@@ -126,8 +130,8 @@ def test_an_answer_is_signed_by_the_scopes_agent(memory: Memory, me: Scope, sess
     assert [m.author for m in me.messages.window(session, last=4)] == [None, "cook", "cook", None]
 
 
-def test_history_may_be_brought_in(open_memory: Callable[..., Memory]) -> None:
-    """C2: with its own times, in any zone, in the order in which it is sent."""
+def test_history_can_be_imported(open_memory: Callable[..., Memory]) -> None:
+    """C2: with its own times, in any zone, in the given order."""
     me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     india = timezone(timedelta(hours=5, minutes=30))
@@ -147,8 +151,8 @@ def test_history_may_be_brought_in(open_memory: Callable[..., Memory]) -> None:
     assert [m.seq for m in read] == [1, 2, 3, 4, 5]
 
 
-def test_a_naive_or_impossible_time_is_refused(me: Scope, session: str) -> None:
-    """B21: a datetime without a zone could mean any moment of a day."""
+def test_a_naive_or_invalid_time_is_rejected(me: Scope, session: str) -> None:
+    """B21: a datetime without a zone is ambiguous."""
     too_early = datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)
     moments: list[Any] = [datetime(2026, 1, 1), too_early, "2026-01-01T00:00:00Z", 1_700_000_000]
     for moment in moments:
@@ -159,7 +163,7 @@ def test_a_naive_or_impossible_time_is_refused(me: Scope, session: str) -> None:
 
 
 def test_extend_is_all_or_nothing(me: Scope, session: str) -> None:
-    """P3: the bad one is named, and the good ones beside it are not written."""
+    """P3: the invalid message is named, and the valid ones are not written."""
     me.messages.append(session, "user", "before")
     good = {"role": "user", "content": "good"}
     with pytest.raises(Invalid) as error:
@@ -175,7 +179,7 @@ def test_extend_is_all_or_nothing(me: Scope, session: str) -> None:
     assert me.messages.window(session, last=2) == sent
 
 
-ASKED = {
+TOOL_CALL = {
     "id": "c1",
     "type": "function",
     "function": {"name": "search", "arguments": '{"q": "Lisbon"}'},
@@ -191,17 +195,17 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/map.png"
             {
                 "role": "assistant",
                 "content": None,
-                "tool_calls": [ASKED],
+                "tool_calls": [TOOL_CALL],
                 "refusal": None,
                 "function_call": None,
             },
             "assistant",
-            {"text": "", "tool_calls": [ASKED]},
+            {"text": "", "tool_calls": [TOOL_CALL]},
         ),
         (
-            {"role": "assistant", "tool_calls": [ASKED]},
+            {"role": "assistant", "tool_calls": [TOOL_CALL]},
             "assistant",
-            {"text": "", "tool_calls": [ASKED]},
+            {"text": "", "tool_calls": [TOOL_CALL]},
         ),
         (
             {"role": "tool", "tool_call_id": "c1", "name": "search", "content": "Sunny"},
@@ -255,10 +259,12 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/map.png"
         ),
     ],
 )
-def test_a_message_is_taken_as_providers_have_it(
+def test_provider_messages_are_accepted(
     me: Scope, session: str, sent: dict[str, Any], role: str, kept: dict[str, Any]
 ) -> None:
-    """C2: what stands beside role and content becomes part of the content; a retry finds it by the same key."""
+    """C2: fields beside role and content become part of the content; a retry finds it by the same
+    key.
+    """
     (message,) = me.messages.extend(session, [sent], key="k")
     assert (message.role, message.content) == (role, kept)
     assert me.messages.extend(session, [sent], key="k") == [message]
@@ -266,8 +272,8 @@ def test_a_message_is_taken_as_providers_have_it(
         me.messages.extend(session, [{**sent, "name": "another"}], key="k")
 
 
-def test_what_parts_say_can_be_read(me: Scope, session: str) -> None:
-    """C2: text blocks are the message's text; what only answers tools is no turn of the user's."""
+def test_text_of_parts_is_readable(me: Scope, session: str) -> None:
+    """C2: text blocks are the message's text; a message of tool results only is no user turn."""
     sent = me.messages.extend(session, [
         {"role": "user", "content": [{"type": "text", "text": "Where?"}, IMAGE, {"type": "text", "text": "And when?"}]},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]},
@@ -279,7 +285,7 @@ def test_what_parts_say_can_be_read(me: Scope, session: str) -> None:
 
 
 class Record:
-    """A message as a provider's library has it: a record that writes itself."""
+    """A message object of a provider's library that serialises itself."""
 
     def __init__(self, **given: Any) -> None:
         self.given = given
@@ -289,8 +295,8 @@ class Record:
         return {name: value for name, value in self.given.items() if value is not None}
 
 
-def test_a_record_of_a_providers_library_is_a_message(me: Scope, session: str) -> None:
-    answer: Any = Record(role="assistant", content=None, tool_calls=[ASKED], audio=None)
+def test_a_provider_object_is_accepted(me: Scope, session: str) -> None:
+    answer: Any = Record(role="assistant", content=None, tool_calls=[TOOL_CALL], audio=None)
     blocks = [
         Record(type="text", text="Look:"),
         Record(type="tool_use", id="c2", name="look", input={}),
@@ -298,25 +304,25 @@ def test_a_record_of_a_providers_library_is_a_message(me: Scope, session: str) -
     sent = me.messages.extend(session, [
         answer,
         {"role": "assistant", "content": blocks},
-        {"role": "assistant", "content": "", "tool_calls": [Record(**ASKED)]},
+        {"role": "assistant", "content": "", "tool_calls": [Record(**TOOL_CALL)]},
     ])  # fmt: skip
     assert [message.content for message in sent] == [
-        {"text": "", "tool_calls": [ASKED]},
+        {"text": "", "tool_calls": [TOOL_CALL]},
         {
             "parts": [
                 {"type": "text", "text": "Look:"},
                 {"type": "tool_use", "id": "c2", "name": "look", "input": {}},
             ]
         },
-        {"text": "", "tool_calls": [ASKED]},
+        {"text": "", "tool_calls": [TOOL_CALL]},
     ]
 
 
-def test_what_a_context_gives_can_be_saved_back(me: Scope, session: str) -> None:
-    """X2: a session made of a context's messages has the same context, in both shapes."""
+def test_context_messages_can_be_saved_back(me: Scope, session: str) -> None:
+    """X2: a session made from a context's messages has the same context, in both formats."""
     me.messages.extend(session, [
         {"role": "user", "content": [{"type": "text", "text": "Where is this?"}, IMAGE]},
-        {"role": "assistant", "content": None, "tool_calls": [ASKED]},
+        {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL]},
         {"role": "tool", "tool_call_id": "c1", "content": "Sunny"},
         {"role": "assistant", "content": "Lisbon."},
     ])  # fmt: skip
@@ -357,7 +363,7 @@ def test_what_a_context_gives_can_be_saved_back(me: Scope, session: str) -> None
         ),
     ],
 )
-def test_a_message_in_no_known_shape_says_what_is_known(
+def test_an_unknown_message_shape_lists_the_known_ones(
     me: Scope, session: str, sent: Any, says: str
 ) -> None:
     with pytest.raises(Invalid) as error:
@@ -366,7 +372,7 @@ def test_a_message_in_no_known_shape_says_what_is_known(
     assert me.messages.window(session) == []
 
 
-def test_a_whole_message_is_no_content(me: Scope, session: str) -> None:
+def test_a_complete_message_is_rejected_as_content(me: Scope, session: str) -> None:
     for content in ({"role": "user", "content": "x"}, JsonText('{"role": "user", "content": "x"}')):
         with pytest.raises(Invalid, match="content: is a message of its own"):
             me.messages.append(session, "user", content)
@@ -375,7 +381,7 @@ def test_a_whole_message_is_no_content(me: Scope, session: str) -> None:
     assert me.messages.append(session, "user", {"nothing": "said"}).text == ""
 
 
-def test_the_most_messages_at_once(open_memory: Callable[..., Memory], limited: Limited) -> None:
+def test_the_maximum_batch_size(open_memory: Callable[..., Memory], limited: Limited) -> None:
     """P16."""
     limited(MAX_BATCH=3)
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
@@ -388,10 +394,8 @@ def test_the_most_messages_at_once(open_memory: Callable[..., Memory], limited: 
     assert texts(me.messages.extend(session, batch[:3])) == ["0", "1", "2"]
 
 
-def test_an_unknown_or_foreign_session_takes_nothing(
-    memory: Memory, me: Scope, session: str
-) -> None:
-    """P11: another's session answers as one that is not there."""
+def test_an_unknown_or_foreign_session_is_rejected(memory: Memory, me: Scope, session: str) -> None:
+    """P11: a foreign session looks unknown."""
     me.messages.append(session, "user", "mine", key="k")
     for scope in (
         memory.scope(tenant="acme", user="bob", agent="scout"),
@@ -421,8 +425,8 @@ def test_an_unknown_or_foreign_session_takes_nothing(
 # -- idempotency keys ----------------------------------------------------------------------------------------------
 
 
-def test_a_retry_answers_as_the_first_did(open_memory: Callable[..., Memory]) -> None:
-    """C8, P2: also after the database was closed, and after others have written."""
+def test_append_is_idempotent_on_key(open_memory: Callable[..., Memory]) -> None:
+    """C8, P2: also after reopening the database and after other writes."""
     memory = open_memory()
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
@@ -439,15 +443,15 @@ def test_a_retry_answers_as_the_first_did(open_memory: Callable[..., Memory]) ->
     assert [m.seq for m in again.messages.window(session)] == [1, 2, 3, 4, 5]
 
 
-def test_a_retry_does_not_ask_for_the_order_again(me: Scope, session: str) -> None:
-    """P2, P5: what was true then need not be true now."""
+def test_a_retry_ignores_expected_last_seq(me: Scope, session: str) -> None:
+    """P2, P5: the condition held at the first call and need not hold now."""
     first = me.messages.append(session, "user", "x", key="k", expected_last_seq=0)
     me.messages.append(session, "user", "y")
     assert me.messages.append(session, "user", "x", key="k", expected_last_seq=0) == first
 
 
-def test_a_key_with_other_content_is_refused(me: Scope, session: str) -> None:
-    """P2: nothing is written, and the first answer stays."""
+def test_a_key_with_other_content_is_rejected(me: Scope, session: str) -> None:
+    """P2: nothing is written, and the first result stays."""
     sent: dict[str, Any] = {"role": "user", "content": "hello"}
     first = me.messages.append(session, key="k", **sent)
     others: list[dict[str, Any]] = [
@@ -470,21 +474,21 @@ def test_a_key_with_other_content_is_refused(me: Scope, session: str) -> None:
     assert me.messages.append(session, key="k", **sent) == first
 
 
-def test_a_key_counts_within_its_session(me: Scope) -> None:
+def test_keys_are_scoped_to_a_session(me: Scope) -> None:
     one, two = me.sessions.add("one").id, me.sessions.add("two").id
     assert me.messages.append(one, "user", "a", key="k").text == "a"
     assert me.messages.append(two, "user", "b", key="k").text == "b"
     assert (me.sessions.get(one).count, me.sessions.get(two).count) == (1, 1)
 
 
-def test_a_key_that_failed_can_be_used(me: Scope, session: str) -> None:
-    """P3: a refused append leaves no trace of its key."""
+def test_a_failed_key_can_be_reused(me: Scope, session: str) -> None:
+    """P3: a rejected append leaves no trace of its key."""
     with pytest.raises(OutOfOrder):
         me.messages.append(session, "user", "x", key="k", expected_last_seq=5)
     assert me.messages.append(session, "user", "something else", key="k").seq == 1
 
 
-def test_64_identical_appends_at_once_are_one_message(me: Scope, session: str) -> None:
+def test_64_concurrent_identical_appends_are_one_message(me: Scope, session: str) -> None:
     """B3, P2."""
     start = threading.Barrier(64)
 
@@ -498,8 +502,8 @@ def test_64_identical_appends_at_once_are_one_message(me: Scope, session: str) -
     assert me.messages.window(session) == [answers[0]]
 
 
-def test_one_key_with_many_contents_at_once_takes_one(me: Scope, session: str) -> None:
-    """B3, P2: exactly one is written, the others hear that the key is taken."""
+def test_concurrent_contents_with_one_key_store_one(me: Scope, session: str) -> None:
+    """B3, P2: exactly one is written, the others get KeyReused."""
     start = threading.Barrier(16)
 
     def append(n: int) -> str:
@@ -518,7 +522,7 @@ def test_one_key_with_many_contents_at_once_takes_one(me: Scope, session: str) -
 # -- order -----------------------------------------------------------------------------------------------------------
 
 
-def test_expected_last_seq_guards_the_end(me: Scope, session: str) -> None:
+def test_expected_last_seq_detects_conflicts(me: Scope, session: str) -> None:
     """P5, B17: a conflict, never a silent reload."""
     assert me.messages.append(session, "user", "a", expected_last_seq=0).seq == 1
     for wrong in (0, 2, 2**53):
@@ -533,8 +537,8 @@ def test_expected_last_seq_guards_the_end(me: Scope, session: str) -> None:
     assert me.sessions.get(session).last_seq == 3
 
 
-def test_of_many_that_expect_the_same_end_one_wins(me: Scope, session: str) -> None:
-    """P5: 8 writers, 5 rounds, each round one winner."""
+def test_one_of_many_with_the_same_expected_last_seq_wins(me: Scope, session: str) -> None:
+    """P5: 8 writers, 5 rounds, one winner per round."""
     for round_ in range(5):
         start = threading.Barrier(8)
 
@@ -551,8 +555,8 @@ def test_of_many_that_expect_the_same_end_one_wins(me: Scope, session: str) -> N
     assert [m.seq for m in me.messages.window(session)] == [1, 2, 3, 4, 5]
 
 
-def test_concurrent_batches_are_gap_free_and_stay_together(me: Scope, session: str) -> None:
-    """P4: numbers 1..n, each batch side by side, and each writer's own order kept."""
+def test_concurrent_batches_are_contiguous_and_gap_free(me: Scope, session: str) -> None:
+    """P4: numbers 1..n, each batch together, and each writer's order kept."""
 
     def write(writer: int) -> None:
         for n in range(5):
@@ -599,7 +603,7 @@ def test_readers_see_a_prefix(me: Scope, session: str) -> None:
     assert me.sessions.get(session).count == 80
 
 
-def test_1000_appends_under_a_frozen_clock_keep_their_order(
+def test_1000_appends_with_a_frozen_clock_keep_their_order(
     open_memory: Callable[..., Memory],
 ) -> None:
     """B13."""
@@ -615,7 +619,7 @@ def test_1000_appends_under_a_frozen_clock_keep_their_order(
     assert texts(me.messages.window(session, last=300)) == [str(n) for n in range(700, 1000)]
 
 
-def test_order_stays_when_the_clock_goes_backwards(open_memory: Callable[..., Memory]) -> None:
+def test_order_survives_a_clock_going_backwards(open_memory: Callable[..., Memory]) -> None:
     """B14: reads order by number, never by time."""
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
@@ -632,7 +636,7 @@ def test_order_stays_when_the_clock_goes_backwards(open_memory: Callable[..., Me
 
 # -- windows ---------------------------------------------------------------------------------------------------------
 
-TALK: list[NewMessage] = [
+CONVERSATION: list[NewMessage] = [
     NewMessage("system", "be kind"),
     NewMessage("user", "question one"),
     NewMessage("assistant", CALL),
@@ -646,9 +650,9 @@ TALK: list[NewMessage] = [
 TURNS = ["question one", "answer one", "question two", "answer two"]
 
 
-def test_turns_only_leaves_out_the_tool_chatter(me: Scope, session: str) -> None:
+def test_turns_only_omits_tool_messages(me: Scope, session: str) -> None:
     """C3: in every kind of window."""
-    me.messages.extend(session, TALK)
+    me.messages.extend(session, CONVERSATION)
     assert texts(me.messages.window(session, turns_only=True)) == TURNS
     assert texts(me.messages.window(session, turns_only=True, last=3)) == TURNS[1:]
     assert texts(me.messages.window(session, turns_only=True, minutes=60)) == TURNS
@@ -674,8 +678,8 @@ CALLS: list[tuple[Any, bool]] = [
 ]
 
 
-def test_what_counts_as_a_tool_call(me: Scope) -> None:
-    """C3: an assistant's message that calls tools is no final answer; a user may say what they like."""
+def test_detection_of_tool_calls(me: Scope) -> None:
+    """C3: an assistant message with tool calls is no final answer; user content is not inspected."""
     for content, calls in CALLS:
         session = me.sessions.add().id
         me.messages.append(session, "assistant", content)
@@ -684,10 +688,10 @@ def test_what_counts_as_a_tool_call(me: Scope) -> None:
         assert turns == (["user"] if calls else ["assistant", "user"]), content
 
 
-def test_the_last_minutes_are_counted_from_the_databases_clock(
+def test_minutes_are_measured_by_the_database_clock(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """C3: to the microsecond, and only what is not older."""
+    """C3: to the microsecond."""
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
@@ -705,8 +709,8 @@ def test_the_last_minutes_are_counted_from_the_databases_clock(
     assert me.messages.window(session, minutes=5) == []
 
 
-def test_what_fits_the_tokens_is_a_whole_end_of_the_talk(me: Scope, session: str) -> None:
-    """C3: the newest messages that fit together; one that does not fit ends the window, whatever lies behind it."""
+def test_a_token_window_is_a_contiguous_suffix(me: Scope, session: str) -> None:
+    """C3: the newest messages that fit; one that does not fit ends the window."""
     sizes = [4, 40, 400, 4000, 400, 40, 4]
     sent = me.messages.extend(session, [NewMessage("user", "x" * size) for size in sizes])
     assert [m.tokens for m in sent] == [tokens.estimate("x" * size) + 4 for size in sizes]
@@ -722,10 +726,8 @@ def test_what_fits_the_tokens_is_a_whole_end_of_the_talk(me: Scope, session: str
     assert me.messages.window(session, tokens=sent[-1].tokens - 1) == []
 
 
-def test_a_long_session_is_read_backwards_page_by_page(
-    memory: Memory, me: Scope, session: str
-) -> None:
-    """C1, C3: the newest before a number, until none is left; whatever the page is cut by."""
+def test_a_long_session_is_paged_backwards(memory: Memory, me: Scope, session: str) -> None:
+    """C1, C3: the newest before a number, until none is left, with any limit."""
     sent = me.messages.extend(
         session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(1, 101)]
     )
@@ -747,7 +749,7 @@ def test_a_long_session_is_read_backwards_page_by_page(
         memory.scope(tenant="acme", user="bob").messages.window(session, last=5, before=9)
 
 
-def test_the_tokens_of_a_message_count_what_a_model_would_read(me: Scope, session: str) -> None:
+def test_message_tokens_count_what_a_model_reads(me: Scope, session: str) -> None:
     plain = me.messages.append(session, "user", "a" * 100)
     assert plain.tokens == tokens.estimate("a" * 100) + 4
     assert me.messages.append(session, "user", {"text": "a" * 100}).tokens == plain.tokens
@@ -757,8 +759,8 @@ def test_the_tokens_of_a_message_count_what_a_model_would_read(me: Scope, sessio
     assert rich.tokens == tokens.estimate(rich.raw) + 4
 
 
-def test_a_window_longer_than_one_read(me: Scope, session: str) -> None:
-    """C3: reading in parts leaves no seam."""
+def test_a_window_larger_than_one_read(me: Scope, session: str) -> None:
+    """C3: reading in parts leaves no gap."""
     me.messages.extend(
         session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(900)]
     )
@@ -778,7 +780,7 @@ def test_a_window_longer_than_one_read(me: Scope, session: str) -> None:
     budget=st.integers(0, 300),
     turns_only=st.booleans(),
 )
-def test_windows_are_ends_of_what_was_said(
+def test_windows_are_suffixes(
     me: Scope, roles: list[str], last: int, budget: int, turns_only: bool
 ) -> None:
     """B15: the last N are the N newest, oldest first, on every engine."""
@@ -805,7 +807,7 @@ def test_windows_are_ends_of_what_was_said(
     )
 
 
-def test_a_window_has_one_measure(me: Scope, session: str) -> None:
+def test_invalid_window_combinations_are_rejected(me: Scope, session: str) -> None:
     choices: list[dict[str, Any]] = [
         {"last": 1, "minutes": 1},
         {"last": 0, "tokens": 0},
@@ -817,8 +819,8 @@ def test_a_window_has_one_measure(me: Scope, session: str) -> None:
         assert error.value.field == "window"
 
 
-def test_pages_meet_from_the_start(me: Scope, session: str) -> None:
-    """C3: oldest first, and what is appended while paging comes at the end."""
+def test_forward_pages_are_complete(me: Scope, session: str) -> None:
+    """C3: oldest first; messages appended while paging come last."""
     me.messages.extend(
         session, [NewMessage("tool" if n % 2 else "user", str(n)) for n in range(10)]
     )
@@ -838,8 +840,8 @@ def test_pages_meet_from_the_start(me: Scope, session: str) -> None:
     assert me.messages.list(session, limit=10).next is not None
 
 
-def test_get_is_by_number(me: Scope, session: str) -> None:
-    me.messages.extend(session, TALK)
+def test_get_by_number(me: Scope, session: str) -> None:
+    me.messages.extend(session, CONVERSATION)
     assert me.messages.get(session, 3).content == CALL
     for seq in (10, 2**53):
         with pytest.raises(NotFound) as error:
@@ -847,8 +849,8 @@ def test_get_is_by_number(me: Scope, session: str) -> None:
         assert str(error.value) == f"There is no message {seq} here."
 
 
-def test_numbers_go_on_after_a_purge(open_memory: Callable[..., Memory]) -> None:
-    """P4, C7: what is purged is never numbered again, and windows begin at what is left."""
+def test_numbering_continues_after_a_purge(open_memory: Callable[..., Memory]) -> None:
+    """P4, C7: purged numbers are never reused, and windows start with what is left."""
     now = [START]
     memory = open_memory(clock=lambda: now[0])
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -923,10 +925,8 @@ class Counting:
         return int(row[0]) if row else 0
 
 
-def test_appending_to_a_long_session_reads_no_history(
-    memory: Memory, me: Scope, engine: str
-) -> None:
-    """B18: what is done under the session's lock does not grow with the session."""
+def test_append_reads_no_history(memory: Memory, me: Scope, engine: str) -> None:
+    """B18: work under the session's lock does not grow with the session."""
     counting = Counting(memory.database)
     services = replace(memory.services, database=counting, writer=Writer(counting))
     messages = Messages(services, me.owner)
@@ -946,8 +946,8 @@ def test_appending_to_a_long_session_reads_no_history(
     assert 0 < max(cost[3000]) <= (10 if engine != "sqlite" else 1.2 * max(cost[20]))
 
 
-def test_nothing_of_a_message_is_lost_in_a_long_random_talk(me: Scope, session: str) -> None:
-    """C3: order and content, exact, for many shapes at once."""
+def test_a_long_random_conversation_round_trips(me: Scope, session: str) -> None:
+    """C3: order and content, exactly, for many shapes."""
     chance = random.Random(7)
     sent: list[Message] = []
     contents: list[Any] = [
@@ -977,10 +977,12 @@ def test_nothing_of_a_message_is_lost_in_a_long_random_talk(me: Scope, session: 
     ]
 
 
-def test_reading_the_end_of_a_long_session_reads_no_more_than_that(
+def test_reading_the_end_of_a_session_has_constant_cost(
     memory: Memory, me: Scope, engine: str
 ) -> None:
-    """A window and a session's record cost the same in short and long sessions, also before a server has statistics."""
+    """A window and a session's record cost the same in short and long sessions, also without
+    statistics.
+    """
     counting = Counting(memory.database)
     services = replace(memory.services, database=counting, writer=Writer(counting))
     messages, sessions = Messages(services, me.owner), Sessions(services, me.owner)

@@ -1,4 +1,6 @@
-"""Notes: one Markdown document for each user and agent, with versions, a tool and a feed of changes: spec N1-N5; P9."""
+"""Notes: a Markdown document per user and agent, with versions, a tool and a change feed: spec
+N1-N5; P9.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ def at(seconds: int) -> datetime:
 
 @pytest.fixture
 def timed(open_memory: Callable[..., Memory]) -> Scope:
-    """Ada's memory on a clock that goes on by a second with each transaction that writes."""
+    """Ada's scope on a clock that advances by a second with each write."""
     seconds = iter(range(10**6))
     return open_memory(clock=lambda: START + next(seconds) * SECOND).scope(
         tenant="acme", user="ada", agent="scout", source="agent"
@@ -57,15 +59,15 @@ def texts(scope: Scope) -> list[tuple[int, str, str]]:
 # -- one document -------------------------------------------------------------------------------------------------------
 
 
-def test_notes_that_were_never_written_are_empty(me: Scope) -> None:
+def test_unwritten_notes_are_empty(me: Scope) -> None:
     """N1."""
     assert me.notes.read() == EMPTY_NOTE == Note("", 0, 0, None, None)
     assert me.notes.history().items == []
     assert me.notes.changes() == []
 
 
-def test_every_user_and_agent_have_a_document_of_their_own(memory: Memory, me: Scope) -> None:
-    """N1: one for each tenant, user and agent."""
+def test_each_user_and_agent_has_a_document(memory: Memory, me: Scope) -> None:
+    """N1: one per tenant, user and agent."""
     others = [("acme", "ada", "cook"), ("acme", "bob", "scout"), ("other", "ada", "scout")]
     me.notes.overwrite("mine")
     for tenant, user, agent in others:
@@ -81,10 +83,10 @@ def test_every_user_and_agent_have_a_document_of_their_own(memory: Memory, me: S
     ("user", "agent", "missing"),
     [("ada", None, "agent"), (None, "scout", "user"), (None, None, "user")],
 )
-def test_notes_belong_to_a_user_and_an_agent(
+def test_notes_need_a_user_and_an_agent(
     memory: Memory, user: str | None, agent: str | None, missing: str
 ) -> None:
-    """N1: a scope without one of them is an error that says so, and for a model an answer."""
+    """N1: a scope without one of them is an error; the tool answers with advice."""
     notes = memory.scope(tenant="acme", user=user, agent=agent).notes
     calls: list[Callable[[], Any]] = [
         notes.read,
@@ -105,7 +107,7 @@ def test_notes_belong_to_a_user_and_an_agent(
 
 
 def test_a_document_and_its_times(timed: Scope) -> None:
-    """N1, N4: what a change returns is what is read after it."""
+    """N1, N4: a change returns what a later read returns."""
     first = timed.notes.overwrite("# A\ntext é")
     assert (first.text, first.version) == ("# A\ntext é", 1)
     assert first.tokens == tokens.estimate(first.text) > 0
@@ -126,8 +128,8 @@ def test_a_document_and_its_times(timed: Scope) -> None:
 # -- changes and versions -----------------------------------------------------------------------------------------------
 
 
-def test_every_verb_makes_a_version_with_what_it_left(timed: Scope) -> None:
-    """N4: history, newest first, with the operation and who wrote it."""
+def test_every_operation_stores_a_version(timed: Scope) -> None:
+    """N4: history, newest first, with operation and source."""
     notes = timed.notes
     notes.overwrite("# A\none")
     notes.append("# B\ntwo")
@@ -152,8 +154,8 @@ def test_every_verb_makes_a_version_with_what_it_left(timed: Scope) -> None:
     assert notes.read().text == history[0].text
 
 
-def test_who_wrote_a_version_is_kept_with_it(memory: Memory) -> None:
-    """N4: who writes is decided by who opens the scope."""
+def test_the_source_of_a_version_is_stored(memory: Memory) -> None:
+    """N4: the scope determines the source."""
     memory.scope(tenant="acme", user="ada", agent="scout").notes.append("by the user")
     memory.scope(tenant="acme", user="ada", agent="scout", source="admin").notes.append(
         "by an admin"
@@ -166,7 +168,7 @@ def test_who_wrote_a_version_is_kept_with_it(memory: Memory) -> None:
     assert [version.source for version in versions] == ["user", "admin", "agent"]
 
 
-def test_a_change_that_changes_nothing_makes_no_version(me: Scope) -> None:
+def test_a_change_without_effect_stores_no_version(me: Scope) -> None:
     """N4."""
     me.notes.clear()
     me.notes.overwrite("")
@@ -199,8 +201,8 @@ def test_history_is_paged_newest_first(me: Scope) -> None:
         me.notes.history(after="7")
 
 
-def test_a_diff_says_what_a_version_changed(me: Scope) -> None:
-    """N4: to the letter, against the version before, or any other."""
+def test_diff_of_versions(me: Scope) -> None:
+    """N4: to the letter, against the previous version or any other."""
     me.notes.overwrite("# A\none\ntwo\n")
     me.notes.replace_section("A", "one\nzwei")
     me.notes.overwrite("# A")
@@ -215,14 +217,14 @@ def test_a_diff_says_what_a_version_changed(me: Scope) -> None:
         "--- notes v3\n+++ notes v1\n@@ -1 +1,3 @@\n-# A\n\\ No newline at end of file\n+# A\n+one\n+two\n"
     )
     assert me.notes.diff(2, against=2) == me.notes.diff(0) == ""
-    for wrong in ((4, None), (1, 9)):
+    for failed_checks in ((4, None), (1, 9)):
         with pytest.raises(NotFound, match="There is no version of the notes"):
-            me.notes.diff(wrong[0], against=wrong[1])
+            me.notes.diff(failed_checks[0], against=failed_checks[1])
     with pytest.raises(Invalid, match="version: must be"):
         me.notes.diff(-1)
 
 
-def test_a_diff_shows_line_endings_and_odd_separators_as_they_are(me: Scope) -> None:
+def test_a_diff_preserves_line_endings_and_separators(me: Scope) -> None:
     me.notes.overwrite("a\r\nb\u2028c\x0bd\r\n")
     assert (
         me.notes.diff(1) == "--- notes v0\n+++ notes v1\n@@ -0,0 +1,2 @@\n+a\r\n+b\u2028c\x0bd\r\n"
@@ -230,7 +232,7 @@ def test_a_diff_shows_line_endings_and_odd_separators_as_they_are(me: Scope) -> 
 
 
 def test_any_version_can_be_restored(me: Scope) -> None:
-    """N4: by a new version; what was there in between stays."""
+    """N4: as a new version; the versions in between stay."""
     for text in ("one", "two", "three"):
         me.notes.overwrite(text)
     assert me.notes.restore(1).text == "one"
@@ -254,16 +256,16 @@ VERBS: list[Callable[[Scope, int | None], Note]] = [
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_change_can_be_guarded_by_a_version(
+def test_compare_and_set_on_every_operation(
     me: Scope, verb: Callable[[Scope, int | None], Note]
 ) -> None:
-    """N4: compare and set; an error says which version is there."""
+    """N4: the error names the current version."""
     me.notes.overwrite("# A\nold")
-    for wrong in (0, 2, 7):
+    for failed_checks in (0, 2, 7):
         with pytest.raises(WrongVersion) as error:
-            verb(me, wrong)
+            verb(me, failed_checks)
         assert str(error.value) == (
-            f"notes 'ada scout' is at version 1, not {wrong} as if_version says: read it, then try again."
+            f"notes 'ada scout' is at version 1, not {failed_checks} as if_version says: read it, then try again."
         )
     assert me.notes.read().text == "# A\nold"
     assert verb(me, 1).version == 2
@@ -271,7 +273,7 @@ def test_a_change_can_be_guarded_by_a_version(
         verb(me, -1)
 
 
-def test_the_first_version_can_be_guarded_too(me: Scope) -> None:
+def test_compare_and_set_on_the_first_version(me: Scope) -> None:
     with pytest.raises(WrongVersion, match="is at version 0, not 1"):
         me.notes.overwrite("x", if_version=1)
     assert me.notes.overwrite("x", if_version=0).version == 1
@@ -279,8 +281,8 @@ def test_the_first_version_can_be_guarded_too(me: Scope) -> None:
         me.notes.overwrite("y", if_version=0)
 
 
-def test_an_unknown_header_says_which_there_are(me: Scope) -> None:
-    """N2: and changes nothing."""
+def test_an_unknown_heading_lists_the_existing_ones(me: Scope) -> None:
+    """N2: nothing is changed."""
     me.notes.overwrite("# Tea\n## Milk\n")
     with pytest.raises(NoSection) as error:
         me.notes.replace_section("Coffee", "x")
@@ -291,10 +293,10 @@ def test_an_unknown_header_says_which_there_are(me: Scope) -> None:
     assert me.notes.read().version == 1
 
 
-def test_a_document_has_a_largest_size(
+def test_a_document_has_a_maximum_size(
     open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
-    """N1: in bytes, of what would be kept; nothing is written over it."""
+    """N1: in stored bytes; nothing is written above it."""
     limited(MAX_NOTES_BYTES=1024)
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     assert me.notes.overwrite("é" * 512).version == 1
@@ -313,10 +315,10 @@ def test_a_document_has_a_largest_size(
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"x", ["x"]])
-def test_text_is_text(me: Scope, wrong: Any) -> None:
+def test_text_must_be_a_string(me: Scope, failed_checks: Any) -> None:
     for call in (me.notes.overwrite, me.notes.append, me.notes.prepend, me.notes.delete_section):
         with pytest.raises(Invalid, match="must be text"):
-            call(wrong)
+            call(failed_checks)
     assert me.notes.read() == EMPTY_NOTE
 
 
@@ -337,8 +339,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_whatever_is_written_stays_text(me: Scope, text: str) -> None:
-    """N1: as it came, through every verb and the tool, in history, diff and prompt."""
+def test_hostile_text_round_trips(me: Scope, text: str) -> None:
+    """N1: unchanged through every method and the tool, in history, diff and prompt."""
     assert me.notes.overwrite(text).text == text
     assert me.notes.read().text == text
     assert me.notes.append(text).text == f"{text}\n\n{text}"
@@ -351,7 +353,7 @@ def test_whatever_is_written_stays_text(me: Scope, text: str) -> None:
     assert me.notes.replace_section("A", text).text == f"# A\n{text}"
 
 
-def test_what_no_database_keeps_is_replaced(me: Scope) -> None:
+def test_unstorable_characters_are_replaced(me: Scope) -> None:
     """B21."""
     assert me.notes.overwrite("a\x00b\ud800").text == "a␀b�"
     assert me.notes.read().text == "a␀b�"
@@ -366,8 +368,8 @@ def test_what_no_database_keeps_is_replaced(me: Scope) -> None:
     )
 )
 @hypothesis_settings(max_examples=25)
-def test_the_last_version_is_always_the_document(me: Scope, steps: list[tuple[str, str]]) -> None:
-    """N4: after any run of changes: versions without gaps, none equal to the one before it, the last is what is read."""
+def test_the_last_version_equals_the_document(me: Scope, steps: list[tuple[str, str]]) -> None:
+    """N4: after any sequence of changes: no gaps, no equal neighbours, the last is what is read."""
     for verb, text in steps:
         notes: Any = me.notes
         last = notes.read().version
@@ -388,8 +390,8 @@ def test_the_last_version_is_always_the_document(me: Scope, steps: list[tuple[st
 # -- several writers ----------------------------------------------------------------------------------------------------
 
 
-def test_64_threads_append_and_nothing_is_lost(memory: Memory, me: Scope) -> None:
-    """N4, P9: all there, each once, and versions from 1 without a gap."""
+def test_64_threads_append_without_loss(memory: Memory, me: Scope) -> None:
+    """N4, P9: each append once, and versions from 1 without gaps."""
     start = threading.Barrier(64)
 
     def work(n: int) -> list[int]:
@@ -410,8 +412,8 @@ def test_64_threads_append_and_nothing_is_lost(memory: Memory, me: Scope) -> Non
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_writers_of_different_sections_do_not_undo_each_other(me: Scope) -> None:
-    """N4: a section edit is worked out again on what another writer left."""
+def test_writers_of_different_sections_do_not_overwrite_each_other(me: Scope) -> None:
+    """N4: a section edit is recomputed on the other writer's result."""
     me.notes.overwrite("\n".join(f"# S{n}\nold\n" for n in range(8)))
     start = threading.Barrier(16)
 
@@ -431,7 +433,7 @@ def test_writers_of_different_sections_do_not_undo_each_other(me: Scope) -> None
     assert markdown.headers(note.text) == [f"# S{n}" for n in range(8)]
 
 
-def test_one_of_many_that_overwrite_the_same_version_wins(me: Scope) -> None:
+def test_one_of_many_overwrites_of_a_version_wins(me: Scope) -> None:
     """N4: compare and set."""
     start = threading.Barrier(16)
 
@@ -462,7 +464,7 @@ with Memory.open(url) as memory:
 
 
 def start_writer(url: str, name: str, count: int) -> subprocess.Popen[str]:
-    """Another process, that waits for a line before it writes."""
+    """Start another process that waits for a line before it writes."""
     words = [sys.executable, "-c", PROGRAM, url, name, str(count)]
     writer = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
@@ -470,26 +472,26 @@ def start_writer(url: str, name: str, count: int) -> subprocess.Popen[str]:
     return writer
 
 
-def go(writer: subprocess.Popen[str]) -> None:
+def signal_start(writer: subprocess.Popen[str]) -> None:
     assert writer.stdin is not None
     writer.stdin.write("go\n")
     writer.stdin.close()
 
 
-def end(writer: subprocess.Popen[str]) -> None:
+def wait_for_exit(writer: subprocess.Popen[str]) -> None:
     assert writer.wait(60) == 0
     assert writer.stdout is not None
     writer.stdout.close()
 
 
-def test_two_processes_at_once_lose_nothing(url: str, me: Scope) -> None:
-    """N4: their appends are all there, and each one's section has what it wrote last."""
+def test_two_processes_lose_nothing(url: str, me: Scope) -> None:
+    """N4: all appends are stored, and each section has its last content."""
     me.notes.overwrite("# one\n\n# two\n\n# Log")
     writers = [start_writer(url, name, 20) for name in ("one", "two")]
     for writer in writers:
-        go(writer)
+        signal_start(writer)
     for writer in writers:
-        end(writer)
+        wait_for_exit(writer)
     note = me.notes.read()
     assert note.text.startswith("# one\n15\n\n# two\n15\n\n# Log\n\n- ")
     added = note.text.partition("# Log\n\n")[2].split("\n\n")
@@ -501,7 +503,7 @@ def test_two_processes_at_once_lose_nothing(url: str, me: Scope) -> None:
 # -- the feed -----------------------------------------------------------------------------------------------------------
 
 
-def test_changes_are_told_oldest_first(me: Scope) -> None:
+def test_changes_are_listed_oldest_first(me: Scope) -> None:
     """N5."""
     for text in ("one", "two", "three"):
         me.notes.overwrite(text)
@@ -512,8 +514,10 @@ def test_changes_are_told_oldest_first(me: Scope) -> None:
     assert told == NoteVersion(3, "overwrite", "user", "three", told.created_at)
 
 
-def test_a_number_does_not_say_of_which_notes_it_was(memory: Memory, me: Scope) -> None:
-    """N5: after an erase all versions are told until they reach the number; then only those after it."""
+def test_a_cursor_from_before_an_erasure(memory: Memory, me: Scope) -> None:
+    """N5: after an erasure, all versions are returned until they reach the cursor; then only newer
+    ones.
+    """
     for text in ("one", "two", "three"):
         me.notes.overwrite(text)
     memory.erase("ada", tenant="acme")
@@ -525,21 +529,21 @@ def test_a_number_does_not_say_of_which_notes_it_was(memory: Memory, me: Scope) 
     assert told == [[1], [1, 2], [], [4], [4, 5]]
 
 
-def test_a_device_that_waits_sees_what_another_process_writes(url: str, me: Scope) -> None:
-    """N5: without reloading, across processes: the call that waits returns with the change."""
+def test_a_waiting_client_sees_changes_of_another_process(url: str, me: Scope) -> None:
+    """N5: the waiting call returns with the change."""
     before = me.notes.overwrite("# far\n\n# Log")
     writer = start_writer(url, "far", 1)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(me.notes.changes, after=before.version, wait=60)
         assert not waiting.done()
-        go(writer)
+        signal_start(writer)
         told = waiting.result(60)
-    end(writer)
+    wait_for_exit(writer)
     assert told[0].text == "# far\n\n# Log\n\n- far.0"
     assert told[0].version == 2
 
 
-def test_a_device_that_waits_sees_a_document_begin(me: Scope) -> None:
+def test_a_waiting_client_sees_the_first_version(me: Scope) -> None:
     """N5."""
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(me.notes.changes, wait=60)
@@ -548,8 +552,8 @@ def test_a_device_that_waits_sees_a_document_begin(me: Scope) -> None:
         assert [version.text for version in waiting.result(60)] == ["first"]
 
 
-def test_a_feed_starts_over_where_the_notes_did(memory: Memory, me: Scope) -> None:
-    """N5: after an erasure, versions count from 1 again; a device that knew more than there is is told all."""
+def test_a_feed_restarts_after_an_erasure(memory: Memory, me: Scope) -> None:
+    """N5: versions start at 1 again; a client with a larger cursor gets all of them."""
     for n in range(5):
         me.notes.overwrite(str(n))
     memory.erase("ada", tenant="acme")
@@ -560,10 +564,10 @@ def test_a_feed_starts_over_where_the_notes_did(memory: Memory, me: Scope) -> No
     ]
 
 
-def test_a_wait_has_bounds(me: Scope) -> None:
-    for wrong in (-1, float("nan"), float("inf"), "5"):
+def test_wait_is_bounded(me: Scope) -> None:
+    for failed_checks in (-1, float("nan"), float("inf"), "5"):
         with pytest.raises(Invalid, match="wait: must be"):
-            me.notes.changes(wait=wrong)  # type: ignore[arg-type]
+            me.notes.changes(wait=failed_checks)  # type: ignore[arg-type]
     with pytest.raises(Invalid) as error:
         me.notes.changes(wait=301)
     assert str(error.value) == "wait: must be at most 300 seconds; ask again after that."
@@ -575,7 +579,7 @@ def test_a_wait_has_bounds(me: Scope) -> None:
 
 
 def test_the_tool_is_as_specified(me: Scope) -> None:
-    """N2: name, arguments, operations and their default."""
+    """N2: name, arguments, operations and defaults."""
     tool = tool_of(me)
     assert tool.name == "manage_long_term_memory"
     properties = tool.parameters["properties"]
@@ -655,7 +659,7 @@ def test_every_operation_answers_to_the_letter(me: Scope) -> None:
     ]
 
 
-def test_the_answer_says_that_several_sections_have_the_header(me: Scope) -> None:
+def test_the_tool_reports_duplicate_headings(me: Scope) -> None:
     """N2."""
     me.notes.overwrite("# A\n1\n# A\n2\n# A\n3\n")
     call = tool_of(me).call
@@ -730,10 +734,10 @@ def test_the_answer_says_that_several_sections_have_the_header(me: Scope) -> Non
         ({"operation": "append", "content": 3}, "The argument 'content' must be of type string."),
     ],
 )
-def test_a_model_is_told_what_it_got_wrong(
+def test_tool_errors_tell_the_model_what_to_do(
     me: Scope, arguments: dict[str, Any], error: str | None
 ) -> None:
-    """N2: an answer that it can act on; nothing is changed."""
+    """N2: nothing is changed."""
     me.notes.overwrite("# Tea\n## Milk\nno\n")
     answer = tool_of(me).call(arguments)
     assert list(answer) == ["error"]
@@ -741,8 +745,8 @@ def test_a_model_is_told_what_it_got_wrong(
     assert me.notes.read().version == 1
 
 
-def test_everything_through_the_tool_is_what_the_verbs_do(memory: Memory) -> None:
-    """N2: the same steps by a model and by a program leave the same versions."""
+def test_tool_and_methods_have_the_same_effect(memory: Memory) -> None:
+    """N2: the same steps by a model and by a program store the same versions."""
     by_model, by_hand = (
         memory.scope(tenant="acme", user="ada", agent=agent) for agent in ("model", "hand")
     )
@@ -767,8 +771,8 @@ def test_everything_through_the_tool_is_what_the_verbs_do(memory: Memory) -> Non
 # -- the command line ---------------------------------------------------------------------------------------------------
 
 
-def test_a_person_edits_notes_from_a_shell(tmp_path: Path) -> None:
-    """N1, N4: from standard input, section by section; a diff and the text as they are, an error that says what there is."""
+def test_notes_are_edited_from_a_shell(tmp_path: Path) -> None:
+    """N1, N4: from standard input, by section; diff and text verbatim, errors with advice."""
 
     def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         where = ["--database", f"sqlite:///{tmp_path}/a.db", "--user", "ada", "--agent", "scout"]
@@ -794,8 +798,8 @@ def test_a_person_edits_notes_from_a_shell(tmp_path: Path) -> None:
 # -- the prompt ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_prompt_has_the_document_in_its_parts(memory: Memory, me: Scope) -> None:
-    """N3: joined they are the document; the first are worth the most; each says which version it is of."""
+def test_the_prompt_section_has_the_document_in_pieces(memory: Memory, me: Scope) -> None:
+    """N3: joined they are the document; the first are worth most; each names its version."""
     text = "Speak German.\n\n# Tea\n- green\n## Milk\nno\n\n# Plans\n[MemoryRef: trip - a trip]\n"
     me.notes.overwrite("old")
     me.notes.overwrite(text)
@@ -821,10 +825,10 @@ def test_the_prompt_has_the_document_in_its_parts(memory: Memory, me: Scope) -> 
     assert section.write(section.pieces[:1]) == "Speak German.\n\n"
 
 
-def test_the_worst_document_has_few_parts_that_are_worth_less_and_less(
-    memory: Memory, me: Scope
-) -> None:
-    """N3: 64 KB of headings are not hundreds of items in a report, and no two parts are worth the same."""
+def test_a_document_of_headings_has_few_pieces(memory: Memory, me: Scope) -> None:
+    """N3: 64 KB of headings do not become hundreds of report items, and no two pieces have equal
+    value.
+    """
     me.notes.overwrite("# a\n" * 16_000)
     section = memory.database.read("acme", lambda tx: me.notes.section(tx, ASK))
     assert section is not None
@@ -834,7 +838,7 @@ def test_the_worst_document_has_few_parts_that_are_worth_less_and_less(
     assert worths == sorted(set(worths), reverse=True)
 
 
-def test_empty_notes_say_nothing_in_a_prompt(memory: Memory, me: Scope) -> None:
+def test_empty_notes_have_no_section(memory: Memory, me: Scope) -> None:
     """N3."""
     assert memory.database.read("acme", lambda tx: me.notes.section(tx, ASK)) is None
     me.notes.overwrite(" \n")
@@ -847,27 +851,25 @@ def test_empty_notes_say_nothing_in_a_prompt(memory: Memory, me: Scope) -> None:
 # -- checks -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_version_that_is_missing_or_other_than_the_document_is_found(
-    memory: Memory, me: Scope
-) -> None:
-    """D5: what `retain verify` proves of notes."""
+def test_verify_finds_a_missing_or_different_version(memory: Memory, me: Scope) -> None:
+    """D5: what `retain verify` checks for notes."""
     me.notes.overwrite("one")
     me.notes.overwrite("two")
 
-    def wrong() -> list[str]:
+    def failed_checks() -> list[str]:
         return [finding.check for finding in memory.verify() if not finding.ok]
 
-    assert wrong() == []
+    assert failed_checks() == []
     memory.database.write(
         "acme", lambda tx: tx.run("update notes set text = 'zwei' where tenant = :tenant")
     )
-    assert wrong() == ["notes are at their last version, and none is missing"]
+    assert failed_checks() == ["notes are at their last version, and none is missing"]
     memory.database.write(
         "acme", lambda tx: tx.run("update notes set text = 'two' where tenant = :tenant")
     )
-    assert wrong() == []
+    assert failed_checks() == []
     memory.database.write(
         "acme",
         lambda tx: tx.run("delete from note_versions where tenant = :tenant and version = 1"),
     )
-    assert wrong() == ["notes are at their last version, and none is missing"]
+    assert failed_checks() == ["notes are at their last version, and none is missing"]

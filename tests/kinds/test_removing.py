@@ -1,4 +1,4 @@
-"""Messages that are taken back: nobody sees them any more, and the order, the keys and the summaries stay true."""
+"""Removed messages: invisible everywhere, while order, keys and summaries stay correct."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def session(me: Scope) -> str:
     return me.sessions.resume().id
 
 
-def said(me: Scope, session: str, count: int, word: str = "plan") -> None:
+def add_messages(me: Scope, session: str, count: int, word: str = "plan") -> None:
     me.messages.extend(session, [NewMessage("user", f"{word} {n}") for n in range(1, count + 1)])
 
 
@@ -28,14 +28,12 @@ def texts(me: Scope, session: str) -> list[str]:
     return [message.text for message in me.messages.window(session)]
 
 
-def sound(memory: Memory) -> bool:
+def is_verified(memory: Memory) -> bool:
     return [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_a_message_that_was_removed_is_seen_nowhere(
-    memory: Memory, me: Scope, session: str
-) -> None:
-    said(me, session, 4)
+def test_a_removed_message_is_visible_nowhere(memory: Memory, me: Scope, session: str) -> None:
+    add_messages(me, session, 4)
     me.messages.append(
         session, "assistant", "The secret is [MemoryRef: some-key - tangerine].", cost=1.5
     )
@@ -60,12 +58,12 @@ def test_a_message_that_was_removed_is_seen_nowhere(
     memory.export(out)
     assert b"tangerine" not in out.getvalue()
     assert memory.reindex().added == 0
-    assert sound(memory)
+    assert is_verified(memory)
 
 
 def test_a_removed_message_keeps_its_number(memory: Memory, me: Scope, session: str) -> None:
-    """P2: the next message counts on, and who expects an end still finds it."""
-    said(me, session, 3)
+    """P2: numbering continues, and expected_last_seq stays valid."""
+    add_messages(me, session, 3)
     assert me.messages.pop(session).text == "plan 3"
     assert me.sessions.get(session).last_seq == 3
     with pytest.raises(OutOfOrder):
@@ -75,18 +73,18 @@ def test_a_removed_message_keeps_its_number(memory: Memory, me: Scope, session: 
     with pytest.raises(NotFound):
         me.messages.pop(session)
     assert texts(me, session) == []
-    assert sound(memory)
+    assert is_verified(memory)
 
 
-def test_many_that_pop_at_once_get_one_each(me: Scope, session: str) -> None:
-    said(me, session, 16)
+def test_concurrent_pops_get_one_message_each(me: Scope, session: str) -> None:
+    add_messages(me, session, 16)
     with ThreadPoolExecutor(8) as pool:
         popped = list(pool.map(lambda _: me.messages.pop(session).seq, range(16)))
     assert sorted(popped) == list(range(1, 17))
 
 
-def test_clear_leaves_nothing_and_counts_on(memory: Memory, me: Scope, session: str) -> None:
-    said(me, session, 14)
+def test_clear_removes_all_and_numbering_continues(memory: Memory, me: Scope, session: str) -> None:
+    add_messages(me, session, 14)
     me.messages.pop(session)
     services = replace(
         me.services, settings=replace(me.services.settings, summary_model="extractive")
@@ -105,17 +103,15 @@ def test_clear_leaves_nothing_and_counts_on(memory: Memory, me: Scope, session: 
     assert "plan" not in str(me.context(session).messages)
     assert len(me.turns.list(session)) == 0
     assert len(me.summaries.list(session)) == 0
-    assert sound(memory)
-    said(me, session, 14)
+    assert is_verified(memory)
+    add_messages(me, session, 14)
     assert me.messages.get(session, 17).text == "plan 1"
     assert Summaries(services, me.owner).fold(session, force=True).covers_from == 17
-    assert sound(memory)
+    assert is_verified(memory)
 
 
-def test_a_retry_never_brings_a_removed_message_back(
-    memory: Memory, me: Scope, session: str
-) -> None:
-    """P3: a key answers with what is left of what it added."""
+def test_a_retry_never_restores_a_removed_message(memory: Memory, me: Scope, session: str) -> None:
+    """P3: a key returns what is left of its messages."""
     pair = [NewMessage("user", "one"), NewMessage("assistant", "two")]
     me.messages.extend(session, pair, key="k")
     me.messages.append(session, "user", "alone", key="a")
@@ -131,29 +127,29 @@ def test_a_retry_never_brings_a_removed_message_back(
     with pytest.raises(NotFound):
         me.save_turn(session, pair, key="t")
     assert texts(me, session) == []
-    assert sound(memory)
+    assert is_verified(memory)
 
 
-def test_summaries_go_on_around_what_was_removed(open_memory: Callable[..., Memory]) -> None:
-    """Numbers that nobody reads are covered with the rest, and do not count as messages that wait for a summary."""
+def test_summaries_continue_around_removed_messages(open_memory: Callable[..., Memory]) -> None:
+    """Removed numbers are covered with the rest, and do not count towards the threshold."""
     memory = open_memory(
         summary_enabled=True, summary_model="extractive", summary_threshold=8, summary_keep_last=2
     )
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
-    said(me, session, 12)
+    add_messages(me, session, 12)
     assert me.summaries.fold(session).covers_to == 10
     for number in (3, 11, 12):
         me.messages.remove(session, number)
-    said(me, session, 10, "later")
+    add_messages(me, session, 10, "later")
     for number in (21, 22):
         me.messages.remove(session, number)
     assert list(summarize.due(memory.services, "acme", 0)) == []
-    said(me, session, 1, "last")
+    add_messages(me, session, 1, "last")
     folded = me.summaries.fold(session)
     assert (folded.number, folded.covers_from, folded.covers_to) == (2, 11, 19)
     assert [message.seq for message in me.summaries.expand(session, number=2)] == list(
         range(13, 20)
     )
     assert [message.seq for message in me.summaries.expand(session, number=1)][:3] == [1, 2, 4]
-    assert sound(memory)
+    assert is_verified(memory)

@@ -1,4 +1,4 @@
-"""Sessions, and the active one: spec C4–C6."""
+"""Sessions and the active one: spec C4–C6."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from retain.kinds.sessions import held
 from tests.conftest import Now
 
 
-def test_a_new_client_gets_a_new_session_and_finds_it_again(me: Scope) -> None:
-    """C6, last branch then first."""
+def test_a_new_client_gets_a_session_and_finds_it_again(me: Scope) -> None:
+    """C6, the last branch, then the first."""
     session = me.sessions.resume()
     assert me.sessions.resume(session.id) == me.sessions.get(session.id) == me.sessions.active()
 
 
-def test_a_stale_id_is_dropped_for_the_active_session(me: Scope) -> None:
+def test_a_stale_id_is_replaced_by_the_active_session(me: Scope) -> None:
     """C6: only the active session is confirmed."""
     old = me.sessions.resume()
     new = me.sessions.add()
@@ -31,7 +31,7 @@ def test_a_stale_id_is_dropped_for_the_active_session(me: Scope) -> None:
     assert me.sessions.activate(old.id).id == me.sessions.resume(new.id).id == old.id
 
 
-def test_two_agents_of_one_user_have_two_sessions(memory: Memory) -> None:
+def test_each_agent_of_a_user_has_its_own_session(memory: Memory) -> None:
     """C5."""
     scout, cook = (
         memory.scope(tenant="acme", user="ada", agent=agent).sessions.resume()
@@ -44,7 +44,7 @@ def test_two_agents_of_one_user_have_two_sessions(memory: Memory) -> None:
     )
 
 
-def test_a_client_may_bring_its_own_id_once(me: Scope) -> None:
+def test_a_client_may_choose_its_id_once(me: Scope) -> None:
     """C4."""
     session = me.sessions.add(
         "b7e2c0de-0000-4000-8000-000000000001", label="Trip", attributes={"k": [1, None]}
@@ -58,7 +58,7 @@ def test_a_client_may_bring_its_own_id_once(me: Scope) -> None:
         me.sessions.add(session.id)
 
 
-def test_list_is_by_last_use_and_pages_meet(memory: Memory, me: Scope) -> None:
+def test_lists_are_ordered_by_last_use(memory: Memory, me: Scope) -> None:
     """C4: recent sessions of a user and of the tenant, page by page."""
     mine = [me.sessions.add(f"s{n}") for n in range(7)]
     other = memory.scope(tenant="acme", user="bob", agent="scout").sessions.add("bobs")
@@ -79,8 +79,8 @@ def test_list_is_by_last_use_and_pages_meet(memory: Memory, me: Scope) -> None:
     assert len(mine) == 7
 
 
-def test_a_search_is_all_words_in_the_label_or_the_id(memory: Memory, me: Scope) -> None:
-    """C4: in small or capital letters of any script, the same on every engine; % and _ are letters."""
+def test_search_requires_all_words_in_label_or_id(memory: Memory, me: Scope) -> None:
+    """C4: in any case and script, the same on every engine; % and _ are ordinary characters."""
     for id, label in (
         ("a", "Lisbon by TRAIN"),
         ("b", "STRASSE in Lisbon"),
@@ -90,17 +90,17 @@ def test_a_search_is_all_words_in_the_label_or_the_id(memory: Memory, me: Scope)
     ):
         me.sessions.add(id, label=label)
 
-    def found(search: str | None) -> list[str]:
+    def search_ids(search: str | None) -> list[str]:
         return [session.id for session in me.sessions.list(search=search)]
 
-    assert found("lisbon") == ["b", "a"]
-    assert found("  train   LIS ") == ["a"]
-    assert found("straße") == ["b"]
-    assert found("%_") == ["c"]
-    assert found("TRIP") == ["trip-d"]
-    assert found("été") == found("東京") == ["e"]
-    assert found("l%n") == found("lisbon.train") == []
-    assert found("") == found(" \n") == found(None) == ["e", "trip-d", "c", "b", "a"]
+    assert search_ids("lisbon") == ["b", "a"]
+    assert search_ids("  train   LIS ") == ["a"]
+    assert search_ids("straße") == ["b"]
+    assert search_ids("%_") == ["c"]
+    assert search_ids("TRIP") == ["trip-d"]
+    assert search_ids("été") == search_ids("東京") == ["e"]
+    assert search_ids("l%n") == search_ids("lisbon.train") == []
+    assert search_ids("") == search_ids(" \n") == search_ids(None) == ["e", "trip-d", "c", "b", "a"]
     assert list(memory.scope(tenant="acme", user="bob").sessions.list(search="lisbon")) == []
     assert (
         list(memory.scope(tenant="acme", user="ada", agent="cook").sessions.list(search="lisbon"))
@@ -113,10 +113,10 @@ def test_a_search_is_all_words_in_the_label_or_the_id(memory: Memory, me: Scope)
         me.sessions.list(search=3)  # type: ignore[arg-type]
 
 
-def test_a_search_is_in_the_order_of_the_list_and_its_pages_meet(
+def test_search_pages_follow_the_list_order(
     open_memory: Callable[..., Memory], now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C4: though a session knows its last use only to the minute, and however many have to be read."""
+    """C4: though last use is stored to the minute, and however many rows are read."""
     monkeypatch.setattr(sessions, "_MAX_ROWS_PER_READ", 7)
     me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
     dice = random.Random(6)
@@ -155,7 +155,7 @@ def test_edit_and_remove(me: Scope) -> None:
             call()
 
 
-def test_another_user_cannot_see_it(memory: Memory, me: Scope) -> None:
+def test_another_user_cannot_see_a_session(memory: Memory, me: Scope) -> None:
     session = me.sessions.add()
     bob = memory.scope(tenant="acme", user="bob", agent="scout")
     with pytest.raises(NotFound) as foreign:
@@ -178,37 +178,37 @@ def test_another_user_cannot_see_it(memory: Memory, me: Scope) -> None:
         ("after", lambda me: me.sessions.list(after="nonsense")),
     ],
 )
-def test_bad_input_names_the_field(me: Scope, field: str, call: object) -> None:
+def test_invalid_input_names_the_field(me: Scope, field: str, call: object) -> None:
     with pytest.raises(Invalid) as error:
         call(me)  # type: ignore[operator]
     assert error.value.field == field
 
 
-def test_a_scope_without_user_or_agent_says_what_is_missing(memory: Memory) -> None:
+def test_a_scope_without_user_or_agent_names_the_missing_one(memory: Memory) -> None:
     with pytest.raises(Invalid, match="user"):
         memory.scope(tenant="acme").sessions.resume()
     with pytest.raises(Invalid, match="agent"):
         memory.scope(tenant="acme", user="ada").sessions.add()
 
 
-def test_only_those_in_which_something_was_said(me: Scope) -> None:
-    """Empty ones in between make no page shorter, whatever is looked for."""
+def test_list_without_empty_sessions(me: Scope) -> None:
+    """Empty sessions make no page shorter, with any search."""
     for number in range(6):
         me.sessions.add(f"s{number}", label="tea")
         if number % 3 == 0:
             me.messages.append(f"s{number}", "user", "Hello.")
     me.messages.append("s1", "user", "Never mind.")
-    me.messages.pop("s1")  # what was removed is not said
+    me.messages.pop("s1")  # a removed message does not count
     for search in (None, "tea"):
         assert len(me.sessions.list(search=search)) == 6
-        found = me.sessions.list(search=search, spoken=True, limit=1)
-        rest = me.sessions.list(search=search, spoken=True, limit=1, after=found.next)
-        assert [session.id for session in [*found, *rest]] == ["s3", "s0"]
+        search_ids = me.sessions.list(search=search, spoken=True, limit=1)
+        rest = me.sessions.list(search=search, spoken=True, limit=1, after=search_ids.next)
+        assert [session.id for session in [*search_ids, *rest]] == ["s3", "s0"]
         assert rest.next is None
 
 
-def test_one_that_is_held_is_changed_by_nobody_else(me: Scope) -> None:
-    """What is written after it was read loses nothing that another wrote."""
+def test_a_locked_session_blocks_other_writers(me: Scope) -> None:
+    """A read-modify-write loses no concurrent change."""
     me.sessions.add("trip", attributes={"a": 1})
     other = Thread(
         target=lambda: me.sessions.edit(

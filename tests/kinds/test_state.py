@@ -41,7 +41,7 @@ def now() -> Now:
 
 @pytest.fixture
 def timed(open_memory: Callable[..., Memory], now: Now) -> Memory:
-    """A database whose clock is the test's."""
+    """A database with the test's clock."""
     return open_memory(clock=now)
 
 
@@ -59,7 +59,7 @@ def exported(memory: Memory, **which: Any) -> bytes:
     return out.getvalue()
 
 
-def test_any_json_is_a_value(me: Scope) -> None:
+def test_any_json_value_round_trips(me: Scope) -> None:
     """K1."""
     values: list[Any] = [
         None,
@@ -81,12 +81,12 @@ def test_any_json_is_a_value(me: Scope) -> None:
         assert json.dumps(me.state.get("k").value) == json.dumps(value)
 
 
-def test_json_text_stays_as_it_was_written(me: Scope) -> None:
+def test_json_text_is_stored_verbatim(me: Scope) -> None:
     me.state.set("k", JsonText('{ "a" : 1.0 }'))
     assert me.state.get("k").raw == '{ "a" : 1.0 }'
 
 
-def test_set_replaces_and_counts(timed: Memory, now: Now) -> None:
+def test_set_replaces_and_increments_the_version(timed: Memory, now: Now) -> None:
     """K1: upsert, with versions and times."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     first = me.state.set("theme", "dark", ttl=60)
@@ -99,7 +99,7 @@ def test_set_replaces_and_counts(timed: Memory, now: Now) -> None:
     assert me.state.get("theme") == second == next(iter(me.state.list()))
 
 
-def test_a_key_that_is_not_there(me: Scope) -> None:
+def test_an_unknown_key_is_not_found(me: Scope) -> None:
     for call in (
         lambda: me.state.get("k"),
         lambda: me.state.remove("k"),
@@ -121,7 +121,7 @@ def test_state_survives_closing_the_database(open_memory: Callable[..., Memory])
 # -- areas ------------------------------------------------------------------------------------------------------------
 
 
-def test_areas_do_not_meet(memory: Memory, me: Scope) -> None:
+def test_areas_are_separate(memory: Memory, me: Scope) -> None:
     """K1: a user's, a session's and the tenant's keys are different keys."""
     session = me.sessions.add("s").id
     for area in ("user", "tenant", f"session:{session}"):
@@ -134,8 +134,8 @@ def test_areas_do_not_meet(memory: Memory, me: Scope) -> None:
     assert me.state.get("k", area="session:s").value == "session:s"
 
 
-def test_names_that_look_like_areas_stay_apart(memory: Memory) -> None:
-    """A user called `tenant` or `session:s` has an area of their own."""
+def test_user_names_that_look_like_areas(memory: Memory) -> None:
+    """A user called `tenant` or `session:s` has a separate area."""
     users = ["tenant", "user", "session:s", "user:ada", "ada", "*", "%", "_"]
     for user in users:
         memory.scope(tenant="acme", user=user, agent="a").state.set("k", user)
@@ -144,8 +144,8 @@ def test_names_that_look_like_areas_stay_apart(memory: Memory) -> None:
     assert memory.scope(tenant="acme").state.get("k", area="tenant").value == "of the tenant"
 
 
-def test_what_belongs_to_whom(memory: Memory, me: Scope) -> None:
-    """P11: the tenant's state is every user's; a user's and a session's are their own."""
+def test_state_is_isolated_by_owner(memory: Memory, me: Scope) -> None:
+    """P11: the tenant's state is shared; a user's and a session's are private."""
     me.sessions.add("s")
     me.state.set("mine", 1)
     me.state.set("ours", 2, area="tenant")
@@ -172,13 +172,13 @@ def test_what_belongs_to_whom(memory: Memory, me: Scope) -> None:
     assert memory.scope(tenant="acme").state.get("here", area="session:s").value == 3
 
 
-def test_a_users_area_needs_a_user(memory: Memory) -> None:
+def test_the_user_area_needs_a_user(memory: Memory) -> None:
     with pytest.raises(Invalid) as error:
         memory.scope(tenant="acme").state.set("k", 1)
     assert error.value.field == "user"
 
 
-def test_a_sessions_state_goes_with_it(memory: Memory, me: Scope) -> None:
+def test_session_state_is_removed_with_the_session(memory: Memory, me: Scope) -> None:
     """P3."""
     me.sessions.add("s")
     me.state.set("k", 1, area="session:s")
@@ -192,7 +192,7 @@ def test_a_sessions_state_goes_with_it(memory: Memory, me: Scope) -> None:
 
 
 def test_compare_and_set(me: Scope) -> None:
-    """P9: 0 is only for what is not there, a number only for that version, none for whatever is there."""
+    """P9: 0 means absent, a number that version, none any version."""
     with pytest.raises(WrongVersion) as error:
         me.state.set("k", "x", if_version=1)
     assert (error.value.actual, error.value.expected) == (0, 1)
@@ -248,7 +248,7 @@ def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> Non
     assert (found.value, found.version) == (threads * times, threads * times)
 
 
-def test_of_many_first_writers_one_wins(me: Scope) -> None:
+def test_one_of_many_first_writers_wins(me: Scope) -> None:
     """P9."""
     start = threading.Barrier(16)
 
@@ -268,7 +268,7 @@ def test_of_many_first_writers_one_wins(me: Scope) -> None:
 
 
 def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None:
-    """P10, B21: never returned at or after its moment, by any read."""
+    """P10, B21: never returned at or after its expiry, by any read."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     item = me.state.set("k", "v", ttl=1.5)
     me.state.set("stays", "v")
@@ -296,7 +296,7 @@ def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None
         assert timed.counts()["state"] == 1
 
 
-def test_a_lifetime_is_kept_to_the_microsecond(timed: Memory, now: Now) -> None:
+def test_the_ttl_is_exact_to_the_microsecond(timed: Memory, now: Now) -> None:
     """B21: the boundary, one microsecond before and at it."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     for ttl in (1e-9, 1e-6, 0.000_001_4, 0.001, 1, 86_400, 10**9):
@@ -308,8 +308,8 @@ def test_a_lifetime_is_kept_to_the_microsecond(timed: Memory, now: Now) -> None:
         assert keys(me) == []
 
 
-def test_expiry_knows_no_calendar(timed: Memory, now: Now) -> None:
-    """B21: an hour is an hour, over a change of clocks, a leap day and a new year."""
+def test_expiry_ignores_the_calendar(timed: Memory, now: Now) -> None:
+    """B21: an hour is an hour, across DST changes, leap days and new year."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     for day in (
         "2024-02-29T23:59:59",
@@ -325,8 +325,8 @@ def test_expiry_knows_no_calendar(timed: Memory, now: Now) -> None:
         assert keys(me) == []
 
 
-def test_what_expired_is_as_if_it_had_never_been(timed: Memory, now: Now) -> None:
-    """P10: setting it again is setting a new key, whether or not the sweeper has been there."""
+def test_an_expired_key_behaves_like_an_absent_one(timed: Memory, now: Now) -> None:
+    """P10: setting it creates a new key, whether or not it was purged."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     me.state.set("k", "old", ttl=1)
     now.micros += SECOND
@@ -354,8 +354,8 @@ def test_setting_again_renews_or_removes_the_expiry(timed: Memory, now: Now) -> 
     assert me.state.get("k").value == 3
 
 
-def test_purge_removes_what_expired_and_counts_only_that(timed: Memory, now: Now) -> None:
-    """P10: the sweeper's receipt names no live key and no other tenant's."""
+def test_purge_removes_only_expired_keys(timed: Memory, now: Now) -> None:
+    """P10: the receipt counts no live key and no other tenant's."""
     me, other = (
         timed.scope(tenant="acme", user="ada", agent="scout"),
         timed.scope(tenant="other", user="bob", agent="scout"),
@@ -375,26 +375,24 @@ def test_purge_removes_what_expired_and_counts_only_that(timed: Memory, now: Now
     assert (keys(me), keys(other, area="tenant")) == ([], [])
 
 
-def test_the_sweeper_never_takes_a_refreshed_value(
-    open_memory: Callable[..., Memory], now: Now
-) -> None:
-    """P10: keys that expire again and again, refreshed by one side while the other sweeps."""
+def test_purge_never_removes_a_refreshed_key(open_memory: Callable[..., Memory], now: Now) -> None:
+    """P10: keys expire repeatedly, refreshed by one thread while another purges."""
     memory = open_memory(clock=now)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     done = threading.Event()
     swept = [0]
 
-    def sweep() -> None:
+    def purge_repeatedly() -> None:
         while not done.is_set():
             swept[0] += memory.purge().state
 
     with ThreadPoolExecutor(1) as pool:
-        sweeping = pool.submit(sweep)
+        sweeping = pool.submit(purge_repeatedly)
         try:
             for n in range(60):
                 for key in ("a", "b", "c"):
                     me.state.set(key, n, ttl=1)
-                now.micros += SECOND  # all of them are due now, and the sweeper runs
+                now.micros += SECOND  # all keys are expired now, and the purge runs
                 for key in ("a", "b"):
                     me.state.set(key, n, ttl=10)
                 assert [me.state.get(key).value for key in ("a", "b")] == [n, n]
@@ -406,10 +404,8 @@ def test_the_sweeper_never_takes_a_refreshed_value(
     assert keys(me) == ["a", "b"]
 
 
-def test_expired_state_is_not_in_the_receipt_of_an_erasure_of_others(
-    timed: Memory, now: Now
-) -> None:
-    """P10: erasing one user leaves the others' live state, and removes expired rows of their own too."""
+def test_erasing_one_user_keeps_the_state_of_others(timed: Memory, now: Now) -> None:
+    """P10: live state of others stays; expired rows of the erased user are removed too."""
     ada, bob = (
         timed.scope(tenant="acme", user="ada", agent="scout"),
         timed.scope(tenant="acme", user="bob", agent="scout"),
@@ -436,8 +432,8 @@ def test_lists_are_in_byte_order_on_every_engine(me: Scope) -> None:
     assert keys(me) == sorted(ODD, key=str.encode)
 
 
-def test_a_prefix_is_plain_text(me: Scope) -> None:
-    """K1: no wildcard, no pattern, no folding of case or accents."""
+def test_a_prefix_is_literal(me: Scope) -> None:
+    """K1: no wildcard or pattern, no folding of case or accents."""
     for key in ODD:
         me.state.set(key, key)
     for prefix in (
@@ -461,8 +457,8 @@ def test_a_prefix_is_plain_text(me: Scope) -> None:
         )
 
 
-def test_pages_meet(timed: Memory, now: Now) -> None:
-    """K1: with a prefix, with keys expiring in between, without a key twice."""
+def test_pages_are_complete(timed: Memory, now: Now) -> None:
+    """K1: with a prefix, with keys expiring in between, no key twice."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     for n in range(25):
         me.state.set(f"k{n:02}", n, ttl=10 if n % 2 else None)
@@ -492,7 +488,7 @@ def test_pages_meet(timed: Memory, now: Now) -> None:
         st.characters(exclude_categories=["Cc", "Cs", "Zs", "Zl", "Zp"]), min_size=1, max_size=3
     ),
 )
-def test_any_prefix_finds_what_starts_with_it(memory: Memory, names: set[str], prefix: str) -> None:
+def test_any_prefix_finds_its_keys(memory: Memory, names: set[str], prefix: str) -> None:
     names = {name for name in names if "\U0010ffff" not in name and name not in (".", "..")}
     prefix = prefix.replace("\U0010ffff", "x")
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -516,13 +512,13 @@ def section(scope: Scope, session: str = "s") -> Section | None:
     return scope.state._read(lambda tx: scope.state.section(tx, ask))
 
 
-def said(scope: Scope, session: str = "s") -> str:
+def section_text(scope: Scope, session: str = "s") -> str:
     found = section(scope, session)
     return found.write(found.pieces) if found else ""
 
 
-def test_what_state_says_in_a_prompt(memory: Memory, me: Scope) -> None:
-    """X1: the user's keys and this session's, a line each, in order; not the tenant's, another session's or user's."""
+def test_the_prompt_section(memory: Memory, me: Scope) -> None:
+    """X1: keys of the user and this session, a line each, in order; no others."""
     assert section(me) is None
     for id in ("s", "t"):
         me.sessions.add(id)
@@ -546,15 +542,15 @@ def test_what_state_says_in_a_prompt(memory: Memory, me: Scope) -> None:
         "set for this user",
         "set for this user",
     ]
-    assert said(me, "t") == 'here: {"page":"t"}\nname: ["Ada",null]\ntheme: "dark"'
-    assert said(memory.scope(tenant="acme")) == 'here: {"page":"s"}'
-    assert said(me, "never") == 'name: ["Ada",null]\ntheme: "dark"'
-    assert said(memory.scope(tenant="acme", user="bob")) == 'theme: "light"'
-    assert said(memory.scope(tenant="other", user="ada")) == 'theme: "none"'
+    assert section_text(me, "t") == 'here: {"page":"t"}\nname: ["Ada",null]\ntheme: "dark"'
+    assert section_text(memory.scope(tenant="acme")) == 'here: {"page":"s"}'
+    assert section_text(me, "never") == 'name: ["Ada",null]\ntheme: "dark"'
+    assert section_text(memory.scope(tenant="acme", user="bob")) == 'theme: "light"'
+    assert section_text(memory.scope(tenant="other", user="ada")) == 'theme: "none"'
 
 
-def test_of_many_keys_the_newest_are_said(timed: Memory, now: Now) -> None:
-    """X1: at most fifty, in order of their names; what was set last is worth most."""
+def test_the_section_has_the_newest_keys(timed: Memory, now: Now) -> None:
+    """X1: at most fifty, ordered by name; the newest are worth most."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     for n in range(60):
         now.micros += SECOND
@@ -570,21 +566,21 @@ def test_of_many_keys_the_newest_are_said(timed: Memory, now: Now) -> None:
     assert ranked[-1].text == "k10: 10"
 
 
-def test_what_expired_is_never_said(timed: Memory, now: Now) -> None:
-    """P10: not at its moment, not after it; and it takes no place from what lives."""
+def test_the_section_omits_expired_keys(timed: Memory, now: Now) -> None:
+    """P10: from the expiry on; they take no place from live keys."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     me.state.set("stays", 1)
     for n in range(MOST_IN_A_PROMPT):
         me.state.set(f"k{n:02}", n, ttl=1)
     now.micros += SECOND - 1
-    assert "k00: 0" in said(me)
+    assert "k00: 0" in section_text(me)
     for moment in (START + SECOND, START + SECOND + 1):
         now.micros = moment
-        assert said(me) == "stays: 1"
+        assert section_text(me) == "stays: 1"
 
 
-def test_a_value_is_one_line_however_it_was_written(me: Scope) -> None:
+def test_a_value_is_rendered_on_one_line(me: Scope) -> None:
     me.state.set("k", JsonText('{\n  "a": "x\\n  y",\r\n  "b": [1,\n2]\n}'))
-    text = said(me)
+    text = section_text(me)
     assert "\n" not in text
     assert json.loads(text.removeprefix("k: ")) == {"a": "x\n  y", "b": [1, 2]}
