@@ -217,9 +217,9 @@ def test_diff_of_versions(me: Scope) -> None:
         "--- notes v3\n+++ notes v1\n@@ -1 +1,3 @@\n-# A\n\\ No newline at end of file\n+# A\n+one\n+two\n"
     )
     assert me.notes.diff(2, against=2) == me.notes.diff(0) == ""
-    for failed_checks in ((4, None), (1, 9)):
+    for wrong in ((4, None), (1, 9)):
         with pytest.raises(NotFound, match="There is no version of the notes"):
-            me.notes.diff(failed_checks[0], against=failed_checks[1])
+            me.notes.diff(wrong[0], against=wrong[1])
     with pytest.raises(Invalid, match="version: must be"):
         me.notes.diff(-1)
 
@@ -261,11 +261,11 @@ def test_compare_and_set_on_every_operation(
 ) -> None:
     """N4: the error names the current version."""
     me.notes.overwrite("# A\nold")
-    for failed_checks in (0, 2, 7):
+    for wrong in (0, 2, 7):
         with pytest.raises(WrongVersion) as error:
-            verb(me, failed_checks)
+            verb(me, wrong)
         assert str(error.value) == (
-            f"notes 'ada scout' is at version 1, not {failed_checks} as if_version says: read it, then try again."
+            f"notes 'ada scout' is at version 1, not {wrong} as if_version says: read it, then try again."
         )
     assert me.notes.read().text == "# A\nold"
     assert verb(me, 1).version == 2
@@ -315,10 +315,10 @@ def test_a_document_has_a_maximum_size(
 
 
 @pytest.mark.parametrize("wrong", [None, 3, b"x", ["x"]])
-def test_text_must_be_a_string(me: Scope, failed_checks: Any) -> None:
+def test_text_must_be_a_string(me: Scope, wrong: Any) -> None:
     for call in (me.notes.overwrite, me.notes.append, me.notes.prepend, me.notes.delete_section):
         with pytest.raises(Invalid, match="must be text"):
-            call(failed_checks)
+            call(wrong)
     assert me.notes.read() == EMPTY_NOTE
 
 
@@ -565,9 +565,9 @@ def test_a_feed_restarts_after_an_erasure(memory: Memory, me: Scope) -> None:
 
 
 def test_wait_is_bounded(me: Scope) -> None:
-    for failed_checks in (-1, float("nan"), float("inf"), "5"):
+    for wrong in (-1, float("nan"), float("inf"), "5"):
         with pytest.raises(Invalid, match="wait: must be"):
-            me.notes.changes(wait=failed_checks)  # type: ignore[arg-type]
+            me.notes.changes(wait=wrong)  # type: ignore[arg-type]
     with pytest.raises(Invalid) as error:
         me.notes.changes(wait=301)
     assert str(error.value) == "wait: must be at most 300 seconds; ask again after that."
