@@ -30,7 +30,7 @@ from bench.harness import (
 )
 from retain import Memory, Settings
 from retain.search.embedders import choose, quantise
-from retain.search.engine import Item, SearchFilter
+from retain.search.search_engine import Item, SearchFilter
 from retain.search.words import STOP, query_words
 
 USERS = 10

@@ -19,6 +19,8 @@ LAYERS = """base storage messages text models search kinds context auth jobs mem
 """Packages from the bottom up: each imports only those before it."""
 PEERS = {"server": {"mcp"}, "mcp": set(), "client": set(), "integrations": set()}
 """Packages that do not import each other, with the exceptions. The command line starts them all."""
+FRAMEWORKS = {"agent_framework", "langchain", "openai"}
+"""Modules named after the framework that they serve: its message format, its integration."""
 ENGINE_FILES = {"retain.storage.connect", "retain.search.index", "retain.base.settings"}
 EXECUTES = {"eval", "exec", "compile", "__import__", "importlib.import_module", "yaml.load"}
 SLOW_TO_IMPORT = """fastapi starlette uvicorn mcp pydantic pydantic_ai genai_prices httpx httpx2 openai
@@ -77,6 +79,19 @@ def test_no_import_cycles() -> None:
     """Neither between packages, nor between kinds, nor between single modules."""
     for edges in (graph(2), graph(3, "retain.kinds."), graph(9)):
         TopologicalSorter(edges).prepare()  # raises CycleError, which names the cycle
+
+
+def test_packages_that_meet_have_no_modules_of_the_same_name() -> None:
+    """Otherwise `from retain.x import tools` does not tell a reader which tools."""
+    leaves: dict[str, set[str]] = {}
+    for name in modules():
+        package, _, leaf = name.rpartition(".")
+        leaves.setdefault(package, set()).add(leaf)
+    for name in modules():
+        package = name.rpartition(".")[0]
+        for imported in {imported.rpartition(".")[0] for imported in imports(name)} - {package}:
+            shared = leaves[package] & leaves[imported] - {"__init__"} - FRAMEWORKS
+            assert not shared, f"{package} imports {imported}; both have {shared}"
 
 
 def test_engines_are_named_only_in_their_files() -> None:

@@ -28,8 +28,8 @@ from retain.api.rendering import as_json
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.cli import main
 from retain.kinds import KINDS
-from retain.mcp.caller import Caller
 from retain.mcp.endpoint_tools import EndpointTools
+from retain.mcp.mcp_caller import McpCaller
 from retain.memory import Scope
 from retain.server.app import create_app
 from tests.calling import HERE, URL
@@ -327,7 +327,7 @@ def _flags(said: Mapping[str, Any]) -> dict[str, Any]:
 def mcp(memory: Memory) -> Call:
     """The tools of the profile that has every verb."""
     caller, verbs = (
-        Caller(memory, Principal("acme", PERMISSIONS, "a test"), "ada", "scout"),
+        McpCaller(memory, Principal("acme", PERMISSIONS, "a test"), "ada", "scout"),
         EndpointTools(),
     )
 

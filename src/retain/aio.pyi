@@ -81,7 +81,7 @@ from retain.messages.content import Content
 from retain.messages.message import Message, NewMessage, Role
 from retain.models import Models
 from retain.search.embedders import Embedder
-from retain.search.reindex import Place
+from retain.search.reindexer import Place
 from retain.search.rerankers import Reranker
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding

@@ -21,7 +21,7 @@ from urllib.parse import quote, urlencode
 
 from retain.aio import AsyncScope, WorkerThreads
 from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
-from retain.api.records import from_json
+from retain.api.record_parsing import from_json
 from retain.api.rendering import as_json
 from retain.base import canonical, errors, ids
 from retain.base.errors import Invalid, NoServer, RetainError, SettingsError

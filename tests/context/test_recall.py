@@ -20,9 +20,9 @@ from retain.context.render import PREAMBLE
 from retain.context.report import Item
 from retain.search import words
 from retain.search.candidates import Corpus
-from retain.search.engine import SearchFilter
 from retain.search.query import Hit, Query, WordMatches
 from retain.search.question import parse_question
+from retain.search.search_engine import SearchFilter
 from tests.context.test_assemble import INJECTIONS, measured
 from tests.search.test_find import Broken, opened
 

@@ -19,7 +19,7 @@ from retain.jobs import embed
 from retain.jobs.embed import EmbedJob, Lag, lag
 from retain.jobs.runner import JobRunner
 from retain.search.embedders import embed_texts
-from retain.search.engine import Item
+from retain.search.search_engine import Item
 from retain.storage import leases
 from retain.testing import FakeEmbedder, FakeService
 from tests.conftest import SETTINGS, START, Limited, Now

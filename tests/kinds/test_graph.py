@@ -10,7 +10,7 @@ import pytest
 
 from retain import Memory, Scope
 from retain.base.errors import Invalid, NotFound, TooLarge
-from retain.kinds.graph import LONGEST, MOST, Entity, Graph, Observations, Relation
+from retain.kinds.graph import MAX_ITEMS, MAX_NAME_BYTES, Entity, Graph, Observations, Relation
 from tests.conftest import one_engine
 
 ADA = Entity("Ada", "person", ["likes maps", "lives in London"])
@@ -133,9 +133,9 @@ def test_concurrent_writers_create_no_duplicates(memory: Memory) -> None:
 @one_engine
 def test_invalid_input_is_rejected(me: Scope) -> None:
     with pytest.raises(TooLarge, match="entities.0..name"):
-        me.graph.add([Entity("x" * (LONGEST + 1), "t")])
-    with pytest.raises(TooLarge, match=str(MOST)):
-        me.graph.remove_many(["x"] * (MOST + 1))
+        me.graph.add([Entity("x" * (MAX_NAME_BYTES + 1), "t")])
+    with pytest.raises(TooLarge, match=str(MAX_ITEMS)):
+        me.graph.remove_many(["x"] * (MAX_ITEMS + 1))
     for wrong in ("Ada", ["Ada"], None):
         with pytest.raises(Invalid, match="list of Entity"):
             me.graph.add(wrong)  # type: ignore[arg-type]

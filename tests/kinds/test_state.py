@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from retain import JsonText, Memory, Scope
 from retain.base.errors import Conflict, Invalid, NotFound, WrongVersion
 from retain.kinds.section import Ask, Section
-from retain.kinds.state import MOST_IN_A_PROMPT
+from retain.kinds.state import MAX_ITEMS_IN_PROMPT
 
 START = 1_760_000_000_000_000
 SECOND = 1_000_000
@@ -560,7 +560,7 @@ def test_the_section_has_the_newest_keys(timed: Memory, now: Now) -> None:
     found = section(me)
     assert found
     assert [piece.source for piece in found.pieces] == [f"state user k{n}" for n in range(10, 60)]
-    assert len(found.pieces) == MOST_IN_A_PROMPT
+    assert len(found.pieces) == MAX_ITEMS_IN_PROMPT
     ranked = sorted(found.pieces, key=lambda piece: -piece.worth)
     assert [piece.text for piece in ranked[:3]] == ['k30: "again"', "k59: 59", "k58: 58"]
     assert ranked[-1].text == "k10: 10"
@@ -570,7 +570,7 @@ def test_the_section_omits_expired_keys(timed: Memory, now: Now) -> None:
     """P10: from the expiry on; they take no place from live keys."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     me.state.set("stays", 1)
-    for n in range(MOST_IN_A_PROMPT):
+    for n in range(MAX_ITEMS_IN_PROMPT):
         me.state.set(f"k{n:02}", n, ttl=1)
     now.micros += SECOND - 1
     assert "k00: 0" in section_text(me)

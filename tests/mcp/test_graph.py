@@ -22,8 +22,8 @@ from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.cli.mcp_command import import_hint
 from retain.kinds.graph import Entity
-from retain.mcp.caller import Caller
-from retain.mcp.graph import GRAPH_TOOLS, GraphTools
+from retain.mcp.graph_tools import GRAPH_TOOLS, GraphTools
+from retain.mcp.mcp_caller import McpCaller
 from retain.server.app import create_app
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS, one_engine
@@ -218,7 +218,7 @@ def test_whatever_is_called(memory: Memory, official: Ask, file: Path) -> None:
     @given(st.lists(CALLS, min_size=4, max_size=12))
     def same(calls: list[tuple[str, dict[str, Any]]]) -> None:
         file.unlink(missing_ok=True)
-        caller = Caller(memory, Principal("acme", PERMISSIONS, "a test"), f"user {next(users)}")
+        caller = McpCaller(memory, Principal("acme", PERMISSIONS, "a test"), f"user {next(users)}")
         for name, arguments in [*calls, ("read_graph", {})]:
             ours = nodes.result(caller, name, arguments).model_dump(
                 mode="json", by_alias=True, exclude_none=True
@@ -316,7 +316,7 @@ def test_over_http(memory: Memory) -> None:
 @one_engine
 @pytest.mark.parametrize("allowed", [frozenset({"read"}), frozenset({"write"}), PERMISSIONS])
 def test_what_is_not_allowed_is_not_offered(memory: Memory, allowed: frozenset[Permission]) -> None:
-    caller = Caller(memory, Principal("acme", allowed, "a test"), "ada")
+    caller = McpCaller(memory, Principal("acme", allowed, "a test"), "ada")
     offered = {tool.name for tool in GraphTools().definitions(caller)}
     assert offered == {node.name for node in GRAPH_TOOLS if node.permission in allowed}
     for node in GRAPH_TOOLS:

@@ -22,8 +22,8 @@ from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.kinds.refs import FRAGMENT
-from retain.mcp.server import Caller, Profile, create_server
-from retain.mcp.tools import Tools
+from retain.mcp.memory_tools import Tools
+from retain.mcp.server import McpCaller, Profile, create_server
 from retain.server.app import create_app
 from retain.server.mcp_mount import METADATA
 from tests.calling import Calling
@@ -64,7 +64,7 @@ async def inside(
     agent: str | None = "scout",
 ) -> AsyncIterator[Client]:
     """A client in the same process."""
-    guest = Caller(memory, Principal("acme", permissions, "a test"), user, agent)
+    guest = McpCaller(memory, Principal("acme", permissions, "a test"), user, agent)
     async with Client(
         create_server(memory, profile, lambda _: guest), mode=MODES[revision]
     ) as client:

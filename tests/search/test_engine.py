@@ -15,10 +15,10 @@ import pytest
 
 from retain import Memory
 from retain.search.embedders import quantise
-from retain.search.engine import Engine, Item, SearchFilter
 from retain.search.index import Index
 from retain.search.postgres import NEAREST_BY_INDEX, _filter_parameters
 from retain.search.retrieval import EVERY_ROW, IndexReader, short_hash
+from retain.search.search_engine import Engine, Item, SearchFilter
 from retain.storage.database import Transaction
 from tests.conftest import SERVERS, SETTINGS, new_database
 

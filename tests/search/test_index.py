@@ -19,10 +19,10 @@ from retain.base.errors import Conflict, Full, NotFound, WrongVersion
 from retain.cli.main import main
 from retain.jobs import reindex
 from retain.kinds.refs.reference import INACTIVE_ROLE, INDEXED_CHARACTERS
-from retain.search import reindex as rebuild
+from retain.search import reindexer as rebuild
 from retain.search import words as analysis
-from retain.search.engine import Item, SearchFilter
 from retain.search.index import MAX_CHARACTERS, split_text
+from retain.search.search_engine import Item, SearchFilter
 from retain.search.sqlite import TAIL, SqliteEngine
 from retain.storage import leases, migrate
 from retain.storage.database import Transaction

@@ -10,8 +10,8 @@ import pytest
 
 from retain.base.errors import Invalid, TooLarge
 from retain.text import jsonpath
-from retain.text.budget import Budget
 from retain.text.jsonpath import parse_path, replace_surrogates, select, write_json
+from retain.text.time_limit import TimeLimit
 
 VALUE = {
     "name": "retain",
@@ -25,7 +25,7 @@ VALUE = {
 
 def select_all(value: Any, path: str, content: str | None = None) -> list[Any]:
     content = json.dumps(value) if content is None else content
-    return list(select(io.BytesIO(content.encode()), path, Budget(60)))
+    return list(select(io.BytesIO(content.encode()), path, TimeLimit(60)))
 
 
 @pytest.mark.parametrize(
@@ -116,17 +116,19 @@ def test_nesting_has_a_limit(path: str) -> None:
 @pytest.mark.parametrize("path", ["$", "$.items[0]", "$..id", "$..*..*..*"])
 def test_nothing_is_found_once_the_budget_is_spent(path: str) -> None:
     """P16: which is not the same as that there is nothing; so the budget says it."""
-    budget = Budget(-1)
-    assert list(select(io.BytesIO(json.dumps(VALUE).encode()), path, budget)) == []
-    assert budget.is_spent
+    time_limit = TimeLimit(-1)
+    assert list(select(io.BytesIO(json.dumps(VALUE).encode()), path, time_limit)) == []
+    assert time_limit.was_exceeded
 
 
 def test_a_path_that_multiplies_is_stopped() -> None:
     """P16: sixty names, and more ways through them than anybody could count."""
-    budget = Budget(0.05)
+    time_limit = TimeLimit(0.05)
     content = '{"a": ' * 60 + "1" + "}" * 60
-    assert list(select(io.BytesIO(content.encode()), "$" + "..*" * 8 + "..nothing", budget)) == []
-    assert budget.is_spent
+    assert (
+        list(select(io.BytesIO(content.encode()), "$" + "..*" * 8 + "..nothing", time_limit)) == []
+    )
+    assert time_limit.was_exceeded
 
 
 def test_json_lines_are_an_array() -> None:

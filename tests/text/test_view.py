@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from retain.base.errors import Invalid
 from retain.base.tokens import estimate
 from retain.text import view
-from retain.text.budget import Budget
 from retain.text.describe import media_of
+from retain.text.time_limit import TimeLimit
 from retain.text.view import View
 
 TEXT = "".join(f"line {number} {'x' * (number % 70)}\n" for number in range(1, 1205))
@@ -340,11 +340,11 @@ def test_a_path_that_is_stopped_shows_what_it_found(monkeypatch: pytest.MonkeyPa
     """P16: one value that was found is not said to be all there is."""
     asked = iter(range(10**9))
 
-    def over(budget: Budget) -> bool:
-        budget.is_spent = next(asked) > 2000
-        return budget.is_spent
+    def is_exceeded(time_limit: TimeLimit) -> bool:
+        time_limit.was_exceeded = next(asked) > 2000
+        return time_limit.was_exceeded
 
-    monkeypatch.setattr(Budget, "over", over)
+    monkeypatch.setattr(TimeLimit, "is_exceeded", is_exceeded)
     content = '[{"id": 7}, ' + '{"a": ' * 60 + "1" + "}" * 60 + "]"
     shown = view.path(file(content), "$" + "..*" * 8, 500)
     assert shown.what.endswith("in what was searched")

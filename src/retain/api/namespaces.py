@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
-from retain.api.files import reserved
+from retain.api.memory_files import reserved
 from retain.base import limits
 from retain.base.errors import Invalid
 from retain.kinds.items import Drop, PlacedItem, Put

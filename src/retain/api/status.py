@@ -9,7 +9,7 @@ from datetime import datetime
 
 from retain.base.errors import ModelError, SettingsError
 from retain.base.version import version
-from retain.jobs.due import due
+from retain.jobs.backlog import count_backlog
 from retain.jobs.embed import lag
 from retain.memory import TABLES, Memory
 from retain.storage.verify import count
@@ -53,7 +53,7 @@ def status(memory: Memory, tenant: str | None = None) -> Status:
 def _due_jobs(memory: Memory, tenants: Sequence[str], backlog: dict[str, int]) -> dict[str, int]:
     total = Counter({"vectors": backlog.get("pending", 0)})
     for tenant in tenants:
-        total.update(due(memory.services, tenant))
+        total.update(count_backlog(memory.services, tenant))
     return dict(total)
 
 

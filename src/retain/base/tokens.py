@@ -37,7 +37,7 @@ _RUNS = 1000
 _TOKENS = 336
 """1000 runs count as 336 tokens: the best fit plus two per cent, because an estimate that is too
 low does more harm than one that is too high."""
-_LONGEST = 8
+_MAX_CHARACTERS_PER_TOKEN = 8
 """The most characters per token on average, and eight times as many for spaces. It bounds the
 estimate of repetitive text from below."""
 _BLOCK = 1 << 15
@@ -78,9 +78,9 @@ def estimate(text: str) -> int:
     size = len(text)
     runs = _count_runs(text) if size <= _BLOCK else _count_in_blocks(text)
     tokens = -(-runs * _TOKENS // _RUNS)
-    if tokens * _LONGEST >= size:
+    if tokens * _MAX_CHARACTERS_PER_TOKEN >= size:
         return tokens
-    return max(tokens, -((7 * text.count(" ") - 8 * size) // (8 * _LONGEST)))
+    return max(tokens, -((7 * text.count(" ") - 8 * size) // (8 * _MAX_CHARACTERS_PER_TOKEN)))
 
 
 def _count_runs(text: str) -> int:

@@ -35,7 +35,7 @@ from retain.cli import (
     keys_command,
     knowledge_command,
     mcp_command,
-    operations,
+    operator_commands,
     run_command,
     search_command,
     serve_command,
@@ -65,7 +65,7 @@ _SCOPE_HELP = {
     "agent": "the agent (default: all agents)",
 }
 _MODULES = (
-    operations,
+    operator_commands,
     doctor,
     import_command,
     jobs_command,
@@ -80,7 +80,7 @@ _MODULES = (
     audit_command,
 )
 COMMANDS: tuple[Command, ...] = tuple(command for module in _MODULES for command in module.COMMANDS)
-_GROUPS = {**operations.GROUPS, **keys_command.GROUPS}
+_GROUPS = {**operator_commands.GROUPS, **keys_command.GROUPS}
 _KINDS = {kind.name: kind for kind in KINDS}
 _CREATING_VERBS = (
     "add",

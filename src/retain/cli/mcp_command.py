@@ -23,7 +23,7 @@ def mcp(arguments: Arguments) -> int:
     try:
         import anyio
 
-        from retain.mcp.server import Caller, over_stdio
+        from retain.mcp.server import McpCaller, over_stdio
     except ImportError as error:
         problem = f"needs the extra `mcp` ({error.name} is missing): install retain[mcp] from where you got retain"
         raise SettingsError(where="mcp", problem=problem) from None
@@ -41,7 +41,7 @@ def mcp(arguments: Arguments) -> int:
         allowed: frozenset[Permission] = frozenset({"read"}) if arguments.read_only else PERMISSIONS
         agent = None if is_graph else owner.agent
         principal = Principal(owner.tenant, allowed, "local", owner.user, agent)
-        caller = Caller(memory, principal, owner.user, owner.agent)
+        caller = McpCaller(memory, principal, owner.user, owner.agent)
         anyio.run(over_stdio, caller, arguments.profile, hint)
     return 0
 

@@ -21,8 +21,8 @@ from retain.kinds.refs.reference import INACTIVE_ROLE
 from retain.kinds.section import Ask, Piece, RecallScope, Section, join_lines
 from retain.messages import content, placeholder
 from retain.search import words
-from retain.search.engine import SearchFilter
 from retain.search.query import Hit, Query
+from retain.search.search_engine import SearchFilter
 from retain.search.static_embedder import StaticEmbedder
 from retain.storage.database import Transaction
 

@@ -10,7 +10,7 @@ import errno
 import os
 from collections.abc import Callable
 
-from retain.api.files import STORE, Files, Path, StoreFiles, is_file, path_of
+from retain.api.memory_files import STORE, Files, Path, StoreFiles, is_file, path_of
 from retain.base.errors import Invalid, NotFound
 from retain.integrations._require import require_extra, require_local_scope
 from retain.kinds.items import PlacedItem as Item

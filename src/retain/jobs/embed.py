@@ -18,7 +18,7 @@ from retain.base.errors import ModelError, SettingsError, StorageError
 from retain.jobs.job import JobResult, Progress
 from retain.kinds.kind import Owner, Services
 from retain.search.embedders import Embedder, embed_texts, embedding_text, quantise
-from retain.search.engine import Item
+from retain.search.search_engine import Item
 from retain.storage import leases
 from retain.storage.database import Transaction
 

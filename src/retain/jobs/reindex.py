@@ -9,7 +9,7 @@ from retain.base.errors import NotFound, StorageError
 from retain.jobs.job import JobResult, Progress
 from retain.kinds import KINDS
 from retain.kinds.kind import Services
-from retain.search.reindex import Reindexed, Reindexer, is_behind
+from retain.search.reindexer import Reindexed, Reindexer, is_behind
 from retain.storage import leases
 from retain.storage.database import EVERY_TENANT
 

@@ -14,14 +14,14 @@ from typing import TypeVar
 from retain.base import canonical, ids, limits, masking
 from retain.base.errors import Invalid, NotFound, TooLarge
 from retain.kinds.kind import Check, Kind, Table
-from retain.search import engine
+from retain.search import search_engine
 from retain.search.index import split_text
-from retain.search.reindex import Findable, Place
+from retain.search.reindexer import Findable, Place
 from retain.storage.database import Transaction
 
-LONGEST = 1_000
+MAX_NAME_BYTES = 1_000
 """The largest size of a name or a type, in bytes."""
-MOST = 10_000
+MAX_ITEMS = 10_000
 """The largest number of items in one call."""
 T = TypeVar("T")
 
@@ -122,7 +122,7 @@ _STRAY_IN_INDEX = """select number, 'entity ' || title from search_items where t
     limit :size"""
 
 
-def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[engine.Item]:
+def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[search_engine.Item]:
     """Return the index rows of an entity (seq 0, its type is the text) or of an observation.
 
     An entity of the tenant has the user "", which no user can have: without a user, every user
@@ -130,7 +130,7 @@ def _items(id: str, seq: int, user: str, name: str, text: str, at: int) -> list[
     """
     parts = split_text(text) or ([""] if seq == 0 and name.strip() else [])
     return [
-        engine.Item("graph", id, part_text, at, seq, part, user, title=name)
+        search_engine.Item("graph", id, part_text, at, seq, part, user, title=name)
         for part, part_text in enumerate(parts)
     ]
 
@@ -432,7 +432,7 @@ class Graphs(Kind):
 
     def _named(self, value: str, field: str) -> str:
         """Validate a name to store; a secret in it is rejected, not masked, as in every name."""
-        text = canonical.text(value, field, LONGEST)
+        text = canonical.text(value, field, MAX_NAME_BYTES)
         secrets = self._settings.secrets
         return (
             text
@@ -466,8 +466,8 @@ def _several(values: Sequence[T], field: str, type: type[T]) -> Sequence[T]:
     """Validate a list, possibly empty, of values of one type."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise Invalid(field=field, problem=f"must be a list of {type.__name__}")
-    if len(values) > MOST:
-        raise TooLarge(field=field, size=len(values), unit="items", limit=MOST)
+    if len(values) > MAX_ITEMS:
+        raise TooLarge(field=field, size=len(values), unit="items", limit=MAX_ITEMS)
     for value in values:
         if not isinstance(value, type):
             raise Invalid(

@@ -21,7 +21,7 @@ from retain.search import snippet
 from retain.search.embedders import Embedder
 from retain.search.index import Index
 from retain.search.query import Hit
-from retain.search.reindex import Findable
+from retain.search.reindexer import Findable
 from retain.search.rerankers import Reranker
 from retain.search.service_embedder import RecordedEmbedder, ServiceEmbedder
 from retain.storage.blobs import Blobs

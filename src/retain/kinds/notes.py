@@ -22,9 +22,9 @@ from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import Ask, Piece, RecallScope, Section
 from retain.kinds.tool import Answer, Effect, Tool, schema
 from retain.search.chunk import Chunk, split
-from retain.search.engine import Item as IndexRow
 from retain.search.query import Hit
-from retain.search.reindex import Findable, Place
+from retain.search.reindexer import Findable, Place
+from retain.search.search_engine import Item as IndexRow
 from retain.storage.database import Row, Transaction
 from retain.text import markdown
 from retain.text.markdown import Edited, split_parts

@@ -13,9 +13,9 @@ from datetime import datetime
 from retain.base import canonical, clock, limits
 from retain.kinds.kind import Owner, Services, own_session
 from retain.search import query as query_steps
-from retain.search.engine import SearchFilter
 from retain.search.query import Hit, Query, WordMatches
 from retain.search.rerankers import RERANK_LIMIT, rerank
+from retain.search.search_engine import SearchFilter
 from retain.storage.database import Transaction
 
 MAX_HITS = 200

@@ -15,14 +15,14 @@ from retain.kinds.indexing import index_id, index_id_sql
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import Ask, Piece, RecallScope, Section
 from retain.kinds.tool import Answer, Tool, schema
-from retain.search import engine
+from retain.search import search_engine
 from retain.search.index import split_text
 from retain.search.query import Hit
-from retain.search.reindex import Findable, Place
+from retain.search.reindexer import Findable, Place
 from retain.storage.database import Row, Transaction
 
-MOST_IN_A_PROMPT = 50
-MOST_IN_AN_ANSWER = 50
+MAX_ITEMS_IN_PROMPT = 50
+MAX_ITEMS_IN_RESULT = 50
 _MAX_LISTED_TOKENS = 200
 """A list of keys does not show values with more tokens than this."""
 
@@ -83,11 +83,11 @@ def _index_rows(
     texts: Sequence[str],
     at: int,
     expires: int | None,
-) -> list[engine.Item]:
+) -> list[search_engine.Item]:
     """Return the index rows of a key; `texts` are the parts of its value as text."""
     id = index_id(area, key)
     return [
-        engine.Item(
+        search_engine.Item(
             "state", id, text, at, 0, part, user, session=session, title=key, expires_at=expires
         )
         for part, text in enumerate(texts or [""])
@@ -141,7 +141,7 @@ def _lock_keys(tx: Transaction, keys: Sequence[Place]) -> None:
         )
 
 
-def _index_rows_of(row: Row, _: str) -> list[engine.Item]:
+def _index_rows_of(row: Row, _: str) -> list[search_engine.Item]:
     area, key, user, session, raw, at, expires = row
     return _index_rows(area, key, user, session, _searchable_texts(raw), at, expires)
 
@@ -339,7 +339,7 @@ class State(Kind):
         }
 
     def _show(self, prefix: str = "", area: str = "user", after: str | None = None) -> Answer:
-        page = self.list(prefix=prefix, area=area, limit=MOST_IN_AN_ANSWER, after=after)
+        page = self.list(prefix=prefix, area=area, limit=MAX_ITEMS_IN_RESULT, after=after)
         answer: Answer = {"items": [_told(item, _MAX_LISTED_TOKENS) for item in page]}
         return {**answer, "next": page.next} if page.next else answer
 
@@ -358,7 +358,7 @@ class State(Kind):
             mine="" if self._owner.user is None else f"user:{self._owner.user}",
             session=ask.session,
             user=self._owner.user,
-            size=MOST_IN_A_PROMPT,
+            size=MAX_ITEMS_IN_PROMPT,
         )
         pieces = [_piece(age, *row) for age, row in enumerate(rows)]
         return Section("state", sorted(pieces, key=lambda piece: piece.source)) if pieces else None

@@ -23,8 +23,8 @@ from retain.context.assemble import Context
 from retain.kinds import KINDS
 from retain.kinds.entries.entry import Entry
 from retain.kinds.tool import Answer
-from retain.mcp.caller import Caller
-from retain.mcp.tools import call_result, tool_annotations
+from retain.mcp.mcp_caller import McpCaller
+from retain.mcp.memory_tools import call_result, tool_annotations
 
 _KINDS: dict[str, type] = {kind.name: kind for kind in KINDS}
 _LIST_ENTRIES = "entries_list"
@@ -149,7 +149,7 @@ class EndpointTools:
         }
         self._definitions = cache(self._define)
 
-    def definitions(self, caller: Caller) -> list[ToolDefinition]:
+    def definitions(self, caller: McpCaller) -> list[ToolDefinition]:
         """Return the tools that the caller may use."""
         return self._definitions(caller.principal.permissions)
 
@@ -157,7 +157,7 @@ class EndpointTools:
         """Return the input schema of a tool, or None if there is no such tool."""
         return self._tools[name].input_schema if name in self._tools else None
 
-    def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Call a tool on behalf of the caller."""
         tool = self._tools[name]
         endpoint = tool.endpoint
@@ -174,7 +174,7 @@ class EndpointTools:
         result = invoke(endpoint, scope, values)
         return tool.render(_without_pending(result) if endpoint.needs == "read" else result)
 
-    def result(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    def result(self, caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool; errors become error results."""
         return call_result(lambda: self.call(caller, name, arguments), name, self._tools)
 

@@ -11,7 +11,7 @@ from retain.base.errors import Invalid, NotFound
 from retain.context.render import fence
 from retain.kinds.entries.entry import list_item
 from retain.kinds.refs import FRAGMENT
-from retain.mcp.caller import Caller
+from retain.mcp.mcp_caller import McpCaller
 from retain.messages import placeholder
 
 PROMPTS = (
@@ -32,7 +32,7 @@ PROMPTS = (
 MAX_QUESTION_CHARACTERS = 2_000
 
 
-def fill(caller: Caller, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
+def fill(caller: McpCaller, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
     """Return a prompt with its arguments filled in."""
     match name:
         case "memory_references":
@@ -46,7 +46,7 @@ def fill(caller: Caller, name: str, arguments: Mapping[str, str]) -> GetPromptRe
     raise NotFound(what="prompt", id=name[:200])
 
 
-def _recall(caller: Caller, question: str) -> str:
+def _recall(caller: McpCaller, question: str) -> str:
     scope = caller.scope()
     (search,) = scope.tools(["search_memory"])
     answer = scope.services.observer.call_tool(

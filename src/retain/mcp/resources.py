@@ -13,7 +13,7 @@ from retain.base.errors import NotFound
 from retain.chat.images import MAX_IMAGE_BYTES, media_of
 from retain.kinds.entries.entry import indent_continuation
 from retain.kinds.kind import decode_cursor, encode_cursor
-from retain.mcp.caller import Caller
+from retain.mcp.mcp_caller import McpCaller
 from retain.memory import Scope
 from retain.messages import placeholder
 
@@ -57,7 +57,7 @@ def resource_uri(*parts: str) -> str:
     return SCHEME + "/".join(quote(part, safe="") for part in parts)
 
 
-def list_page(caller: Caller, cursor: str | None) -> tuple[list[Resource], str | None]:
+def list_page(caller: McpCaller, cursor: str | None) -> tuple[list[Resource], str | None]:
     """Return a page of resources and the next cursor: notes, conversations, stored texts."""
     scope = caller.scope()
     kind, after = decode_cursor(cursor, [str, str]) if cursor else (SESSIONS, "")
@@ -109,7 +109,7 @@ def _first(scope: Scope) -> list[Resource]:
     return resources
 
 
-def read(caller: Caller, uri: str) -> TextResourceContents | BlobResourceContents:
+def read(caller: McpCaller, uri: str) -> TextResourceContents | BlobResourceContents:
     """Return the resource at a URI."""
     if not uri.startswith(SCHEME):
         raise NotFound(what="resource", id=uri[:200])
@@ -135,7 +135,7 @@ def read(caller: Caller, uri: str) -> TextResourceContents | BlobResourceContent
     return TextResourceContents(uri=uri, text=text, mime_type=media)
 
 
-def complete(caller: Caller, argument: str, prefix: str) -> list[str]:
+def complete(caller: McpCaller, argument: str, prefix: str) -> list[str]:
     """Return the values of a URI parameter that begin with `prefix`."""
     scope = caller.scope()
     values: Sequence[str]

@@ -38,15 +38,15 @@ from mcp import MCPError
 from retain.api import problem
 from retain.base.errors import Forbidden, Invalid, NotFound, RetainError
 from retain.base.version import version
-from retain.mcp import graph, prompts, resources
+from retain.mcp import graph_tools, prompts, resources
 from retain.mcp import stdio as mcp_stdio
-from retain.mcp.caller import Caller
 from retain.mcp.endpoint_tools import EndpointTools
-from retain.mcp.graph import GraphTools
-from retain.mcp.tools import Tools
+from retain.mcp.graph_tools import GraphTools
+from retain.mcp.mcp_caller import McpCaller
+from retain.mcp.memory_tools import Tools
 from retain.memory import Memory
 
-__all__ = ["Caller", "Context", "Profile", "create_server", "over_stdio"]
+__all__ = ["Context", "McpCaller", "Profile", "create_server", "over_stdio"]
 Profile = Literal["agent", "all", "graph"]
 INSTRUCTIONS = """This is your memory. It persists across conversations. Call search_memory before you \
 answer something that may have come up earlier. Keep what matters about the user in the notes \
@@ -65,11 +65,11 @@ class Handlers:
     """The request handlers; the transport provides the caller of each request."""
 
     def __init__(
-        self, tools: Tools | EndpointTools | GraphTools, caller: Callable[[Context], Caller]
+        self, tools: Tools | EndpointTools | GraphTools, caller: Callable[[Context], McpCaller]
     ) -> None:
         self._tools = tools
         self._caller = caller
-        self._resources = graph if isinstance(tools, GraphTools) else resources
+        self._resources = graph_tools if isinstance(tools, GraphTools) else resources
 
     async def list_tools(
         self, ctx: Context, params: PaginatedRequestParams | None
@@ -142,7 +142,7 @@ class Handlers:
 
 
 def create_server(
-    memory: Memory, profile: Profile, caller: Callable[[Context], Caller], note: str = ""
+    memory: Memory, profile: Profile, caller: Callable[[Context], McpCaller], note: str = ""
 ) -> Server[Any]:
     """Create a server over an open memory; `note` is appended to its instructions."""
     tools = (
@@ -153,7 +153,7 @@ def create_server(
         else GraphTools()
     )
     handlers = Handlers(tools, caller)
-    about = graph.INSTRUCTIONS if profile == "graph" else INSTRUCTIONS
+    about = graph_tools.INSTRUCTIONS if profile == "graph" else INSTRUCTIONS
     return Server(
         "retain",
         version=version().removeprefix("retain "),
@@ -176,7 +176,7 @@ def create_server(
     )
 
 
-async def over_stdio(caller: Caller, profile: Profile, note: str = "") -> None:
+async def over_stdio(caller: McpCaller, profile: Profile, note: str = "") -> None:
     """Serve one caller over standard input and output until the input ends."""
     await mcp_stdio.serve(create_server(caller.memory, profile, lambda _: caller, note))
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retain.search import words
-from retain.search.engine import Item
 from retain.search.question import contains_question
+from retain.search.search_engine import Item
 
 MAX_CACHED_WORDS = 2_000_000
 """Limit of the digest cache: about 200 MB of memory."""

@@ -13,8 +13,8 @@ from retain.base import limits
 from retain.base.settings import Settings
 from retain.search import chunk
 from retain.search.candidates import DigestCache
-from retain.search.engine import Engine, Item
 from retain.search.postgres import PostgresEngine
+from retain.search.search_engine import Engine, Item
 from retain.search.sqlite import SqliteEngine
 from retain.storage.database import Database, Transaction
 from retain.storage.sqlite.engine import SqliteDatabase

@@ -12,7 +12,6 @@ from functools import lru_cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
-from retain.search.engine import Item, SearchFilter
 from retain.search.retrieval import (
     COLUMNS,
     IndexReader,
@@ -21,12 +20,13 @@ from retain.search.retrieval import (
     item_from_row,
     place_range,
 )
+from retain.search.search_engine import Item, SearchFilter
 from retain.search.vector_cache import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
 
 if TYPE_CHECKING:
-    from retain.search.engine import Vector
+    from retain.search.search_engine import Vector
     from retain.search.vector_cache import Numbers
 
 ROWS_PER_READ = 8192

@@ -17,14 +17,14 @@ from retain.base.errors import ModelError, SettingsError
 from retain.search import question, ranking, words
 from retain.search.candidates import Candidate, Corpus
 from retain.search.embedders import Embedder, Family, embed_texts
-from retain.search.engine import Item, SearchFilter
 from retain.search.index import Index
 from retain.search.question import Question
 from retain.search.ranking import Ranked
+from retain.search.search_engine import Item, SearchFilter
 from retain.storage.database import Transaction
 
 if TYPE_CHECKING:
-    from retain.search.engine import Vector
+    from retain.search.search_engine import Vector
 
 DEPTH = 100
 """Rows from each retriever."""

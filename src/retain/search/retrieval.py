@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from retain.search import words as analysis
-from retain.search.engine import Item, Matches, SearchFilter
+from retain.search.search_engine import Item, Matches, SearchFilter
 from retain.search.vector_cache import EVERYBODY, NOBODY, Source, VectorCache, Whose, cosines, page
 from retain.storage.database import Row, Transaction
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from retain.search.engine import Vector
+    from retain.search.search_engine import Vector
     from retain.search.vector_cache import Numbers, Scores
 
 MAX_ROWS_PER_WORD = 4000

@@ -13,7 +13,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from retain.search.engine import Item, SearchFilter
 from retain.search.retrieval import (
     COLUMNS,
     EVERY_ROW,
@@ -24,6 +23,7 @@ from retain.search.retrieval import (
     place_range,
     short_hash,
 )
+from retain.search.search_engine import Item, SearchFilter
 from retain.search.vector_cache import EVERYBODY, NOBODY, Page, Source, Whose, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check

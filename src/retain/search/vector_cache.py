@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from retain.search.engine import Vector
+    from retain.search.search_engine import Vector
 
     Numbers = NDArray[np.int64]
     Scores = NDArray[np.float32]

@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 from retain.api import problem
 from retain.auth.principal import PERMISSIONS
 from retain.base.errors import NotFound, Unauthorized
-from retain.mcp.caller import Caller
+from retain.mcp.mcp_caller import McpCaller
 from retain.mcp.server import Context, Profile, create_server
 from retain.server.life import during
 from retain.server.request_authenticator import RequestAuthenticator
@@ -80,7 +80,7 @@ class Endpoint:
             await response(scope, receive, send)
             return
         owner = self._authenticator.scope(request, principal, None, None).owner
-        caller = Caller(
+        caller = McpCaller(
             self._authenticator.memory,
             principal,
             owner.user,
@@ -95,9 +95,9 @@ class Endpoint:
         await self._manager.handle_request(scope, receive, send)
 
 
-def _caller(ctx: Context) -> Caller:
+def _caller(ctx: Context) -> McpCaller:
     caller = ctx.request.scope["state"][_CALLER] if ctx.request is not None else None
-    assert isinstance(caller, Caller)
+    assert isinstance(caller, McpCaller)
     return caller
 
 

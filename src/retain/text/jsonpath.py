@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Any
 
 from retain.base.errors import Invalid, TooLarge
-from retain.text.budget import Budget, Spent
+from retain.text.time_limit import TimeLimit, TimeLimitExceeded
 
 if TYPE_CHECKING:
     from jsonpath.segments import JSONPathSegment
@@ -29,13 +29,13 @@ Json = Any
 _SYNTAX = "use .name, ['a name'], [0], [-1], [1:3], [*], .* or ..name"
 
 
-def select(file: IO[bytes], path: str, budget: Budget) -> Iterator[Json]:
-    """Yield the values that a path selects, in document order, until the budget is spent."""
+def select(file: IO[bytes], path: str, time_limit: TimeLimit) -> Iterator[Json]:
+    """Yield the values that a path selects, in document order, until the time is used up."""
     segments = parse_path(path)
     root = _load(file)
     _check_exists(root, itertools.takewhile(_is_singular, segments))
-    with contextlib.suppress(Spent):
-        yield from _resolve(root, segments, budget)
+    with contextlib.suppress(TimeLimitExceeded):
+        yield from _resolve(root, segments, time_limit)
 
 
 def parse_path(path: str) -> tuple[JSONPathSegment, ...]:
@@ -129,23 +129,25 @@ def _load(file: IO[bytes]) -> Json:
             ) from None
 
 
-def _resolve(value: Json, segments: tuple[JSONPathSegment, ...], budget: Budget) -> Iterator[Json]:
-    budget.check()
+def _resolve(
+    value: Json, segments: tuple[JSONPathSegment, ...], time_limit: TimeLimit
+) -> Iterator[Json]:
+    time_limit.check()
     if not segments:
         yield value
         return
-    nodes = _descendants(value, budget) if _is_recursive(segments[0]) else iter((value,))
+    nodes = _descendants(value, time_limit) if _is_recursive(segments[0]) else iter((value,))
     for node in nodes:
         for selector in segments[0].selectors:
             for child in _children(node, selector):
-                yield from _resolve(child, segments[1:], budget)
+                yield from _resolve(child, segments[1:], time_limit)
 
 
-def _descendants(value: Json, budget: Budget) -> Iterator[Json]:
+def _descendants(value: Json, time_limit: TimeLimit) -> Iterator[Json]:
     """Yield a value and all values inside it, outer ones first, without recursion."""
     stack = [value]
     while stack:
-        budget.check()
+        time_limit.check()
         node = stack.pop()
         yield node
         if isinstance(node, dict):

@@ -18,9 +18,9 @@ from retain.base import canonical
 from retain.base.errors import Invalid
 from retain.base.tokens import cut, estimate
 from retain.text import jsonpath
-from retain.text.budget import Budget
 from retain.text.describe import media_of
 from retain.text.pattern import compile_pattern, search
+from retain.text.time_limit import TimeLimit
 
 MIN_TOKENS = 50
 MAX_TOKENS = 100_000
@@ -179,7 +179,7 @@ def grep(file: IO[bytes], pattern: str, tokens: int) -> View:
     """Return the lines that match a regular expression, with their numbers."""
     tokens = _check_tokens(tokens)
     expression = compile_pattern(pattern)
-    budget = Budget(SEARCH_SECONDS)
+    time_limit = TimeLimit(SEARCH_SECONDS)
     rows: list[tuple[int, str]] = []
     used_tokens = 0
     matches = 0
@@ -192,11 +192,11 @@ def grep(file: IO[bytes], pattern: str, tokens: int) -> View:
                 row = f"{number}:{_around(text, *match.span())}"
                 rows.append((number, row))
                 used_tokens += estimate(row)
-        if budget.over():
+        if time_limit.is_exceeded():
             break
     while rows and estimate("\n".join(row for _, row in rows)) > tokens:
         rows.pop()
-    return _matches_view(rows, matches, number, stopped=budget.is_spent)
+    return _matches_view(rows, matches, number, stopped=time_limit.was_exceeded)
 
 
 def path(file: IO[bytes], path: str, tokens: int) -> View:
@@ -204,10 +204,10 @@ def path(file: IO[bytes], path: str, tokens: int) -> View:
     tokens = _check_tokens(tokens)
     if _is_binary(file):
         raise Invalid(field="path", problem="selects nothing: the content is binary, not JSON")
-    budget = Budget(SEARCH_SECONDS)
-    values = jsonpath.select(file, path, budget)
+    time_limit = TimeLimit(SEARCH_SECONDS)
+    values = jsonpath.select(file, path, time_limit)
     first_values = list(itertools.islice(values, 2))
-    if len(first_values) == 1 and not budget.is_spent:
+    if len(first_values) == 1 and not time_limit.was_exceeded:
         return _value_view(first_values[0], path, tokens)
     max_characters = tokens * MAX_CHARACTERS_PER_TOKEN
     rows: list[str] = []
@@ -222,7 +222,7 @@ def path(file: IO[bytes], path: str, tokens: int) -> View:
         rows.pop()
     more = []
     where = path
-    if budget.is_spent:
+    if time_limit.was_exceeded:
         where = f"{path} in what was searched"
         more.append(
             f"The search was stopped after {SEARCH_SECONDS:.0f} seconds; use a longer path."
@@ -232,9 +232,9 @@ def path(file: IO[bytes], path: str, tokens: int) -> View:
         return _view("\n".join(rows), what, " ".join(more))
     if not rows:
         rows = [cut(jsonpath.write_json(first_values[0], max_characters), tokens - 1) + "…"]
-    over = "over " if count == MAX_COUNTED_VALUES else ""
-    what = f"the first {len(rows):,} of {over}{_count(count, 'value')} at {where}"
-    more.insert(0, f"{over}{count - len(rows):,} more; select a part, such as [0:10].")
+    is_exceeded = "over " if count == MAX_COUNTED_VALUES else ""
+    what = f"the first {len(rows):,} of {is_exceeded}{_count(count, 'value')} at {where}"
+    more.insert(0, f"{is_exceeded}{count - len(rows):,} more; select a part, such as [0:10].")
     return _view("\n".join(rows), what, " ".join(more))
 
 

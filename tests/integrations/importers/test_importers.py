@@ -115,7 +115,7 @@ def test_stopped_anywhere_it_is_whole_after_another_run(
     source = MAKE[format](tmp_path)
     memory, faults = with_faults(open_memory())
     import_from(memory, source, format, tenant="whole", user="ada")
-    monkeypatch.setattr("retain.integrations.importers.writer.BATCH_SIZE", 2)
+    monkeypatch.setattr("retain.integrations.importers.record_writer.BATCH_SIZE", 2)
     tries = 0
     while True:
         tries += 1

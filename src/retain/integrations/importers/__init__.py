@@ -26,9 +26,9 @@ from retain.integrations.importers import (
     openai_agents,
 )
 from retain.integrations.importers.detect import detect_format
+from retain.integrations.importers.record_writer import Writer
 from retain.integrations.importers.records import Conversation, Entry, Item, Note, Record, Unplaced
 from retain.integrations.importers.report import Report, location
-from retain.integrations.importers.writer import Writer
 from retain.memory import Memory
 from retain.storage.copy import Progress
 

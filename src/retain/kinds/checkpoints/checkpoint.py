@@ -15,8 +15,8 @@ from retain.base.errors import Invalid, TooLarge
 
 Typed = tuple[str, bytes]
 """The output of a serializer: the name of its format, and the bytes."""
-MOST_BYTES = 256 << 20
-MOST_NAME = 8 << 10
+MAX_BYTES = 256 << 20
+MAX_NAME_BYTES = 8 << 10
 _NUL = "\u0100"
 """Replaces the byte 0, which not every engine can store: the first character that is no byte."""
 _DELTA_CHANNELS = "counters_since_delta_snapshot"
@@ -73,7 +73,7 @@ def namespace(ns: str) -> str:
     """Validate a namespace: nested names of graphs and tasks; '' is the outermost graph."""
     if not isinstance(ns, str):
         raise Invalid(field="ns", problem=f"must be text, not {type(ns).__name__}")
-    for name in canonical.within(ns, "ns", MOST_NAME).split("|"):
+    for name in canonical.within(ns, "ns", MAX_NAME_BYTES).split("|"):
         if name:
             canonical.key(name, "ns")
     return ns
@@ -82,8 +82,8 @@ def namespace(ns: str) -> str:
 def encoded(value: Typed, field: str) -> dict[str, str]:
     """Encode bytes for storage: one character per byte, which every engine and export preserves."""
     form, data = value
-    if len(data) > MOST_BYTES:
-        raise TooLarge(field=field, size=len(data), unit="bytes", limit=MOST_BYTES)
+    if len(data) > MAX_BYTES:
+        raise TooLarge(field=field, size=len(data), unit="bytes", limit=MAX_BYTES)
     if " " in canonical.key(form, "type"):
         raise Invalid(field="type", problem=f"must be one word, not {form!r}")
     return {"type": form, "data": bytes(data).decode("latin-1").replace("\0", _NUL)}

@@ -15,7 +15,7 @@ from retain.base import canonical, clock, limits
 from retain.base.canonical import Json
 from retain.base.errors import Invalid, NotFound
 from retain.kinds.checkpoints.checkpoint import (
-    MOST_NAME,
+    MAX_NAME_BYTES,
     Checkpoint,
     Traced,
     Typed,
@@ -119,7 +119,7 @@ class Checkpoints(Kind):
                 "checkpoint": canonical.key(id, "id"),
                 "task": canonical.key(write.task, "task"),
                 "idx": canonical.whole(write.idx, "idx", -(2**31), 2**31),
-                "path": canonical.text(write.path, "path", MOST_NAME),
+                "path": canonical.text(write.path, "path", MAX_NAME_BYTES),
                 "channel": canonical.key(write.channel, "channel"),
                 **encoded(write.value, write.channel),
             }

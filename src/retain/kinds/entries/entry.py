@@ -10,11 +10,11 @@ from typing import Any, Literal, get_args
 from retain.base import canonical, clock, ids, tokens
 from retain.base.errors import Invalid, TooLarge
 from retain.base.masking import Mode
-from retain.search.engine import Item as IndexRow
 from retain.search.index import split_text
-from retain.search.reindex import Findable, Place
+from retain.search.reindexer import Findable, Place
+from retain.search.search_engine import Item as IndexRow
 from retain.storage.database import Row, Transaction
-from retain.text.signs import signs
+from retain.text.warning_signs import find_warning_signs
 
 EntryKind = Literal["journal", "core", "whiteboard"]
 Review = Literal["accepted", "pending", "refused"]
@@ -82,7 +82,11 @@ def with_signs(entry: Entry) -> Entry:
 
     Takes milliseconds: never call it in a transaction.
     """
-    return entry if entry.review == "accepted" else replace(entry, signs=signs(entry.content))
+    return (
+        entry
+        if entry.review == "accepted"
+        else replace(entry, signs=find_warning_signs(entry.content))
+    )
 
 
 # -- content -----------------------------------------------------------------------------------

@@ -19,11 +19,11 @@ from retain.base.canonical import Json, JsonText
 from retain.base.errors import Invalid
 from retain.kinds.indexing import index_id
 from retain.kinds.kind import decode_cursor
-from retain.search.engine import Item as IndexRow
 from retain.search.index import split_text
-from retain.search.reindex import Findable
-from retain.search.reindex import Place as IndexKey
+from retain.search.reindexer import Findable
+from retain.search.reindexer import Place as IndexKey
 from retain.search.retrieval import PLACE_SEPARATOR
+from retain.search.search_engine import Item as IndexRow
 from retain.storage.database import Row, Transaction
 from retain.text import fields as json_fields
 

@@ -37,10 +37,10 @@ from retain.kinds.items.item import (
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import RecallScope
 from retain.search import query as query_steps
-from retain.search.engine import Item as IndexRow
-from retain.search.engine import SearchFilter
 from retain.search.query import Hit
 from retain.search.retrieval import PLACE_SEPARATOR
+from retain.search.search_engine import Item as IndexRow
+from retain.search.search_engine import SearchFilter
 from retain.storage.database import Row, Transaction
 from retain.text import fields as json_fields
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from retain.base import clock
 from retain.search import chunk
-from retain.search.engine import Item as IndexRow
-from retain.search.reindex import Findable, Place
+from retain.search.reindexer import Findable, Place
+from retain.search.search_engine import Item as IndexRow
 from retain.storage.database import Row, Transaction
 from retain.text.documents import Read
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from retain.messages import content
-from retain.search.engine import Item
 from retain.search.index import split_text
-from retain.search.reindex import Findable, Place
+from retain.search.reindexer import Findable, Place
+from retain.search.search_engine import Item
 from retain.storage.database import Row, Transaction
 
 

@@ -17,7 +17,7 @@ from retain.messages import pairing, placeholder
 from retain.messages.content import Content
 from retain.messages.content import parse_content as read_content
 from retain.messages.message import ROLES, NewMessage, message_fields
-from retain.search.engine import Item
+from retain.search.search_engine import Item
 
 
 def row(

@@ -17,8 +17,8 @@ from retain.base.masking import Mode
 from retain.kinds.section import Piece
 from retain.messages import placeholder
 from retain.models import Model
-from retain.search.engine import Item as IndexRow
-from retain.search.reindex import Findable, Place
+from retain.search.reindexer import Findable, Place
+from retain.search.search_engine import Item as IndexRow
 from retain.storage.database import Row, Transaction
 from retain.text import describe, view
 from retain.text.measure import Measure

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from retain.api.files import Path, path_of
+from retain.api.memory_files import Path, path_of
 from retain.base import clock
 from retain.base.errors import Invalid
 from retain.kinds.items import PlacedItem as Item

@@ -1,7 +1,7 @@
 """Anthropic's memory stores over a scope: the operations of the protocol and their responses.
 
-A store is an item. Its files are those of the memory tool (api/files.py), so each sees what the
-other wrote. Every change is one transaction, and changes of one store are serialized.
+A store is an item. Its files are those of the memory tool (api/memory_files.py), so each sees what
+the other wrote. Every change is one transaction, and changes of one store are serialized.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from retain.api.files import STORES, Files, Path, StoreFiles, is_file, numbered, path_of
+from retain.api.memory_files import STORES, Files, Path, StoreFiles, is_file, numbered, path_of
 from retain.base import limits
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.kinds.items import PlacedItem as Item

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retain.text.signs import SIGNS, signs
+from retain.text.warning_signs import WARNING_SIGNS, find_warning_signs
 
 CASES: list[tuple[str, set[str]]] = [
     ("Ada lives in Porto and prefers night trains.", set()),
@@ -51,13 +51,13 @@ CASES: list[tuple[str, set[str]]] = [
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=range(len(CASES)))
 def test_the_signs_of_a_text(text: str, expected: set[str]) -> None:
     """Reliability 3.1: what is found is told; that nothing is found proves nothing."""
-    found = signs(text)
+    found = find_warning_signs(text)
     assert set(found) == expected
-    assert found == [name for name in SIGNS if name in expected], "always in the same order"
+    assert found == [name for name in WARNING_SIGNS if name in expected], "always in the same order"
 
 
 def test_every_sign_has_a_case() -> None:
-    assert set().union(*(expected for _, expected in CASES)) == set(SIGNS)
+    assert set().union(*(expected for _, expected in CASES)) == set(WARNING_SIGNS)
 
 
 @pytest.mark.parametrize(
@@ -66,4 +66,4 @@ def test_every_sign_has_a_case() -> None:
 )
 def test_no_pattern_is_slow(unit: str) -> None:
     """A text made to be slow is looked at a few times, however long it is."""
-    signs(unit * (50_000 // len(unit)) + "!")
+    find_warning_signs(unit * (50_000 // len(unit)) + "!")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from retain.base import clock
 from retain.jobs import consolidate, summarize
 from retain.kinds.kind import Services
-from retain.search.reindex import is_behind
+from retain.search.reindexer import is_behind
 from retain.storage.database import Transaction
 
 
-def due(services: Services, tenant: str) -> dict[str, int]:
+def count_backlog(services: Services, tenant: str) -> dict[str, int]:
     """Return how much of each job is due in a tenant; jobs that the settings turn off count 0.
 
     index:          1 while records are missing from the index

@@ -6,23 +6,23 @@ import time
 
 import pytest
 
-from retain.text.budget import Budget, Spent
+from retain.text.time_limit import TimeLimit, TimeLimitExceeded
 
 
 def test_waiting_is_no_work() -> None:
     """P16: a machine that is busy with something else takes nothing of it."""
-    budget = Budget(0.05)
+    time_limit = TimeLimit(0.05)
     time.sleep(0.1)
-    assert not budget.over()
-    budget.check()
+    assert not time_limit.is_exceeded()
+    time_limit.check()
 
 
 def test_work_spends_it_for_good() -> None:
-    budget = Budget(0.02)
+    time_limit = TimeLimit(0.02)
     until = time.thread_time() + 0.03
     while time.thread_time() < until:
         pass
-    assert budget.over()
-    assert budget.is_spent
-    with pytest.raises(Spent):
-        budget.check()
+    assert time_limit.is_exceeded()
+    assert time_limit.was_exceeded
+    with pytest.raises(TimeLimitExceeded):
+        time_limit.check()

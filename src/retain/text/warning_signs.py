@@ -31,11 +31,11 @@ _SHAPES = {
     "|[\u200c-\u200f]{2}",
 }
 _PATTERNS = tuple((name, re.compile(shape)) for name, shape in _SHAPES.items())
-SIGNS = (*_SHAPES, "secret")
+WARNING_SIGNS = (*_SHAPES, "secret")
 """The names of all signs, in order."""
 
 
-def signs(text: str) -> list[str]:
+def find_warning_signs(text: str) -> list[str]:
     """Return the names of the signs in a text. No sign does not mean that a text is safe."""
     names = [name for name, pattern in _PATTERNS if pattern.search(text)]
     if masking.find(text):

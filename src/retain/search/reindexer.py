@@ -18,9 +18,9 @@ from typing import Any
 
 from retain.base.errors import Corrupt, Unreachable
 from retain.search import words as analysis
-from retain.search.engine import Item
 from retain.search.index import Index
 from retain.search.retrieval import index_terms
+from retain.search.search_engine import Item
 from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Row, Transaction
 from retain.storage.tables import Check

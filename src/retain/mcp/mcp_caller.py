@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retain.auth.audit import Action, acting_as
 from retain.auth.principal import Principal
+from retain.chat.caller import Caller
 from retain.memory import Memory, Scope
 
 
 @dataclass(frozen=True)
-class Caller:
-    """An authenticated caller; user and agent apply if a call names no others."""
+class McpCaller:
+    """An authenticated caller and its memory; user and agent apply if a call names no others.
+
+    Unlike the `Caller` of a chat turn, whose scope is known, it finds the scope of each call.
+    """
 
     memory: Memory
     principal: Principal
@@ -29,7 +32,4 @@ class Caller:
 
     def acting(self, scope: Scope, action: str, subject: str = "") -> Scope:
         """Return the same scope, whose next change is audited as an action of the caller."""
-        services = acting_as(
-            scope.services, self.principal, Action(action, self.request_id, subject)
-        )
-        return Scope(services, scope.owner)
+        return Caller(self.principal, self.request_id).acting(scope, action, subject)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from retain import Memory, NewMessage
-from retain.jobs.due import due
+from retain.jobs.backlog import count_backlog
 from tests.conftest import START, Now
 
 
@@ -19,7 +19,7 @@ def test_what_is_due_is_counted_and_done(open_memory: Callable[..., Memory], now
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     nothing = {"index": 0, "summaries": 0, "consolidations": 0, "retention": 0}
     me.sessions.add("s")
-    assert due(memory.services, "acme") == nothing
+    assert count_backlog(memory.services, "acme") == nothing
     me.messages.extend("s", [NewMessage("user", f"Plan {n} it is.") for n in range(9)])
     moment = datetime.fromtimestamp(START / 1e6, UTC)
     me.entries.add_many([
@@ -28,19 +28,19 @@ def test_what_is_due_is_counted_and_done(open_memory: Callable[..., Memory], now
     ])  # fmt: skip
     me.state.set("soon gone", 1, ttl=1)
     now.micros += 2_000_000
-    assert due(memory.services, "acme") == {
+    assert count_backlog(memory.services, "acme") == {
         **nothing,
         "summaries": 1,
         "consolidations": 1,
         "retention": 1,
     }
-    assert due(memory.services, "other") == nothing
+    assert count_backlog(memory.services, "other") == nothing
     memory.run_jobs()
     memory.purge(days=30)
-    assert due(memory.services, "acme") == nothing
+    assert count_backlog(memory.services, "acme") == nothing
     me.sessions.add("old")
     me.messages.append("old", "user", "Hello.", created_at=moment - timedelta(days=31))
-    assert due(memory.services, "acme") == {**nothing, "retention": 1}
+    assert count_backlog(memory.services, "acme") == {**nothing, "retention": 1}
 
 
 def test_nothing_is_due_of_what_is_turned_off(open_memory: Callable[..., Memory]) -> None:
@@ -52,4 +52,4 @@ def test_nothing_is_due_of_what_is_turned_off(open_memory: Callable[..., Memory]
     me.messages.extend("s", [NewMessage("user", f"Plan {n} it is.") for n in range(9)])
     long_ago = datetime.now(UTC) - timedelta(days=6)
     me.entries.add_many([{"content": "Ada goes to Porto.", "created_at": long_ago}])
-    assert set(due(memory.services, "acme").values()) == {0}
+    assert set(count_backlog(memory.services, "acme").values()) == {0}

@@ -19,7 +19,7 @@ from mcp import MCPError
 from retain.api import problem
 from retain.base.errors import RetainError
 from retain.kinds.tool import Answer, Tool
-from retain.mcp.caller import Caller
+from retain.mcp.mcp_caller import McpCaller
 from retain.memory import Memory
 
 UNEXPECTED = "Internal error; the server log has the details. Try again."
@@ -33,7 +33,7 @@ class Tools:
         self._tools = {tool.name: tool for tool in memory.scope().tools()}
         self._definitions = cache(self._define)
 
-    def definitions(self, caller: Caller) -> list[ToolDefinition]:
+    def definitions(self, caller: McpCaller) -> list[ToolDefinition]:
         """Return the tools that the caller may use."""
         return self._definitions(caller.principal.permissions)
 
@@ -41,7 +41,7 @@ class Tools:
         """Return the input schema of a tool, or None if there is no such tool."""
         return self._tools[name].parameters if name in self._tools else None
 
-    def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> Answer:
+    def call(self, caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> Answer:
         """Call a tool on behalf of the caller."""
         effect = self._tools[name].does(arguments)
         action = self._tools[name].deed(arguments)
@@ -52,7 +52,7 @@ class Tools:
         (tool,) = scope.tools([name])
         return scope.services.observer.call_tool(tool, scope.owner, arguments)
 
-    def result(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    def result(self, caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool; errors become error results."""
         return call_result(lambda: self.call(caller, name, arguments), name, self._tools)
 

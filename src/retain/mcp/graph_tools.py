@@ -28,8 +28,8 @@ from retain.api import problem
 from retain.auth.principal import Permission
 from retain.base.errors import NotFound, RetainError
 from retain.kinds.graph import Entity, Graph, Graphs, Observations, Relation
-from retain.mcp.caller import Caller
-from retain.mcp.tools import UNEXPECTED
+from retain.mcp.mcp_caller import McpCaller
+from retain.mcp.memory_tools import UNEXPECTED
 
 INSTRUCTIONS = """This is your memory: a graph that persists across conversations. Call search_nodes before \
 you answer something that may have come up earlier. Store what you learn as entities with \
@@ -224,7 +224,7 @@ class GraphTools:
             ]
         )
 
-    def definitions(self, caller: Caller) -> list[ToolDefinition]:
+    def definitions(self, caller: McpCaller) -> list[ToolDefinition]:
         """Return the tools that the caller may use."""
         return self._definitions(caller.principal.permissions)
 
@@ -232,7 +232,7 @@ class GraphTools:
         """Return the input schema of a tool, or None if there is no such tool."""
         return self._tools[name].input_schema if name in self._tools else None
 
-    def result(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    def result(self, caller: McpCaller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool; errors become error results."""
         tool = self._tools.get(name)
         if tool is None:
@@ -255,12 +255,12 @@ class GraphTools:
         )
 
 
-def list_page(caller: Caller, cursor: str | None) -> tuple[list[Resource], str | None]:
+def list_page(caller: McpCaller, cursor: str | None) -> tuple[list[Resource], str | None]:
     """Return the only resource: the graph."""
     return [_RESOURCE], None
 
 
-def read(caller: Caller, uri: str) -> TextResourceContents:
+def read(caller: McpCaller, uri: str) -> TextResourceContents:
     """Return the graph as JSON."""
     if uri != GRAPH_URI:
         raise NotFound(what="resource", id=uri[:200])
@@ -268,12 +268,12 @@ def read(caller: Caller, uri: str) -> TextResourceContents:
     return TextResourceContents(uri=uri, text=text, mime_type="application/json")
 
 
-def complete(caller: Caller, argument: str, prefix: str) -> list[str]:
+def complete(caller: McpCaller, argument: str, prefix: str) -> list[str]:
     """Return nothing: the only URI has no parameters."""
     return []
 
 
-def _graph(caller: Caller, tool: GraphTool, arguments: Mapping[str, Any]) -> Graphs:
+def _graph(caller: McpCaller, tool: GraphTool, arguments: Mapping[str, Any]) -> Graphs:
     """Return the graph for one audited call, if the caller has the permission."""
     scope = caller.scope()
     caller.principal.require_for(tool.permission, "graph", {}, scope.owner.user)
