@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 PROVED: dict[str, dict[str, str]] = {
     "B1 deleting one user dropped everybody": {
         "test_every_kind.py": "test_erasing_one_user_leaves_the_others_as_they_were",
-        "storage/test_erase.py": "test_everybody_else_keeps_every_row",
+        "storage/test_erase.py": "test_other_users_keep_every_row",
     },
     "B2 an item was dropped and the call said success": {
         "test_peer_bugs.py": "test_what_was_acknowledged_is_there_and_what_was_refused_is_not",
@@ -53,13 +53,13 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B10 a locked database was taken for a damaged one and deleted": {
         "chaos/test_locks.py": "test_writers_wait_for_another_process_that_holds_the_lock",
-        "storage/test_sqlite.py": "test_a_file_that_another_process_keeps_locked_is_busy_and_nothing_else",
+        "storage/test_sqlite.py": "test_a_locked_file_is_busy",
     },
     "B11 after a restart the summary was gone and its messages were still marked": {
         "kinds/test_summaries.py": "test_a_summary_survives_a_restart",
     },
     "B12 a call whose result was never stored made the session unusable": {
-        "context/test_window.py": "test_a_call_without_a_result_is_given_one",
+        "context/test_window.py": "test_a_call_without_a_result_gets_one",
     },
     "B13 items of one millisecond came back in any order": {
         "kinds/test_messages.py": "test_1000_appends_with_a_frozen_clock_keep_their_order",
@@ -108,7 +108,7 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B28 one huge tool result made summarising impossible for ever": {
         "kinds/test_summaries.py": "test_a_huge_tool_result_does_not_stop_folding",
-        "context/test_assemble.py": "test_one_huge_message_does_not_make_it_impossible",
+        "context/test_assemble.py": "test_a_huge_message_is_shortened",
     },
     "B29 a summary parted a tool call from its result": {
         "kinds/test_summaries.py": "test_the_cut_never_separates_a_call_and_its_result",
@@ -122,14 +122,14 @@ PROVED: dict[str, dict[str, str]] = {
         "chaos/test_locks.py": "test_a_long_reader_cannot_make_the_log_grow_without_bound",
     },
     "B32 cancelled requests left transactions open": {
-        "storage/test_postgres.py": "test_no_transaction_is_left_open_when_nobody_waits_for_the_answer",
+        "storage/test_postgres.py": "test_no_transaction_is_left_open_by_cancelled_callers",
     },
     "B33 prepared statements behind a pooler": {
         "test_pgbouncer.py": "test_a_pooler_is_recognised_and_nothing_is_prepared",
     },
     "B35 an upgrade lost or hid memories": {
         "test_peer_bugs.py": "test_an_upgrade_hides_nothing",
-        "storage/test_migrate.py": "test_from_every_version_up_to_head_and_down_again_no_row_changes",
+        "storage/test_migrate.py": "test_up_and_down_from_every_version_changes_no_row",
     },
     "B36 the vectors lagged behind the rows, or had another model's dimension, and nobody was told": {
         "jobs/test_embed.py": "test_another_embedder_embeds_again_while_search_goes_on",
@@ -140,7 +140,7 @@ PROVED: dict[str, dict[str, str]] = {
         "test_every_kind.py": "test_an_export_comes_back_byte_for_byte",
     },
     "B38 a file on a network drive, or under two names, was damaged": {
-        "storage/test_sqlite.py": "test_a_file_on_a_network_drive_is_refused",
+        "storage/test_sqlite.py": "test_a_file_on_a_network_drive_is_rejected",
     },
 }
 

@@ -1,4 +1,4 @@
-"""Keys let in whom they were made for, as long as they hold, and nobody learns anything from a wrong one."""
+"""API keys: what they permit, when they end, and that wrong keys reveal nothing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def keys(memory: Memory) -> Keys:
     return Keys(memory.database)
 
 
-class Counted:
-    """A database that counts what it is asked."""
+class CountingDatabase:
+    """A database that counts reads and writes."""
 
     def __init__(self, database: Any) -> None:
         self._database = database
@@ -47,7 +47,7 @@ class Counted:
         return self._database.write(tenant, work, **how)
 
 
-def test_a_key_is_its_tenants_and_allows_what_it_says(keys: Keys) -> None:
+def test_a_key_has_its_tenant_and_permissions(keys: Keys) -> None:
     key, text = keys.create(
         "Ünïcode tenant / 1", "ci", ["write", "read", "read"], user="ada", agent="scout"
     )
@@ -68,7 +68,7 @@ def test_a_key_is_its_tenants_and_allows_what_it_says(keys: Keys) -> None:
 
 
 @one_engine
-def test_a_text_has_256_random_bits_and_one_way_to_write_it(keys: Keys) -> None:
+def test_a_key_has_256_random_bits_and_one_spelling(keys: Keys) -> None:
     texts = [keys.create("acme", "x", ["read"])[1] for _ in range(20)]
     secrets = {text.rpartition("_")[2] for text in texts}
     assert len(secrets) == 20
@@ -77,7 +77,8 @@ def test_a_text_has_256_random_bits_and_one_way_to_write_it(keys: Keys) -> None:
     for other in (
         texts[0].upper(),
         f"{prefix}_{tenant.upper()}_{id}_{secret}",
-        f"{prefix}_{tenant[:-1]}{'j' if tenant[-1] == 'i' else 'b'}_{id}_{secret}",  # the same tenant, spelled otherwise
+        # the same tenant in another encoding
+        f"{prefix}_{tenant[:-1]}{'j' if tenant[-1] == 'i' else 'b'}_{id}_{secret}",
         texts[0] + "=",
         f" {texts[0]}",
         f"{texts[0]}\n",
@@ -86,7 +87,7 @@ def test_a_text_has_256_random_bits_and_one_way_to_write_it(keys: Keys) -> None:
             keys.authenticate(other)
 
 
-def test_the_database_has_nothing_that_lets_anybody_in(keys: Keys, url: str) -> None:
+def test_the_database_stores_only_hashes(keys: Keys, url: str) -> None:
     _, text = keys.create("acme", "ci", ["read"])
     with raw(url) as database:
         rows = repr(database.all("select * from keys"))
@@ -95,8 +96,8 @@ def test_the_database_has_nothing_that_lets_anybody_in(keys: Keys, url: str) -> 
     assert hashlib.sha256(text.encode()).hexdigest() in rows
 
 
-def wrong(keys: Keys, now: Now) -> Iterator[tuple[str, str]]:
-    """Keys that let nobody in, each with what is wrong."""
+def invalid_keys(keys: Keys, now: Now) -> Iterator[tuple[str, str]]:
+    """Yield invalid keys, each with what is wrong."""
     _, good = keys.create("acme", "good", ["read"])
     head, _, secret = good.rpartition("_")
     yield "another secret", f"{head}_{'a' if secret[0] != 'a' else 'b'}{secret[1:]}"
@@ -111,13 +112,13 @@ def wrong(keys: Keys, now: Now) -> Iterator[tuple[str, str]]:
     yield "expired", text
 
 
-def test_whatever_is_wrong_is_answered_alike_after_the_same_work(
+def test_invalid_keys_get_the_same_error_after_the_same_work(
     keys: Keys, memory: Memory, now: Now
 ) -> None:
-    """3.2 of the security list: who tries keys learns nothing, neither from words nor from work."""
+    """3.2 of the security list: neither text nor timing tells why a key was rejected."""
     told = set()
-    for what, text in wrong(keys, now):
-        counted = Counted(memory.database)
+    for what, text in invalid_keys(keys, now):
+        counted = CountingDatabase(memory.database)
         with pytest.raises(Unauthorized) as caught:
             Keys(counted).authenticate(text)  # type: ignore[arg-type]
         told.add((str(caught.value), json.dumps(caught.value.details)))
@@ -141,7 +142,7 @@ def test_whatever_is_wrong_is_answered_alike_after_the_same_work(
     ],
 )
 @one_engine
-def test_what_is_no_key_lets_nobody_in(keys: Keys, text: str) -> None:
+def test_malformed_keys_are_rejected(keys: Keys, text: str) -> None:
     with pytest.raises(Unauthorized):
         keys.authenticate(text)
 
@@ -152,7 +153,7 @@ def test_the_longest_tenant_fits(keys: Keys) -> None:
     assert keys.authenticate(text).principal.tenant == tenant
 
 
-def test_a_key_ends_by_the_databases_clock(keys: Keys, now: Now) -> None:
+def test_a_key_expires_by_the_database_clock(keys: Keys, now: Now) -> None:
     until = clock.to_datetime(now.micros) + timedelta(seconds=10)
     key, text = keys.create("acme", "x", ["read"], expires_at=until)
     assert key.expires_at == until
@@ -164,11 +165,11 @@ def test_a_key_ends_by_the_databases_clock(keys: Keys, now: Now) -> None:
         keys.authenticate(text)
 
 
-def test_keys_are_listed_page_by_page_with_those_that_ended(keys: Keys, now: Now) -> None:
+def test_lists_include_expired_keys(keys: Keys, now: Now) -> None:
     made = []
     for number in range(5):
         made.append(keys.create("acme", f"key {number}", ["read"])[0].id)
-        now.micros += number % 2  # some at the same moment
+        now.micros += number % 2  # some at the same time
     keys.create("other", "theirs", ["read"])
     keys.revoke("acme", made[2])
     found, after = [], None
@@ -182,7 +183,7 @@ def test_keys_are_listed_page_by_page_with_those_that_ended(keys: Keys, now: Now
     assert [key.created_at for key in found] == sorted(key.created_at for key in found)
 
 
-def test_revoking_is_final_and_the_tenants_own(keys: Keys, now: Now) -> None:
+def test_revoking_is_final_and_scoped_to_the_tenant(keys: Keys, now: Now) -> None:
     key, text = keys.create("acme", "x", ["read"])
     with pytest.raises(NotFound):
         keys.revoke("other", key.id)
@@ -194,7 +195,7 @@ def test_revoking_is_final_and_the_tenants_own(keys: Keys, now: Now) -> None:
         keys.revoke("acme", "nope")
 
 
-def test_use_is_noted_at_most_once_a_minute(keys: Keys, now: Now) -> None:
+def test_last_use_is_recorded_at_most_once_a_minute(keys: Keys, now: Now) -> None:
     key, _ = keys.create("acme", "x", ["read"])
     assert keys.list("acme")[0].last_used_at is None
     first = clock.to_datetime(now.micros)
@@ -225,15 +226,17 @@ def test_use_is_noted_at_most_once_a_minute(keys: Keys, now: Now) -> None:
     ],
 )
 @one_engine
-def test_a_bad_key_is_not_made(keys: Keys, error: type[Exception], given: dict[str, Any]) -> None:
+def test_an_invalid_key_is_not_created(
+    keys: Keys, error: type[Exception], given: dict[str, Any]
+) -> None:
     with pytest.raises(error):
         keys.create(**{"tenant": "acme", "name": "x", "permissions": ["read"], **given})
     assert not keys.exist()
     assert not keys.list("acme").items
 
 
-def test_that_there_was_a_key_is_never_forgotten(keys: Keys, memory: Memory) -> None:
-    """Or the door would open again when the last key goes."""
+def test_the_existence_of_a_first_key_is_permanent(keys: Keys, memory: Memory) -> None:
+    """Otherwise removing the last key would restore keyless access."""
     assert not keys.exist()
     key, text = keys.create("acme", "x", PERMISSIONS, user="ada")
     assert keys.exist()
@@ -257,7 +260,7 @@ def test_erasing_a_user_removes_their_keys_and_no_others(keys: Keys, memory: Mem
     assert [key.id for key in keys.list("other")] == [elsewhere.id]
 
 
-def test_no_export_has_a_key_and_no_import_brings_one(keys: Keys, memory: Memory) -> None:
+def test_exports_contain_no_keys_and_imports_add_none(keys: Keys, memory: Memory) -> None:
     key, _ = keys.create("acme", "a telling name", ["read"], user="ada")
     out = io.BytesIO()
     memory.export(out)

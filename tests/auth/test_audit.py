@@ -1,4 +1,4 @@
-"""What is done is on record with the change itself, whatever the verb, and costs the verbs nothing to know."""
+"""Audit rows: written in the transaction of the change, for every action."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ME = Principal("acme", PERMISSIONS, "ci (k1)")
 
 
 def render(found: Any) -> StoredResponse:
-    """As a face would."""
+    """Render a result as an adapter would."""
     return StoredResponse(200, json.dumps(as_json(found)), getattr(found, "version", None))
 
 
@@ -40,17 +40,17 @@ def do(memory: Memory, what: str, call: Callable[[Scope], Any]) -> StoredRespons
     )
 
 
-def deeds(memory: Memory) -> list[AuditRecord]:
-    """The log, the oldest first."""
+def records(memory: Memory) -> list[AuditRecord]:
+    """Return the audit log, oldest first."""
     return audit_log.list_records(memory.database, "acme").items[::-1]
 
 
-def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
+def test_an_audit_row_has_who_what_subject_and_time(memory: Memory) -> None:
     do(memory, "state_set", lambda me: me.state.set("theme", "dark"))
     do(memory, "notes_append", lambda me: me.notes.append("- tea"))
     entry = json.loads(do(memory, "entries_add", lambda me: me.entries.add("Ada likes tea.")).body)
     do(memory, "entries_remove", lambda me: me.entries.remove(entry["id"]))
-    found = deeds(memory)
+    found = records(memory)
     assert [
         (deed.number, deed.who, deed.what, deed.subject, deed.request_id) for deed in found
     ] == [
@@ -62,33 +62,35 @@ def test_each_change_says_who_did_what_to_what_and_when(memory: Memory) -> None:
     assert "tea" not in json.dumps(as_json(found))
 
 
-def test_many_that_are_removed_at_once_are_all_on_record(memory: Memory) -> None:
-    """P16: those that were there and no others, in as many rows as their names take."""
+def test_removing_many_audits_each(memory: Memory) -> None:
+    """P16: exactly the removed ids, in as many rows as they need."""
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     ids = sorted(me.entries.add(f"Number {n}.").id for n in range(3))
     asked = ["nobody's", *ids[::-1]]
     done = do(memory, "entries_remove_many", lambda me: me.entries.remove_many(asked))
     assert json.loads(done.body) == 3
-    assert [(deed.what, deed.subject, deed.before) for deed in deeds(memory)] == [
+    assert [(deed.what, deed.subject, deed.before) for deed in records(memory)] == [
         ("entries_remove_many", f"entries {' '.join(ids)}", None)
     ]
     do(memory, "entries_remove_many", lambda me: me.entries.remove_many(ids))
-    assert [deed.subject for deed in deeds(memory)][1:] == ["entries"]
+    assert [deed.subject for deed in records(memory)][1:] == ["entries"]
     many = [me.entries.add(f"Number {n}.").id for n in range(120)]
     do(memory, "entries_remove_many", lambda me: me.entries.remove_many(many))
-    rows = [deed.subject for deed in deeds(memory)][2:]
+    rows = [deed.subject for deed in records(memory)][2:]
     assert len(rows) == 3
     assert sorted(id for row in rows for id in row.removeprefix("entries ").split()) == sorted(many)
     assert list(me.entries.list()) == []
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:
-    """The hashes of before and after chain the changes of a thing, so that one that went round the log shows."""
+def test_hashes_of_consecutive_changes_match(memory: Memory) -> None:
+    """Hashes before and after form a chain per object, so a change that bypassed the log is
+    visible.
+    """
     for value in (1, 2, 3):
         do(memory, "state_set", partial(lambda value, me: me.state.set("n", value), value))
     do(memory, "state_remove", lambda me: me.state.remove("n"))
-    first, second, third, last = deeds(memory)
+    first, second, third, last = records(memory)
     assert first.before is None
     assert (second.before, third.before, last.before) == (first.after, second.after, third.after)
     assert len({first.after, second.after, third.after}) == 3
@@ -101,42 +103,42 @@ def test_what_one_left_behind_is_what_the_next_found(memory: Memory) -> None:
             partial(lambda n, me: me.items.put(place, "k", {"n": n}), n),
         )
     do(memory, "items_remove", lambda me: me.items.remove(place, "k"))
-    put, again, removed = deeds(memory)[-3:]
+    put, again, removed = records(memory)[-3:]
     assert {put.subject, again.subject, removed.subject} == {"items user:ada memories/ada/ k"}
     assert put.after == again.before != again.after == removed.before
     assert (put.before, removed.after) == (None, None)
     do(memory, "agents_add", lambda me: me.agents.add("scout"))
     do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="p"))
-    made, edited = deeds(memory)[-2:]
+    made, edited = records(memory)[-2:]
     assert edited.before == made.after != edited.after
     memory.scope(tenant="acme").agents.edit("scout", prompt="by a back door")
     do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="q"))
-    assert deeds(memory)[-1].before != edited.after
+    assert records(memory)[-1].before != edited.after
 
 
-def test_what_many_do_at_once_to_one_thing_is_one_chain(memory: Memory) -> None:
-    """Also where the first of them makes it, so that there is no row yet that the others could wait for."""
+def test_concurrent_changes_of_one_object_form_a_chain(memory: Memory) -> None:
+    """Also when the first of them creates it, so that no row exists to lock."""
 
-    def set_it(n: int) -> None:
+    def set_value(n: int) -> None:
         do(memory, "state_set", lambda me: me.state.set("n", n))
 
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(set_it, range(24)))
-    found = deeds(memory)
+        list(pool.map(set_value, range(24)))
+    found = records(memory)
     assert [deed.before for deed in found] == [None, *(deed.after for deed in found[:-1])]
     assert memory.database.read("acme", audit_log.find_tampering) == []
 
 
-def test_what_fails_is_not_on_record_and_nothing_is_done_that_is_not(memory: Memory) -> None:
+def test_failures_are_not_audited_and_leave_nothing(memory: Memory) -> None:
     for call in (lambda me: me.entries.remove("nobody"), lambda me: me.state.set("", 1)):
         with pytest.raises((NotFound, Invalid)):
             do(memory, "entries_remove", call)
     with pytest.raises(Conflict):
         do(memory, "state_set", lambda me: me.state.set("k", 1, if_version=7))
-    assert deeds(memory) == []
+    assert records(memory) == []
 
 
-def test_what_is_only_added_is_on_record_where_everything_is(
+def test_appends_are_audited_if_configured(
     open_memory: Callable[..., Memory],
 ) -> None:
     memory = open_memory()
@@ -147,7 +149,7 @@ def test_what_is_only_added_is_on_record_where_everything_is(
         "messages_append",
         lambda me: me.messages.append(session.id, "user", "hello"),
     )
-    assert deeds(memory) == []
+    assert records(memory) == []
     every, none = open_memory(audit="all"), open_memory(audit="off")
     do(none, "state_set", lambda me: me.state.set("k", 1))
     do(
@@ -155,27 +157,27 @@ def test_what_is_only_added_is_on_record_where_everything_is(
         "messages_append",
         lambda me: me.messages.append(session.id, "user", "hello"),
     )
-    assert [(deed.what, deed.subject) for deed in deeds(memory)] == [
+    assert [(deed.what, deed.subject) for deed in records(memory)] == [
         ("messages_append", f"messages {session.id}")
     ]
 
 
-def test_a_secret_that_was_found_is_counted_in_the_row(open_memory: Callable[..., Memory]) -> None:
+def test_detected_secrets_are_counted_in_the_row(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory(secrets="flag")
     secret = "gh" + "p_" + "a1" * 18
     do(memory, "state_set", lambda me: me.state.set("k", [secret, secret]))
     do(memory, "state_set", lambda me: me.state.set("k", "nothing"))
-    assert [deed.secrets for deed in deeds(memory)] == [2, 0]
+    assert [deed.secrets for deed in records(memory)] == [2, 0]
 
 
-def test_an_act_with_many_transactions_is_on_record_once_in_each_tenant(memory: Memory) -> None:
+def test_an_action_with_many_transactions_is_audited_once_per_tenant(memory: Memory) -> None:
     services = acting_as(memory.services, ME, Action("import"))
     for tenant in ("acme", "acme", "other"):
         services.writer.write(
             Change("import", "add", tenant),
             lambda tx: tx.run("delete from state where tenant = :tenant"),
         )
-    assert [deed.what for deed in deeds(memory)] == ["import"]
+    assert [deed.what for deed in records(memory)] == ["import"]
     assert len(audit_log.list_records(memory.database, "other")) == 1
 
 
@@ -186,7 +188,7 @@ def test_erasing_a_user_keeps_the_rows_and_adds_one(memory: Memory) -> None:
         memory.migrations,
     )
     erasing.erase("ada", tenant="acme")
-    assert [(deed.what, deed.subject) for deed in deeds(memory)][1:] == [
+    assert [(deed.what, deed.subject) for deed in records(memory)][1:] == [
         ("users_erase", "users ada")
     ]
     assert all(finding.ok for finding in memory.verify())

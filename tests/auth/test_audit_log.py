@@ -1,4 +1,4 @@
-"""The audit log can only grow, tells what was asked for page by page, and shows when somebody was at it."""
+"""The audit log: append-only, paged and filtered, with detection of tampering."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def add(
 
 
 @pytest.mark.parametrize("sql", ATTEMPTS)
-def test_rows_are_only_ever_added(memory: Memory, sql: str) -> None:
-    """D6, 3.2 item 12: append-only by rights on a server and by triggers in a file, whatever the code above does."""
+def test_the_log_is_append_only(memory: Memory, sql: str) -> None:
+    """D6, 3.2 item 12: enforced by privileges on a server and by triggers in a file."""
     add(memory, 3)
     before = audit_log.list_records(memory.database, "acme").items
     with pytest.raises(Exception, match=r"can only be added to|permission denied"):
@@ -77,8 +77,8 @@ def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None
 
 
 @one_engine
-def test_no_secret_is_on_record_whatever_the_setting_says(memory: Memory) -> None:
-    """S13: what is in the log stays for good."""
+def test_secrets_are_masked_whatever_the_setting(memory: Memory) -> None:
+    """S13: the log is permanent."""
     secret = "gh" + "p_" + "a1" * 18
     memory.database.write(
         "acme", lambda tx: audit_log.add(tx, "ci", "state_set", f"state user:ada {secret}")
@@ -88,7 +88,7 @@ def test_no_secret_is_on_record_whatever_the_setting_says(memory: Memory) -> Non
     assert memory.database.read("acme", audit_log.find_tampering) == []
 
 
-def test_many_at_once_leave_no_gap_and_a_whole_chain(memory: Memory) -> None:
+def test_concurrent_writers_leave_no_gap_and_one_chain(memory: Memory) -> None:
     threads = [threading.Thread(target=add, args=(memory, 10, f"thread {n}")) for n in range(8)]
     for thread in threads:
         thread.start()
@@ -102,10 +102,8 @@ def test_many_at_once_leave_no_gap_and_a_whole_chain(memory: Memory) -> None:
 @pytest.mark.parametrize(
     "change", ["update audit set who = 'x' where number = 2", "delete from audit where number = 2"]
 )
-def test_whoever_goes_round_the_rules_shows_in_verify(
-    memory: Memory, engine: str, tmp_path: Path, change: str
-) -> None:
-    """P17: a row that was changed or taken out by somebody who may do anything to the database."""
+def test_verify_finds_tampering(memory: Memory, engine: str, tmp_path: Path, change: str) -> None:
+    """P17: a row changed or deleted by a database administrator."""
     add(memory, 4)
     if engine == "sqlite":
         with apsw.Connection(str(tmp_path / "agent.db")) as file:

@@ -1,4 +1,4 @@
-"""A request with a key has its effect once: its answer is kept with the change, for who asks again, even after a restart."""
+"""Idempotency keys: one effect; the response is stored with the change, across restarts."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from retain.base.errors import Conflict, Full, Invalid, KeyReused
 from retain.kinds.kind import Services
 from retain.models import Models
 from retain.testing import ScriptedModel
-from tests.auth.test_audit import deeds, render
+from tests.auth.test_audit import records, render
 from tests.conftest import Now
 
 ME = Principal("acme", PERMISSIONS, "ci (k1)")
 
 
-def ask(
+def send_request(
     memory: Memory,
     what: str,
     key: str,
@@ -34,7 +34,7 @@ def ask(
     asked: str = "",
     owner: Principal = ME,
 ) -> StoredResponse:
-    """One request of Ada's with a key."""
+    """Send a request of Ada's with a key."""
     mine = memory.scope(tenant="acme", user="ada", agent="scout").owner
     request = IdempotentRequest.of(owner.name, what, key, asked, user="ada")
     return respond_once(
@@ -50,47 +50,49 @@ def add_entry(me: Scope) -> Any:
     return me.entries.add("Ada likes tea.")
 
 
-def test_who_asks_again_gets_the_first_answer_and_changes_nothing(
+def test_a_retry_gets_the_first_response_and_changes_nothing(
     open_memory: Callable[..., Memory],
 ) -> None:
     """P2, across restarts and processes."""
-    first = ask(open_memory(), "entries_add", "k", add_entry)
-    again = ask(open_memory(), "entries_add", "k", add_entry)
+    first = send_request(open_memory(), "entries_add", "k", add_entry)
+    again = send_request(open_memory(), "entries_add", "k", add_entry)
     assert again == replace(first, replayed=True)
     assert not first.replayed
     memory = open_memory()
     assert len(memory.scope(tenant="acme", user="ada", agent="scout").entries.list()) == 1
-    assert len(deeds(memory)) == 1
+    assert len(records(memory)) == 1
 
 
 def test_a_key_belongs_to_one_principal_and_one_route(memory: Memory) -> None:
-    ask(memory, "entries_add", "k", add_entry)
-    assert not ask(
+    send_request(memory, "entries_add", "k", add_entry)
+    assert not send_request(
         memory, "entries_add", "k", add_entry, owner=replace(ME, name="other (k2)")
     ).replayed
-    assert not ask(memory, "state_set", "k", lambda me: me.state.set("k", 1)).replayed
+    assert not send_request(memory, "state_set", "k", lambda me: me.state.set("k", 1)).replayed
     assert len(memory.scope(tenant="acme", user="ada", agent="scout").entries.list()) == 2
 
 
 def test_other_content_under_the_same_key_is_an_error(memory: Memory) -> None:
-    ask(memory, "entries_add", "k", add_entry, "one")
+    send_request(memory, "entries_add", "k", add_entry, "one")
     with pytest.raises(KeyReused) as error:
-        ask(memory, "entries_add", "k", add_entry, "another")
+        send_request(memory, "entries_add", "k", add_entry, "another")
     assert error.value.status == 422
     with pytest.raises(Invalid):
-        ask(memory, "entries_add", "a\nb", add_entry)
+        send_request(memory, "entries_add", "a\nb", add_entry)
 
 
-def test_what_fails_may_be_tried_again_with_its_key(memory: Memory) -> None:
+def test_a_failed_request_can_be_retried_with_its_key(memory: Memory) -> None:
     with pytest.raises(Conflict):
-        ask(memory, "state_set", "k", lambda me: me.state.set("n", 1, if_version=3))
-    assert not ask(memory, "state_set", "k", lambda me: me.state.set("n", 1)).replayed
+        send_request(memory, "state_set", "k", lambda me: me.state.set("n", 1, if_version=3))
+    assert not send_request(memory, "state_set", "k", lambda me: me.state.set("n", 1)).replayed
 
 
-def test_of_many_at_once_one_does_it_and_all_get_its_answer(memory: Memory) -> None:
+def test_of_concurrent_requests_one_runs_and_all_get_its_response(memory: Memory) -> None:
     answers: list[StoredResponse] = []
     threads = [
-        threading.Thread(target=lambda: answers.append(ask(memory, "entries_add", "k", add_entry)))
+        threading.Thread(
+            target=lambda: answers.append(send_request(memory, "entries_add", "k", add_entry))
+        )
         for _ in range(16)
     ]
     for thread in threads:
@@ -103,32 +105,35 @@ def test_of_many_at_once_one_does_it_and_all_get_its_answer(memory: Memory) -> N
     assert [answer.replayed for answer in answers].count(False) == 1
 
 
-def test_one_that_is_not_answered_yet_is_a_conflict(memory: Memory) -> None:
-    """Where a verb takes several steps, who asks in between is told so; and one that failed lets the next try."""
+def test_a_request_in_progress_is_a_conflict(memory: Memory) -> None:
+    """For actions with several transactions; after a failure the next attempt may run."""
     wanted = IdempotentRequest.of(ME.name, "summaries_fold", "k")
 
     def fold(me: Scope) -> None:
         me.state.set("step", 1)
         with pytest.raises(Conflict) as error:
-            ask(memory, "summaries_fold", "k", lambda me: None)
+            send_request(memory, "summaries_fold", "k", lambda me: None)
         assert error.value.status == 409
         raise RuntimeError("the second step failed")
 
     with pytest.raises(RuntimeError):
-        ask(memory, "summaries_fold", "k", fold)
+        send_request(memory, "summaries_fold", "k", fold)
     assert wanted.find(memory.database, "acme") is None
-    assert ask(memory, "summaries_fold", "k", lambda me: me.state.set("step", 2)).replayed is False
-    assert ask(memory, "summaries_fold", "k", lambda me: None).replayed
+    assert (
+        send_request(memory, "summaries_fold", "k", lambda me: me.state.set("step", 2)).replayed
+        is False
+    )
+    assert send_request(memory, "summaries_fold", "k", lambda me: None).replayed
 
 
 class Killed(BaseException):
-    """The process is gone: nobody gets to tidy up."""
+    """The process is gone without any cleanup."""
 
 
-def test_a_key_whose_process_was_killed_is_free_again_when_nobody_can_be_at_it(
+def test_the_key_of_a_killed_process_is_released_after_a_timeout(
     open_memory: Callable[..., Memory], now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P2: what takes several steps is gone on with; while each step comes in time, nobody else begins it."""
+    """P2: while each transaction comes in time, nobody else starts; then a retry may continue."""
     memory = open_memory(clock=now, model_seconds=60.0)
 
     def die(me: Scope) -> None:
@@ -136,37 +141,37 @@ def test_a_key_whose_process_was_killed_is_free_again_when_nobody_can_be_at_it(
             me.state.set("step", step)
             now.micros += 80 * clock.SECOND
             with pytest.raises(Conflict):
-                ask(memory, "summaries_fold", "k", add_entry)
+                send_request(memory, "summaries_fold", "k", add_entry)
         raise Killed
 
     with monkeypatch.context() as patch:
         patch.setattr(AuditedWriter, "release_key", lambda self: None)
         with pytest.raises(Killed):
-            ask(memory, "summaries_fold", "k", die)
+            send_request(memory, "summaries_fold", "k", die)
     now.micros += 5 * clock.SECOND
     with pytest.raises(Conflict):
-        ask(memory, "summaries_fold", "k", add_entry)
+        send_request(memory, "summaries_fold", "k", add_entry)
     now.micros += 6 * clock.SECOND
     with pytest.raises(KeyReused):
-        ask(memory, "summaries_fold", "k", add_entry, "another")
-    first = ask(memory, "summaries_fold", "k", add_entry)
+        send_request(memory, "summaries_fold", "k", add_entry, "another")
+    first = send_request(memory, "summaries_fold", "k", add_entry)
     assert not first.replayed
-    assert ask(memory, "summaries_fold", "k", add_entry) == replace(first, replayed=True)
+    assert send_request(memory, "summaries_fold", "k", add_entry) == replace(first, replayed=True)
 
 
-def test_an_answer_that_cannot_be_kept_is_given_and_its_key_not_let_go(
+def test_a_response_that_cannot_be_stored_is_returned_and_its_key_kept(
     memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is done is done: to say that it failed, or to let the next begin at once, would do it twice."""
+    """The change is done: reporting a failure or releasing the key would do it twice."""
 
-    def full(self: IdempotentRequest, tx: Any, answer: StoredResponse) -> None:
+    def raise_full(self: IdempotentRequest, tx: Any, answer: StoredResponse) -> None:
         raise Full(problem="no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(IdempotentRequest, "store", full)
-        assert ask(memory, "summaries_fold", "k", add_entry).status == 200
+        patch.setattr(IdempotentRequest, "store", raise_full)
+        assert send_request(memory, "summaries_fold", "k", add_entry).status == 200
     with pytest.raises(Conflict):
-        ask(memory, "summaries_fold", "k", add_entry)
+        send_request(memory, "summaries_fold", "k", add_entry)
 
 
 @pytest.mark.parametrize(
@@ -189,23 +194,23 @@ def test_an_answer_that_cannot_be_kept_is_given_and_its_key_not_let_go(
         ("interactions_add", lambda me: me.interactions.add("chat", "m", latency_ms=1.0)),
     ],
 )
-def test_the_answer_is_written_with_the_change_itself(
+def test_the_response_is_stored_in_the_transaction_of_the_change(
     memory: Memory, what: str, call: Callable[[Scope], Any]
 ) -> None:
-    """P2: whoever is killed right after the commit has kept the answer, which is the one that would have been given."""
+    """P2: a process killed right after the commit has stored the response."""
     kept: list[StoredResponse | None] = []
 
-    def then_look(me: Scope) -> Any:
+    def then_look_up(me: Scope) -> Any:
         found = call(me)
         kept.append(IdempotentRequest.of(ME.name, what, "k", "").find(memory.database, "acme"))
         return found
 
-    given = ask(memory, what, "k", then_look)
+    given = send_request(memory, what, "k", then_look_up)
     assert kept == [replace(given, replayed=True)]
 
 
-def test_a_model_that_is_asked_on_the_way_takes_no_key(open_memory: Callable[..., Memory]) -> None:
-    """What its call took is kept first, and is not what the request is about."""
+def test_model_calls_do_not_consume_the_key(open_memory: Callable[..., Memory]) -> None:
+    """Their usage is stored first, and is not the request's change."""
     memory = open_memory(ref_describe="model")
     services = replace(
         memory.services, models=Models(memory.settings, main=ScriptedModel("A log of a build."))
@@ -222,30 +227,28 @@ def test_a_model_that_is_asked_on_the_way_takes_no_key(open_memory: Callable[...
     given = respond_once(services, ME, Action("refs_capture", idempotency=once), capture, render)
     assert "A log of a build." in given.body
     assert kept == [replace(given, replayed=True)]
-    assert [deed.subject.split("-")[0] for deed in deeds(memory)] == ["refs make"]
+    assert [deed.subject.split("-")[0] for deed in records(memory)] == ["refs make"]
     assert len(mine.interactions.list()) == 1
 
 
-def test_verbs_that_answer_later_are_ways() -> None:
+def test_actions_with_many_transactions_are_endpoints() -> None:
     assert {endpoint.name for endpoint in ENDPOINTS} >= MULTI_TRANSACTION_ACTIONS
 
 
-def test_answers_are_kept_a_day_and_then_swept(
-    open_memory: Callable[..., Memory], now: Now
-) -> None:
+def test_responses_expire_after_a_day(open_memory: Callable[..., Memory], now: Now) -> None:
     memory = open_memory(clock=now)
-    ask(memory, "entries_add", "k", add_entry)
+    send_request(memory, "entries_add", "k", add_entry)
     now.micros += once.KEEP_RESPONSES
     memory.purge()
-    assert ask(memory, "entries_add", "k", add_entry).replayed
+    assert send_request(memory, "entries_add", "k", add_entry).replayed
     now.micros += clock.MINUTE
     memory.run_jobs()
-    assert not ask(memory, "entries_add", "k", add_entry).replayed
+    assert not send_request(memory, "entries_add", "k", add_entry).replayed
 
 
-def test_answers_go_with_the_user_and_are_in_no_export(memory: Memory, tmp_path: Any) -> None:
-    """D6: what was answered holds what was said."""
-    ask(memory, "entries_add", "k", lambda me: me.entries.add("CANARY"))
+def test_responses_are_erased_with_the_user_and_not_exported(memory: Memory, tmp_path: Any) -> None:
+    """D6: responses contain user data."""
+    send_request(memory, "entries_add", "k", lambda me: me.entries.add("CANARY"))
     memory.export(tmp_path / "all.jsonl")
     assert (tmp_path / "all.jsonl").read_bytes().count(b"CANARY") == 1
     assert memory.erase("ada", tenant="acme").removed["answers"] == 1

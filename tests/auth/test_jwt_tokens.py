@@ -1,4 +1,4 @@
-"""Tokens of an issuer let in whom they are about, and no forged one does (4.7: the JWT confusion set)."""
+"""JWT authentication: valid tokens, and no forged one (4.7: the JWT confusion set)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ED = ed25519.Ed25519PrivateKey.generate()
 
 
 def public(kind: Any, private: Any, id: str, **more: Any) -> dict[str, Any]:
-    """A public key as an issuer publishes it."""
+    """Return a public key as an issuer publishes it."""
     return {**json.loads(kind.to_jwk(private.public_key())), "kid": id, **more}
 
 
@@ -53,7 +53,7 @@ KEYS = [
 ]
 
 
-def written(keys: list[dict[str, Any]], folder: Path) -> str:
+def write_keys(keys: list[dict[str, Any]], folder: Path) -> str:
     file = folder / "jwks.json"
     file.write_text(json.dumps({"keys": keys}))
     return str(file)
@@ -61,7 +61,7 @@ def written(keys: list[dict[str, Any]], folder: Path) -> str:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_keys=written(KEYS, tmp_path))
+    return Settings(jwt_issuer=ISSUER, jwt_audience=AUDIENCE, jwt_keys=write_keys(KEYS, tmp_path))
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def encoded(value: Any) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def test_a_token_is_its_subjects_in_its_tenant(known: JwtAuthenticator) -> None:
+def test_a_token_has_its_subject_and_tenant(known: JwtAuthenticator) -> None:
     admitted = known.authenticate(signed(scope="openid read retain:write", agent="scout"))
     assert admitted.principal == Principal(
         "acme", frozenset({"read", "write"}), f"ada ({ISSUER})", "ada", "scout"
@@ -119,11 +119,13 @@ def test_a_token_is_its_subjects_in_its_tenant(known: JwtAuthenticator) -> None:
         ({"scope": "readwrite READ admin2"}, set()),
     ],
 )
-def test_what_it_allows(known: JwtAuthenticator, said: dict[str, Any], allowed: set[str]) -> None:
+def test_permissions_of_a_token(
+    known: JwtAuthenticator, said: dict[str, Any], allowed: set[str]
+) -> None:
     assert known.authenticate(signed(**said)).principal.permissions == allowed
 
 
-def test_an_admins_token_is_bound_to_no_user(known: JwtAuthenticator) -> None:
+def test_an_admin_token_is_bound_to_no_user(known: JwtAuthenticator) -> None:
     assert known.authenticate(signed(scope="read admin")).principal.user is None
     assert known.authenticate(signed(scope="read")).principal.user == "ada"
 
@@ -131,14 +133,14 @@ def test_an_admins_token_is_bound_to_no_user(known: JwtAuthenticator) -> None:
 @pytest.mark.parametrize(
     ("key", "alg", "kid"), [(RSA, "RS256", "rsa"), (EC, "ES256", "ec"), (ED, "EdDSA", "ed")]
 )
-def test_each_kind_of_key_signs_in_its_own_way(
+def test_each_key_type_has_its_algorithm(
     known: JwtAuthenticator, key: Any, alg: str, kid: str
 ) -> None:
     assert known.authenticate(signed(key, alg, kid)).principal.user == "ada"
 
 
 def hs(secret: bytes, kid: str = "rsa", alg: str = "HS256") -> str:
-    """A token that is signed with a secret that everybody knows."""
+    """Return a token signed with a public secret."""
     said = f"{encoded({'alg': alg, 'typ': 'JWT', 'kid': kid})}.{encoded(claims())}"
     return f"{said}.{encoded(hmac.new(secret, said.encode(), hashlib.sha256).digest())}"
 
@@ -211,7 +213,7 @@ CONFUSIONS = confusions()
 
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
 @pytest.mark.parametrize("what", CONFUSIONS)
-def test_no_confusion_lets_anybody_in(known: JwtAuthenticator, what: str) -> None:
+def test_confused_tokens_are_rejected(known: JwtAuthenticator, what: str) -> None:
     with pytest.raises(Unauthorized) as caught:
         known.authenticate(CONFUSIONS[what]())
     assert str(caught.value).startswith("A key is needed here: it is unknown, expired or revoked.")
@@ -246,16 +248,16 @@ def test_no_confusion_lets_anybody_in(known: JwtAuthenticator, what: str) -> Non
     ],
     ids=lambda changes: next(
         iter(changes)
-    ),  # not its value: that may be the time, and every process collects for itself
+    ),  # not its value: it may contain the time, and every process collects separately
 )
-def test_what_a_token_must_say(known: JwtAuthenticator, changes: dict[str, Any]) -> None:
+def test_required_claims(known: JwtAuthenticator, changes: dict[str, Any]) -> None:
     payload = json.dumps(claims(**changes)).replace("Infinity", "1e400").encode()
     text = jwt.api_jws.encode(payload, RSA, "RS256", {"kid": "rsa", "typ": "JWT"})
     with pytest.raises(Unauthorized):
         known.authenticate(text)
 
 
-def test_clocks_may_differ_a_little_and_several_audiences_be_meant(known: JwtAuthenticator) -> None:
+def test_clock_leeway_and_several_audiences(known: JwtAuthenticator) -> None:
     moment = int(time.time())
     assert jwt_tokens.LEEWAY_SECONDS <= 60
     assert (
@@ -270,7 +272,7 @@ def test_clocks_may_differ_a_little_and_several_audiences_be_meant(known: JwtAut
     assert known.authenticate(signed(aud=["else", AUDIENCE])).principal.tenant == "acme"
 
 
-def test_the_tenant_is_the_claim_that_the_settings_name(settings: Settings) -> None:
+def test_the_tenant_claim_is_configurable(settings: Settings) -> None:
     named = JwtAuthenticator(replace(settings, jwt_tenant="https://example.org/org"))
     said: dict[str, Any] = {"https://example.org/org": "theirs"}
     assert named.authenticate(signed(**said)).principal.tenant == "theirs"
@@ -278,8 +280,8 @@ def test_the_tenant_is_the_claim_that_the_settings_name(settings: Settings) -> N
         named.authenticate(signed())
 
 
-def test_an_only_key_needs_no_id(settings: Settings, tmp_path: Path) -> None:
-    single = JwtAuthenticator(replace(settings, jwt_keys=written(KEYS[:1], tmp_path)))
+def test_a_single_key_needs_no_id(settings: Settings, tmp_path: Path) -> None:
+    single = JwtAuthenticator(replace(settings, jwt_keys=write_keys(KEYS[:1], tmp_path)))
     assert single.authenticate(signed(kid=None)).principal.tenant == "acme"
 
 
@@ -294,7 +296,7 @@ def test_an_only_key_needs_no_id(settings: Settings, tmp_path: Path) -> None:
         ({"jwt_tenant": ""}, "jwt_tenant"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(
+def test_invalid_settings_are_rejected(
     settings: Settings, changes: dict[str, Any], where: str
 ) -> None:
     with pytest.raises(SettingsError) as caught:
@@ -306,7 +308,7 @@ def test_settings_that_cannot_work_are_refused(
     "text",
     ["", "{}", "[]", '{"keys": []}', '{"keys": [7, {}]}', '{"keys": 7}', "\xff", '{"keys": {}}'],
 )
-def test_a_file_without_a_key_is_refused(settings: Settings, tmp_path: Path, text: str) -> None:
+def test_a_file_without_a_key_is_rejected(settings: Settings, tmp_path: Path, text: str) -> None:
     file = tmp_path / "bad.json"
     file.write_bytes(text.encode("latin-1"))
     with pytest.raises(SettingsError):
@@ -317,7 +319,7 @@ def test_a_file_without_a_key_is_refused(settings: Settings, tmp_path: Path, tex
 
 
 class Issuer:
-    """An issuer's keys at an https address, with whatever is told to go wrong."""
+    """An issuer's keys at an https URL, with configurable faults."""
 
     def __init__(self, folder: Path) -> None:
         self.keys = KEYS[:1]
@@ -353,7 +355,7 @@ class Issuer:
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """A certificate for this machine, signed by itself, and its key."""
+    """Create a self-signed certificate for this machine, and its key."""
     name, moment = (
         x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "issuer")]),
         datetime.now(UTC),
@@ -391,10 +393,10 @@ def remote(settings: Settings, issuer: Issuer) -> JwtAuthenticator:
     return JwtAuthenticator(replace(settings, jwt_keys=issuer.url))
 
 
-def test_keys_are_fetched_once_and_again_for_a_new_one_but_not_at_will(
+def test_keys_are_cached_and_refetched_for_a_new_id_at_a_limited_rate(
     remote: JwtAuthenticator, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A flood of unknown ids asks the issuer once in a while, and a key that it turned to is found."""
+    """A flood of unknown ids rarely asks the issuer, and a rotated key is found."""
     for _ in range(3):
         remote.authenticate(signed())
     assert issuer.asked == 1
@@ -409,10 +411,10 @@ def test_keys_are_fetched_once_and_again_for_a_new_one_but_not_at_will(
 
 
 @pytest.mark.parametrize("trouble", ["redirect", "missing", "large", "empty", "closed", "stranger"])
-def test_an_issuer_in_trouble_is_503_and_never_401(
+def test_an_unavailable_issuer_is_503_and_never_401(
     remote: JwtAuthenticator, issuer: Issuer, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B32, for tokens: that nobody can be asked is no reason to call a token wrong."""
+    """B32, for tokens: a token that cannot be checked is not an invalid one."""
     if trouble == "redirect":
         issuer.status = 302
     elif trouble == "missing":
@@ -433,7 +435,7 @@ def test_an_issuer_in_trouble_is_503_and_never_401(
     assert issuer.asked <= 1, "whoever sends tokens cannot make us ask again and again"
 
 
-def test_keys_that_were_read_outlive_an_issuer_in_trouble(
+def test_cached_keys_outlive_an_unavailable_issuer(
     remote: JwtAuthenticator, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote.authenticate(signed())
@@ -447,7 +449,7 @@ def test_keys_that_were_read_outlive_an_issuer_in_trouble(
         remote.authenticate(signed())
 
 
-def test_who_comes_first_together_asks_once(remote: JwtAuthenticator, issuer: Issuer) -> None:
+def test_concurrent_first_requests_fetch_once(remote: JwtAuthenticator, issuer: Issuer) -> None:
     found: list[str | None] = []
     threads = [
         threading.Thread(target=lambda: found.append(remote.authenticate(signed()).principal.user))

@@ -1,4 +1,4 @@
-"""What a credential allows, and on what: a key of one user or one agent changes nothing that the tenant shares."""
+"""Permissions of a principal: a key bound to a user or agent cannot change tenant-wide data."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Forbidden
 
-SHARED = {"agents_add", "agents_edit", "agents_remove"}
-"""Always the whole tenant's; and state, where its area is, and items, where they are no user's."""
+TENANT_WIDE = {"agents_add", "agents_edit", "agents_remove"}
+"""Always tenant-wide; so are state in the tenant area and items without a user."""
 BOUND: tuple[dict[str, Any], ...] = (
     {"user": "ada"},
     {"agent": "scout"},
@@ -22,12 +22,12 @@ BOUND: tuple[dict[str, Any], ...] = (
 @pytest.mark.parametrize(
     "endpoint", [*ENDPOINTS, *SCOPE_ENDPOINTS], ids=lambda endpoint: endpoint.name
 )
-def test_who_may_do_what_to_what_is_shared(endpoint: Endpoint) -> None:
-    """P11: every verb, by somebody who is bound and somebody who is not, on the tenant's own and on anything else."""
+def test_permissions_on_tenant_wide_data(endpoint: Endpoint) -> None:
+    """P11: every action, by bound and unbound principals, on tenant-wide data and on other data."""
     for bound in ({}, *BOUND):
         owner = Principal("acme", PERMISSIONS, "x", **bound)
         for named in ({}, {"area": "user"}, {"area": "session:tenant"}, {"area": "tenant"}):
-            shared = endpoint.name in SHARED or (
+            shared = endpoint.name in TENANT_WIDE or (
                 endpoint.name in ("state_set", "state_remove") and named.get("area") == "tenant"
             )
             assert allowed(owner, endpoint, named, "ada") is not (shared and bool(bound)), (
@@ -42,7 +42,7 @@ def test_who_may_do_what_to_what_is_shared(endpoint: Endpoint) -> None:
     assert not allowed(Principal("acme", PERMISSIONS - {endpoint.needs}, "x"), endpoint, {}, "ada")
 
 
-def test_what_lives_longer_for_being_read_is_written() -> None:
+def test_reading_that_extends_an_expiry_needs_write() -> None:
     (endpoint,) = (endpoint for endpoint in ENDPOINTS if endpoint.name == "items_get")
     refresh = {"refresh": True}
     for owner, user, may in (
@@ -63,7 +63,7 @@ def allowed(owner: Principal, endpoint: Endpoint, named: dict[str, Any], user: s
     return True
 
 
-def test_what_is_lacking_is_said_in_words() -> None:
+def test_errors_name_the_missing_permission() -> None:
     with pytest.raises(Forbidden, match="this key is no admin's, it may only read"):
         Principal("acme", frozenset({"read"}), "x").require("admin")
     with pytest.raises(Forbidden, match="this key may not write, it may only read"):

@@ -1,12 +1,12 @@
-"""What providers ask of calls and results, held against a context."""
+"""Check tool calls and results of a context against the rules of providers."""
 
 from __future__ import annotations
 
 from retain.context.assemble import Context
 
 
-def paired(context: Context) -> None:
-    """P8: what providers ask of calls and results."""
+def assert_paired(context: Context) -> None:
+    """P8: the rules of providers for calls and results."""
     waiting: set[str] = set()
     for message in context.messages:
         if message["role"] == "tool":

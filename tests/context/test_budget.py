@@ -1,4 +1,4 @@
-"""Sharing a budget: never over, floors kept, monotone, and what one layer leaves goes to the others."""
+"""Budget shares: never exceeded, floors kept, monotone, and unused shares passed on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ WANTS = st.lists(st.integers(0, 20_000), min_size=len(LAYERS), max_size=len(LAYE
 
 
 @given(budget=st.integers(0, 20_000), wants=WANTS)
-def test_never_more_than_there_is_and_never_more_than_is_wanted(
-    budget: int, wants: list[int]
-) -> None:
-    """X1: the sum stays inside the budget, and no layer is given what it cannot use."""
+def test_shares_exceed_neither_the_budget_nor_the_need(budget: int, wants: list[int]) -> None:
+    """X1: the sum is within the budget, and no layer gets more than it can use."""
     given_ = share(budget, wants)
     assert sum(given_) <= budget
     assert all(0 <= got <= want for got, want in zip(given_, wants, strict=True))
@@ -22,21 +20,21 @@ def test_never_more_than_there_is_and_never_more_than_is_wanted(
 
 @given(budget=st.integers(0, 20_000), wants=WANTS)
 def test_floors_are_kept(budget: int, wants: list[int]) -> None:
-    """X1: a layer that needs its floor has it, whatever the others want."""
+    """X1: a layer that needs its floor gets it, whatever the others want."""
     for layer, got, want in zip(LAYERS, share(budget, wants), wants, strict=True):
         assert got >= min(want, int(layer.floor * budget))
 
 
 @given(budget=st.integers(0, 20_000), more=st.integers(0, 5_000), wants=WANTS)
-def test_a_larger_budget_takes_nothing_away(budget: int, more: int, wants: list[int]) -> None:
-    """X1: monotone in the budget, layer by layer."""
+def test_a_larger_budget_reduces_no_share(budget: int, more: int, wants: list[int]) -> None:
+    """X1: monotone in the budget, per layer."""
     before, after = share(budget, wants), share(budget + more, wants)
     assert all(b <= a for b, a in zip(before, after, strict=True))
 
 
 @given(budget=st.integers(0, 20_000), wants=WANTS)
-def test_nothing_is_wasted_while_somebody_wants_it(budget: int, wants: list[int]) -> None:
-    """What is left over is less than one more step of everybody."""
+def test_nothing_is_wasted_while_a_layer_needs_more(budget: int, wants: list[int]) -> None:
+    """The remainder is less than one more step for all."""
     given_ = share(budget, wants)
     if sum(wants) > budget:
         assert budget - sum(given_) <= sum(layer.weight for layer in LAYERS)
@@ -49,7 +47,7 @@ def test_the_rest_is_shared_by_weight() -> None:
     assert share(1000, [5000, 5000], layers) == [100 + 225, 675]
 
 
-def test_what_one_does_not_need_goes_to_the_others() -> None:
+def test_unused_shares_are_passed_on() -> None:
     layers = (Layer("a", 0.5, 1), Layer("b", 0.0, 1))
     assert share(1000, [10, 5000], layers) == [10, 990]
     assert share(0, [10, 10], layers) == [0, 0]

@@ -1,4 +1,4 @@
-"""A conversation of thousands of turns, made from a seed: what must hold in every context along the way.
+"""A seeded conversation of thousands of turns: invariants of every context along the way.
 
 `CHAOS=full` makes it 5,000 turns on every engine.
 """
@@ -24,7 +24,7 @@ from retain.context.assemble import Context
 from retain.kinds.refs import MAX_LISTED
 from retain.models import Completion, Models
 from tests.conftest import SETTINGS
-from tests.context.pairs import paired
+from tests.context.pairs import assert_paired
 
 FULL = os.environ.get("CHAOS") == "full"
 TURNS = {
@@ -35,8 +35,8 @@ TURNS = {
 BUDGET = 3000
 
 
-class Attentive:
-    """A model that remembers every message number it was shown, and fails when chance will have it."""
+class RecordingModel:
+    """A model that records every message number it saw, and fails at random."""
 
     name = "attentive"
 
@@ -53,8 +53,8 @@ class Attentive:
         return Completion(text, self.name, 100, 20, None, 1.0)
 
 
-def turn(n: int, chance: random.Random) -> list[NewMessage]:
-    """One turn; every message says its fact, by which a summary can be held to account."""
+def new_turn(n: int, chance: random.Random) -> list[NewMessage]:
+    """Return one turn; every message states a fact by which summaries are checked."""
     messages = [NewMessage("user", f"fact-{{}} {'question ' * chance.randint(1, 40)}")]
     for step in range(chance.choice([0, 0, 0, 1, 2])):
         ids = [f"{n}.{step}.{c}" for c in range(chance.choice([1, 1, 2, 3]))]
@@ -64,7 +64,7 @@ def turn(n: int, chance: random.Random) -> list[NewMessage]:
         ]
         messages.append(NewMessage("assistant", {"text": "fact-{}", "tool_calls": calls}))
         chance.shuffle(ids)
-        for id in ids if chance.random() < 0.97 else ids[1:]:  # now and then a result never comes
+        for id in ids if chance.random() < 0.97 else ids[1:]:  # occasionally a result is missing
             size = 2000 if chance.random() < 0.05 else chance.randint(1, 60)
             messages.append(
                 NewMessage("tool", {"tool_call_id": id, "text": "fact-{} " + "output " * size})
@@ -73,17 +73,17 @@ def turn(n: int, chance: random.Random) -> list[NewMessage]:
     return messages
 
 
-def say(me: Scope, session: str, n: int, chance: random.Random, last: int) -> int:
-    """Save the turn, its facts numbered like its messages; the number of its last message."""
+def save(me: Scope, session: str, n: int, chance: random.Random, last: int) -> int:
+    """Save the turn, its facts numbered like its messages; return its last message number."""
     messages = []
-    for place, message in enumerate(turn(n, chance), last + 1):
+    for place, message in enumerate(new_turn(n, chance), last + 1):
         written = json.dumps(message.content).replace("fact-{}", f"fact-{place}")
         messages.append(NewMessage(message.role, json.loads(written)))
     return me.save_turn(session, messages, key=f"turn {n}").last_seq
 
 
 def check(me: Scope, session: str, context: Context, mentioned: set[str]) -> None:
-    """X1, P8, R7: inside the budget, every pair whole, no placeholder lost."""
+    """X1, P8, R7: within the budget, pairs complete, no placeholder lost."""
     said = [m["content"] or "" for m in context.messages]
     calls = [
         json.dumps(call["function"]) for m in context.messages for call in m.get("tool_calls", ())
@@ -91,22 +91,22 @@ def check(me: Scope, session: str, context: Context, mentioned: set[str]) -> Non
     cost = 4 * len(said) + sum(tokens.estimate(text) for text in [*said, *calls])
     assert cost <= BUDGET
     assert context.report.tokens <= BUDGET
-    paired(context)
+    assert_paired(context)
     shown = set(re.findall(r"\[MemoryRef: ([a-z0-9-]+)", json.dumps(context.messages)))
     left = {
         item.source.removeprefix("refs ")
         for item in context.report.left_out
         if item.layer == "references"
     }
-    if "refs, still older" in left:  # more than a context looks at: the prompt says so
+    if "refs, still older" in left:  # more than a context reads: the prompt says so
         assert "search_memory finds them.)" in json.dumps(context.messages)
         mentioned = {ref.key for ref in me.refs.list(session=session, limit=MAX_LISTED)}
         shown &= mentioned | {"key"}
     assert mentioned <= shown | left
-    assert shown <= mentioned | {"key"}  # the fragment's own example
+    assert shown <= mentioned | {"key"}  # the example of the fragment
 
 
-def covered_saw(me: Scope, session: str, model: Attentive) -> int:
+def assert_summaries_saw_their_messages(me: Scope, session: str, model: RecordingModel) -> int:
     """P6: no message is covered by a summary that did not see it."""
     covered = me.sessions.get(session).summarized_count
     assert set(range(1, covered + 1)) <= model.seen
@@ -117,8 +117,8 @@ def covered_saw(me: Scope, session: str, model: Attentive) -> int:
 def test_thousands_of_turns(
     open_memory: Callable[..., Memory], url: str, engine: str, failing: float
 ) -> None:
-    """S2, S4, S5, X1, R7, P6–P8: summaries folded all along, by a model that may fail at random."""
-    model = Attentive(failing)
+    """S2, S4, S5, X1, R7, P6–P8: summaries folded throughout, by a model that may fail at random."""
+    model = RecordingModel(failing)
     settings = Settings(
         **{**vars(SETTINGS), "summary_enabled": True, "sqlite_durability": "normal", "origins": {}}
     )
@@ -130,24 +130,24 @@ def test_thousands_of_turns(
     last = 0
     for n in range(TURNS[engine] // (2 if failing else 1)):
         before = last
-        last = say(me, session, n, chance, last)
+        last = save(me, session, n, chance, last)
         if last - before > 2:
             mentioned |= {ref.key for ref in me.refs.list(session=session, limit=8)}
         with suppress(ModelError):
             me.summaries.fold(session)
         if n % 25 == 0:
             check(me, session, me.context(session, "And then?", budget=BUDGET), mentioned)
-            covered_saw(me, session, model)
+            assert_summaries_saw_their_messages(me, session, model)
     check(me, session, me.context(session, "And then?", budget=BUDGET), mentioned)
-    assert covered_saw(me, session, model) > last - 100
+    assert assert_summaries_saw_their_messages(me, session, model) > last - 100
     assert len(mentioned) > 2
     assert [message.seq for message in me.messages.window(session)] == list(range(1, last + 1))
     assert [finding for finding in memory.verify() if not finding.ok] == []
     memory.close()
 
 
-def fold_for_a_while(url: str, session: str, stop: str) -> None:
-    """Another process that folds whenever it can."""
+def fold_repeatedly(url: str, session: str, stop: str) -> None:
+    """Fold in another process whenever possible."""
     settings = Settings(
         **{**vars(SETTINGS), "summary_enabled": True, "summary_model": "extractive", "origins": {}}
     )
@@ -161,13 +161,13 @@ def fold_for_a_while(url: str, session: str, stop: str) -> None:
 def test_two_processes_fold_while_others_append(
     open_memory: Callable[..., Memory], url: str, tmp_path: object
 ) -> None:
-    """S4, H3: ranges follow one another without overlap or gap, and every message is still there."""
+    """S4, H3: ranges are contiguous without overlap or gap, and every message is stored."""
     memory = open_memory(summary_enabled=True, summary_model="extractive")
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
     stop = f"{tmp_path}/stop"
     start = multiprocessing.get_context("spawn").Process
-    folding = [start(target=fold_for_a_while, args=(url, session, stop)) for _ in range(2)]
+    folding = [start(target=fold_repeatedly, args=(url, session, stop)) for _ in range(2)]
     for process in folding:
         process.start()
     try:
@@ -201,4 +201,4 @@ def test_two_processes_fold_while_others_append(
 def _write(me: Scope, session: str, n: int, seed: float) -> None:
     chance = random.Random(seed)
     for place in range(40):
-        me.save_turn(session, turn(n * 1000 + place, chance), key=f"{n} {place}")
+        me.save_turn(session, new_turn(n * 1000 + place, chance), key=f"{n} {place}")

@@ -1,4 +1,4 @@
-"""What a context recalls for a new message: found by search, said once, fenced, inside the budget, and explained."""
+"""Recall for a new message: found by search, included once, fenced, within the budget, explained."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from retain.search.candidates import Corpus
 from retain.search.query import Hit, Query, WordMatches
 from retain.search.question import parse_question
 from retain.search.search_engine import SearchFilter
-from tests.context.test_assemble import INJECTIONS, measured
+from tests.context.test_assemble import INJECTIONS, count_tokens
 from tests.search.test_find import Broken, opened
 
 if TYPE_CHECKING:
     from retain.search.embedders import Family, Matrix
 
-TALK = (
+CONVERSATION = (
     ("user", "My sister Clara moved to Porto in 2021."),
     ("assistant", "Porto is lovely. Does Clara like it there?"),
     ("user", "She does. And our night train to Lisbon leaves from platform four."),
@@ -40,9 +40,9 @@ QUESTION = "Where did my sister Clara move?"
 
 @pytest.fixture
 def trip(me: Scope) -> str:
-    """A conversation of before."""
+    """An earlier conversation."""
     session = me.sessions.add("trip", label="A trip").id
-    me.messages.extend(session, [{"role": role, "content": text} for role, text in TALK])
+    me.messages.extend(session, [{"role": role, "content": text} for role, text in CONVERSATION])
     return session
 
 
@@ -59,20 +59,20 @@ def sources(context: Context) -> set[str]:
     return {item.source for item in recalled(context)}
 
 
-def test_what_was_said_elsewhere_is_recalled(me: Scope, trip: str, session: str) -> None:
-    """X1: with when, who and where, as data, between the conversation and the new message."""
+def test_other_conversations_are_recalled(me: Scope, trip: str, session: str) -> None:
+    """X1: with time, author and place, as data, between the conversation and the new message."""
     context = me.context(session, QUESTION)
     said = context.messages[-2]["content"]
     assert context.messages[-1] == {"role": "user", "content": QUESTION}
     assert said.startswith(PREAMBLE)
     assert HEAD in said
     day = me.messages.get(trip, 1).created_at.date().isoformat()
-    assert f'- [{day}, ada in the conversation "A trip"] {TALK[0][1]}' in said
+    assert f'- [{day}, ada in the conversation "A trip"] {CONVERSATION[0][1]}' in said
     assert "messages trip 1" in sources(context)
 
 
 def test_every_kind_is_recalled(me: Scope, session: str) -> None:
-    """X1: entries that have faded, documents, references and the tenant's state."""
+    """X1: expired entries, documents, references and the tenant's state."""
     me.refs.add("a kayak manual\n" * 50, "The manual of the kayak", key="manual-1")
     me.knowledge.add("Boats", "# Kayaks\n\nA kayak has a paddle with two blades.")
     me.state.set("boat", "a yellow kayak", area="tenant")
@@ -82,8 +82,8 @@ def test_every_kind_is_recalled(me: Scope, session: str) -> None:
     assert "the state boat] a yellow kayak" in said
 
 
-def test_the_report_says_why_with_scores(me: Scope, trip: str, session: str) -> None:
-    """X3: each with its score, the legs that found it and the signals that made it; and it is kept without any text."""
+def test_the_report_has_reasons_and_scores(me: Scope, trip: str, session: str) -> None:
+    """X3: each item with score, rankers and signals; stored without any text."""
     context = me.context(session, QUESTION)
     item = next(item for item in recalled(context) if item.source == "messages trip 1")
     hit = next(hit for hit in me.search(QUESTION) if (hit.id, hit.seq) == ("trip", 1))
@@ -97,8 +97,8 @@ def test_the_report_says_why_with_scores(me: Scope, trip: str, session: str) -> 
     assert "Clara" not in json.dumps(context.report.as_json())
 
 
-def test_nothing_is_recalled_for_nothing(me: Scope, trip: str, session: str) -> None:
-    """X1: an empty message, a greeting, thanks, words that nothing is about."""
+def test_nothing_is_recalled_without_a_topic(me: Scope, trip: str, session: str) -> None:
+    """X1: an empty message, a greeting, thanks, unrelated words."""
     me.messages.extend(
         trip,
         [
@@ -122,8 +122,8 @@ def test_nothing_is_recalled_for_nothing(me: Scope, trip: str, session: str) -> 
         assert recalled(me.context(session, message)) == [], message
 
 
-def test_what_the_context_has_is_not_said_twice(me: Scope, session: str) -> None:
-    """X1: the recent turns, the notes, entries, state and references of this session."""
+def test_the_context_contains_nothing_twice(me: Scope, session: str) -> None:
+    """X1: recent turns, notes, entries, state and references of this session."""
     me.messages.append(session, "user", "The walrus is called Otto.")
     me.messages.append(session, "assistant", "Otto is a good name for a walrus.")
     me.notes.overwrite("# Walrus\n\nOtto the walrus likes fish.")
@@ -138,8 +138,8 @@ def test_what_the_context_has_is_not_said_twice(me: Scope, session: str) -> None
     assert recalled(context) == []
 
 
-def test_what_the_window_does_not_show_is_recalled(me: Scope, session: str) -> None:
-    """X1: early turns of the same conversation, where it no longer fits."""
+def test_turns_outside_the_window_are_recalled(me: Scope, session: str) -> None:
+    """X1: early turns of the same conversation."""
     me.messages.append(session, "user", "The code of the vault is seven walrus nine.")
     me.messages.extend(
         session,
@@ -155,8 +155,8 @@ def test_what_the_window_does_not_show_is_recalled(me: Scope, session: str) -> N
     )
 
 
-def test_what_the_budget_cuts_is_recalled(me: Scope, session: str) -> None:
-    """X1: core entries and sections of notes that did not fit are said where they are what is asked for, and once."""
+def test_sections_cut_by_the_budget_are_recalled(me: Scope, session: str) -> None:
+    """X1: core entries and note sections that did not fit are included once when relevant."""
     filler = "Nothing of any use stands here, and it goes on for a while. " * 4
     me.entries.add(f"The walrus in the harbour is called Otto. {filler}", kind="core")
     for number in range(40):
@@ -179,13 +179,11 @@ def test_what_the_budget_cuts_is_recalled(me: Scope, session: str) -> None:
             assert [item.layer for item in recalled(context) if item.source.startswith(kind)] == [
                 layer
             ] * bool(layer)
-            assert measured(context) <= context.report.tokens <= budget
+            assert count_tokens(context) <= context.report.tokens <= budget
 
 
-def test_the_references_listed_do_not_depend_on_what_is_recalled(
-    me: Scope, trip: str, session: str
-) -> None:
-    """X2: they stand before the recent turns, where every change costs a prompt cache all that follows."""
+def test_listed_references_do_not_depend_on_recall(me: Scope, trip: str, session: str) -> None:
+    """X2: they precede the recent turns, where every change invalidates the prompt cache."""
     for number in range(90):
         me.refs.add(
             f"line {number}\n" * 20, f"The output number {number} of a long job", session=session
@@ -193,7 +191,7 @@ def test_the_references_listed_do_not_depend_on_what_is_recalled(
     other = "Do many zebras dance?"
     assert tokens.estimate(other) == tokens.estimate(
         QUESTION
-    )  # or the room itself would be another
+    )  # otherwise the space itself would differ
     reports = [me.context(session, message, budget=2600).report for message in (QUESTION, other)]
     listed = [[item for item in report.items if item.layer == "references"] for report in reports]
     recalled = [[item for item in report.items if item.layer == "recall"] for report in reports]
@@ -202,8 +200,8 @@ def test_the_references_listed_do_not_depend_on_what_is_recalled(
     assert listed[0] == listed[1]
 
 
-class Cone:
-    """An embedder for which everything is much like everything, as for many models: no cosine of it is below 0.5."""
+class NarrowEmbedder:
+    """An embedder for which all texts are similar, as for many models: no cosine is below 0.5."""
 
     identity, dimensions = "cone-64@1", 64
     family: Family = "strong"
@@ -221,9 +219,9 @@ class Cone:
         return found
 
 
-def test_a_cosine_is_measured_by_its_embedder(url: str) -> None:
-    """X1: what every text has of every other is not nearness."""
-    with opened(url, Cone()) as memory:
+def test_similarity_is_relative_to_the_embedder(url: str) -> None:
+    """X1: the similarity that all texts share does not count."""
+    with opened(url, NarrowEmbedder()) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         old, new = me.sessions.add("old").id, me.sessions.add("new").id
         for text in (
@@ -245,8 +243,8 @@ def test_a_cosine_is_measured_by_its_embedder(url: str) -> None:
 
 
 @pytest.mark.parametrize(("best", "expected"), [(0.9, ["0"]), (0.71, [])])
-def test_what_stands_out_is_near(best: float, expected: list[str]) -> None:
-    """X1: by an embedder of others, nearness is what lies apart from the rest of what was found."""
+def test_outliers_count_as_similar(best: float, expected: list[str]) -> None:
+    """X1: with a foreign embedder, similar means clearly above the other hits."""
     cosines = [best, *(0.7 + 0.002 * number for number in range(-10, 10))]
     hits = [
         Hit("entries", str(place), 0, "text", datetime(2026, 1, 1, tzinfo=UTC), 0.5, near=near)
@@ -269,8 +267,8 @@ def test_an_inactive_reference_is_not_recalled(me: Scope, session: str) -> None:
     assert recalled(me.context(session, "the kayak manual")) == []
 
 
-def test_the_budget_is_kept(me: Scope, trip: str, session: str) -> None:
-    """X1: at any size, with what did not fit in the report; long texts are cut around the words that matched."""
+def test_the_budget_of_recall(me: Scope, trip: str, session: str) -> None:
+    """X1: at any size, with omissions in the report; long texts are cut around the matching words."""
     long = (
         "Nothing to see here. " * 200 + "The heliotrope blooms in June. " + "Nothing either. " * 200
     )
@@ -278,7 +276,7 @@ def test_the_budget_is_kept(me: Scope, trip: str, session: str) -> None:
     question = "When does the heliotrope bloom?"
     for budget in (150, 400, 1000, 3000, 8000, 30000):
         context = me.context(session, question, budget=budget)
-        assert measured(context) <= context.report.tokens <= budget
+        assert count_tokens(context) <= context.report.tokens <= budget
         assert len(recalled(context)) <= recall.MAX_RECALLED
         assert sum(item.tokens for item in recalled(context)) <= recall.reserve(budget)
         assert all(item.tokens <= 220 for item in recalled(context))
@@ -290,8 +288,8 @@ def test_the_budget_is_kept(me: Scope, trip: str, session: str) -> None:
     )
 
 
-def test_what_comes_before_stays_as_it_was(me: Scope, trip: str, session: str) -> None:
-    """X2: whatever is recalled, the prompt up to it is the same, also where the conversation does not fit."""
+def test_recall_does_not_change_the_prompt_before_it(me: Scope, trip: str, session: str) -> None:
+    """X2: also when the conversation does not fit."""
     me.messages.extend(
         session,
         [{"role": "user", "content": f"Filler number {n} speaks of nothing."} for n in range(400)],
@@ -311,8 +309,10 @@ def test_what_comes_before_stays_as_it_was(me: Scope, trip: str, session: str) -
         assert window == [item for item in without.report.items if item.layer == "window"]
 
 
-def test_nobody_elses_is_recalled(memory: Memory, session: str) -> None:
-    """P11: not another user's, agent's or tenant's; a scope without a user recalls what is the session's user's."""
+def test_recall_is_isolated_by_owner(memory: Memory, session: str) -> None:
+    """P11: no other user's, agent's or tenant's data; a scope without a user recalls for the
+    session's user.
+    """
     for tenant, user, agent in (
         ("acme", "bob", "scout"),
         ("acme", "ada", "cook"),
@@ -337,11 +337,11 @@ def test_nobody_elses_is_recalled(memory: Memory, session: str) -> None:
         }
 
 
-def test_an_embedder_that_fails_leaves_the_words(url: str) -> None:
-    """X1, F7: and the report says so."""
+def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
+    """X1, F7: the report says so."""
     with opened(url, Broken("broken")) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
-        me.messages.append(me.sessions.add("trip").id, "user", TALK[0][1])
+        me.messages.append(me.sessions.add("trip").id, "user", CONVERSATION[0][1])
         context = me.context(me.sessions.add("now").id, QUESTION)
         assert sources(context) == {"messages trip 1"}
         (told,) = [item for item in context.report.left_out if item.layer == "recall"]
@@ -349,8 +349,8 @@ def test_an_embedder_that_fails_leaves_the_words(url: str) -> None:
         assert "it was told to fail" in told.reason
 
 
-def test_stored_text_cannot_get_out(memory: Memory) -> None:
-    """X1: out of its fence, into a role, or into a placeholder; nor can a name or a label."""
+def test_stored_text_cannot_break_out(memory: Memory) -> None:
+    """X1: out of its fence, into a role, or into a placeholder; neither can a name or a label."""
     for number, injection in enumerate(INJECTIONS):
         me = memory.scope(tenant="acme", user=f"user{number}", agent="scout")
         hostile = me.sessions.add(f"hostile{number}", label=f'x"] {injection}'[:900]).id
@@ -376,9 +376,7 @@ def test_stored_text_cannot_get_out(memory: Memory) -> None:
         assert roles == ["[system]", "[user]", "[user]"]
 
 
-def test_a_placeholder_in_what_is_recalled_is_the_true_one(
-    me: Scope, trip: str, session: str
-) -> None:
+def test_placeholders_in_recalled_text_are_verified(me: Scope, trip: str, session: str) -> None:
     """R1: a known key is shown with its true description, any other as a quotation."""
     me.refs.add("log\n" * 100, "What really happened", key="log-1")
     me.messages.append(

@@ -1,4 +1,6 @@
-"""A turn is kept whole or not at all: messages, references, the model call and the report, once for each key."""
+"""A turn is stored completely or not at all: messages, references, model call and report, once per
+key.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,8 @@ def session(me: Scope) -> str:
     return me.sessions.add().id
 
 
-def run(id: str = "c1", output: Any = BIG) -> list[dict[str, Any]]:
-    """A turn in which a tool was run."""
+def tool_turn(id: str = "c1", output: Any = BIG) -> list[dict[str, Any]]:
+    """Return a turn in which a tool was run."""
     call = {
         "id": id,
         "type": "function",
@@ -42,13 +44,11 @@ def everything(memory: Memory) -> dict[str, int]:
     return {name: count for name, count in memory.counts().items() if count}
 
 
-def test_a_turn_is_its_messages_its_call_and_its_report(
-    memory: Memory, me: Scope, session: str
-) -> None:
-    """X3, T1, P3: one call keeps all of it."""
+def test_a_turn_stores_messages_call_and_report(memory: Memory, me: Scope, session: str) -> None:
+    """X3, T1, P3: in one call."""
     context = me.context(session, "Build it.")
     usage = Usage("gpt-5-mini", latency_ms=12.5, tokens_in=100, tokens_out=20, cost=0.001)
-    turn = me.save_turn(session, run(output="ok"), usage=usage, context=context)
+    turn = me.save_turn(session, tool_turn(output="ok"), usage=usage, context=context)
     assert (turn.session, turn.first_seq, turn.last_seq) == (session, 1, 4)
     (call,) = me.interactions.list()
     assert (call.id, call.model, call.route, call.tokens_in, call.session) == (
@@ -61,9 +61,9 @@ def test_a_turn_is_its_messages_its_call_and_its_report(
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_an_output_over_the_threshold_becomes_a_reference(me: Scope, session: str) -> None:
-    """R2, R5, P3: stored whole; the message has one line with the command and the placeholder."""
-    turn = me.save_turn(session, run())
+def test_an_output_above_the_threshold_becomes_a_reference(me: Scope, session: str) -> None:
+    """R2, R5, P3: stored completely; the message has one line with the command and the placeholder."""
+    turn = me.save_turn(session, tool_turn())
     message = me.messages.get(session, turn.first_seq + 2)
     assert message.content["tool_call_id"] == "c1"
     (ref,) = me.refs.list()
@@ -75,10 +75,10 @@ def test_an_output_over_the_threshold_becomes_a_reference(me: Scope, session: st
     assert ref.placeholder in json.dumps(me.context(session, "and?").messages, ensure_ascii=False)
 
 
-def test_an_output_at_the_threshold_passes_untouched(
+def test_an_output_at_the_threshold_is_unchanged(
     open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
-    """R2: at or under it nothing is changed, to the byte."""
+    """R2: byte for byte."""
     limited(REF_TOKENS=500)
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
@@ -93,7 +93,7 @@ def test_an_output_at_the_threshold_passes_untouched(
 
 @pytest.mark.parametrize("shape", ["text", "openai", "anthropic", "json"])
 def test_outputs_in_every_shape(me: Scope, session: str, shape: str) -> None:
-    """R2: also as parts of a user's message, and as JSON instead of text."""
+    """R2: also as parts of a user message, and as JSON instead of text."""
     contents: dict[str, tuple[str, Any]] = {
         "text": ("tool", BIG),
         "openai": ("tool", {"tool_call_id": "c1", "content": BIG}),
@@ -115,36 +115,36 @@ def test_outputs_in_every_shape(me: Scope, session: str, shape: str) -> None:
         assert me.refs.get(ref.key, path="$[7].name").text == "row 7"
 
 
-def test_a_user_and_an_assistant_may_say_as_much_as_they_like(me: Scope, session: str) -> None:
+def test_user_and_assistant_messages_are_not_captured(me: Scope, session: str) -> None:
     me.save_turn(session, [{"role": "user", "content": BIG}, {"role": "assistant", "content": BIG}])
     assert [message.text for message in me.messages.window(session)] == [BIG, BIG]
 
 
-def test_an_output_larger_than_a_message_may_be(
+def test_an_output_larger_than_a_message(
     open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
-    """R2, P16: what becomes a reference is not held to the limit of a message; what does not is."""
+    """R2, P16: a captured output is exempt from the message limit; any other is not."""
     limited(MAX_MESSAGE_BYTES=2048)
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
-    me.save_turn(session, run())
+    me.save_turn(session, tool_turn())
     with pytest.raises(TooLarge):
         me.save_turn(session, [{"role": "user", "content": BIG}])
 
 
-def test_a_retry_changes_nothing_and_answers_as_the_first(
+def test_a_retry_changes_nothing_and_returns_the_first_result(
     memory: Memory, me: Scope, session: str
 ) -> None:
-    """P2, C8: though every try would have made references of its own."""
+    """P2, C8: though every attempt prepares references."""
     usage = {"model": "m", "latency_ms": 1}
     first = me.save_turn(
-        session, run(), usage=usage, key="turn-1", context=me.context(session, "x")
+        session, tool_turn(), usage=usage, key="turn-1", context=me.context(session, "x")
     )
     before = everything(memory)
-    assert me.save_turn(session, run(), usage=usage, key="turn-1") == first
+    assert me.save_turn(session, tool_turn(), usage=usage, key="turn-1") == first
     assert everything(memory) == before
     with pytest.raises(KeyReused):
-        me.save_turn(session, run(output=BIG + "!"), key="turn-1")
+        me.save_turn(session, tool_turn(output=BIG + "!"), key="turn-1")
     assert everything(memory) == before
     memory.purge()
     assert everything(memory) == before
@@ -155,27 +155,27 @@ def test_a_failure_leaves_nothing(memory: Memory, me: Scope, session: str) -> No
     me.messages.append(session, "user", "before")
     before = everything(memory)
     wrong: list[tuple[list[Any], dict[str, Any]]] = [
-        ([*run(), {"role": "nobody", "content": "x"}], {}),
-        ([*run(), {"role": "user"}], {}),
-        (run(), {"usage": {"model": ""}}),
-        (run(), {"usage": {"modell": "m"}}),
-        (run(), {"usage": {"model": "m", "latency_ms": -1}}),
-        (run(), {"key": ""}),
+        ([*tool_turn(), {"role": "nobody", "content": "x"}], {}),
+        ([*tool_turn(), {"role": "user"}], {}),
+        (tool_turn(), {"usage": {"model": ""}}),
+        (tool_turn(), {"usage": {"modell": "m"}}),
+        (tool_turn(), {"usage": {"model": "m", "latency_ms": -1}}),
+        (tool_turn(), {"key": ""}),
         ([], {}),
     ]
     for messages, options in wrong:
         with pytest.raises(RetainError):
             me.save_turn(session, messages, **options)
     with pytest.raises(NotFound):
-        me.save_turn("nowhere", run())
+        me.save_turn("nowhere", tool_turn())
     with pytest.raises(Invalid):
         me.save_turn(session, "text")  # type: ignore[arg-type]
     assert everything(memory) == before, "also before anybody collects garbage"
 
 
-def test_another_users_turns_are_not_there(memory: Memory, me: Scope, session: str) -> None:
+def test_turns_are_isolated_by_user(memory: Memory, me: Scope, session: str) -> None:
     """P11."""
-    turn = me.save_turn(session, run())
+    turn = me.save_turn(session, tool_turn())
     for other in (
         memory.scope(tenant="acme", user="bob", agent="scout"),
         memory.scope(tenant="other", user="ada", agent="scout"),
@@ -185,14 +185,14 @@ def test_another_users_turns_are_not_there(memory: Memory, me: Scope, session: s
         with pytest.raises(NotFound):
             other.turns.list(session)
         with pytest.raises(NotFound):
-            other.save_turn(session, run())
+            other.save_turn(session, tool_turn())
 
 
-def test_many_at_once_are_kept_whole(memory: Memory, me: Scope, session: str) -> None:
-    """P2, P4: 32 turns, each sent twice, at the same time."""
+def test_concurrent_turns_are_stored_completely(memory: Memory, me: Scope, session: str) -> None:
+    """P2, P4: 32 turns, each sent twice, concurrently."""
 
     def send(n: int) -> int:
-        turn = me.save_turn(session, run(f"c{n // 2}", f"{n // 2} {BIG}"), key=f"k{n // 2}")
+        turn = me.save_turn(session, tool_turn(f"c{n // 2}", f"{n // 2} {BIG}"), key=f"k{n // 2}")
         return turn.first_seq
 
     with ThreadPoolExecutor(8) as pool:
@@ -226,8 +226,8 @@ def test_turns_are_listed_newest_first_page_by_page(me: Scope, session: str) -> 
         me.turns.get(turns[0].id)
 
 
-def test_the_tools_are_one_list(memory: Memory, me: Scope) -> None:
-    """N2, J3, R4: names are contract; each has a schema, and answers an object whatever it is given."""
+def test_the_tools_of_all_kinds(memory: Memory, me: Scope) -> None:
+    """N2, J3, R4: names are fixed; each has a schema, and answers an object to any input."""
     names = [tool.name for tool in me.tools()]
     assert {"manage_long_term_memory", "save_to_journal", "save_to_core", "store_memory", "retrieve_memory",
             "search_memory", "get_state", "set_state", "list_state", "remove_state"} <= set(names)  # fmt: skip
@@ -245,8 +245,8 @@ def test_the_tools_are_one_list(memory: Memory, me: Scope) -> None:
         me.tools(["nope"])
 
 
-def test_what_a_tool_writes_is_the_agents(me: Scope) -> None:
-    """Design 6: the source is decided by who calls, not by what is said."""
+def test_tools_write_with_the_agent_as_source(me: Scope) -> None:
+    """The caller determines the source, not the content."""
     tools = {tool.name: tool for tool in me.tools()}
     tools["save_to_core"].call({"content": "I like maps."})
     key = tools["store_memory"].call({"content": "text", "description": "a text", "type": "note"})[
@@ -262,15 +262,15 @@ def test_what_a_tool_writes_is_the_agents(me: Scope) -> None:
     assert [version.source for version in me.notes.history()] == ["agent"]
 
 
-def test_conflict_is_no_part_of_saving(me: Scope, session: str) -> None:
-    """Two turns without keys are two turns."""
-    one, two = me.save_turn(session, run()), me.save_turn(session, run())
+def test_turns_without_keys_are_separate(me: Scope, session: str) -> None:
+    """Two identical turns without keys are two turns."""
+    one, two = me.save_turn(session, tool_turn()), me.save_turn(session, tool_turn())
     assert (one.last_seq + 1, one.id == two.id) == (two.first_seq, False)
     with pytest.raises(Conflict):
         me.messages.append(session, "user", "x", expected_last_seq=one.last_seq)
 
 
-def test_a_context_and_names_of_tools_of_another_type_are_refused(me: Scope, session: str) -> None:
+def test_wrong_types_are_rejected(me: Scope, session: str) -> None:
     wrong: Any
     for wrong in ({}, "context", me.context(session).messages):
         with pytest.raises(Invalid, match=r"context: must be what context\(\) gave"):

@@ -201,9 +201,9 @@ def test_list_without_empty_sessions(me: Scope) -> None:
     me.messages.pop("s1")  # a removed message does not count
     for search in (None, "tea"):
         assert len(me.sessions.list(search=search)) == 6
-        search_ids = me.sessions.list(search=search, spoken=True, limit=1)
-        rest = me.sessions.list(search=search, spoken=True, limit=1, after=search_ids.next)
-        assert [session.id for session in [*search_ids, *rest]] == ["s3", "s0"]
+        page = me.sessions.list(search=search, spoken=True, limit=1)
+        rest = me.sessions.list(search=search, spoken=True, limit=1, after=page.next)
+        assert [session.id for session in [*page, *rest]] == ["s3", "s0"]
         assert rest.next is None
 
 

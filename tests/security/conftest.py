@@ -1,4 +1,4 @@
-"""The fixtures of the server's own tests, for those that attack it."""
+"""Fixtures of the server tests, for the security tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The malicious input list (reliability 4.6): what anybody may send as a text, an id, a header, a number or a body."""
+"""The malicious input list (reliability 4.6): texts, ids, headers, numbers and bodies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 FULL = os.environ.get("ATTACK") == "full"
-"""Everything at every place, instead of a sample of it."""
+"""Every input at every place, instead of a sample."""
 
 SCRIPTS = (
     "<script>alert(1)</script>",
@@ -60,7 +60,7 @@ QUERIES = (
     "-",
     "a AND (b OR",
 )
-"""What SQLite's own search language would trip over (B27)."""
+"""Special syntax of SQLite's full-text search (B27)."""
 LETTERS = (
     "",
     " ",
@@ -133,11 +133,11 @@ VALUES: tuple[Any, ...] = (
     {"__proto__": {"a": 1}},
     ["x"] * 2000,
 )
-"""What JSON can say where something else is expected."""
+"""JSON values of unexpected types."""
 
 
-def deep(levels: int) -> bytes:
-    """A list in a list in a list."""
+def nested_list(levels: int) -> bytes:
+    """Return a list nested this deeply."""
     return b"[" * levels + b"]" * levels
 
 
@@ -159,8 +159,8 @@ BODIES = (
     b'{"a": 1, "a": 2}',
     b'{"\\u0000": 1}',
     b'{"\\ud800": 1}',
-    deep(100),
-    deep(100_000),
+    nested_list(100),
+    nested_list(100_000),
     b'{"a":' * 100_000,
     b"\x1f\x8b\x08\x00" + bytes(50),
 )

@@ -1,6 +1,6 @@
-"""What is another's cannot be told from what is not there, where REST's own ways end: chat, MCP, streams, keys, admins.
+"""Isolation beyond REST endpoints: chat, MCP, streams, keys, admin routes.
 
-Every way of REST has its test in tests/server/test_foreign.py.
+Foreign objects look like missing ones. REST endpoints: tests/server/test_foreign.py.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ pytestmark = pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=Tr
 
 
 @pytest.fixture
-def theirs(memory: Memory) -> Scope:
-    """Something of every kind, in another tenant, of the same user and agent."""
+def foreign_scope(memory: Memory) -> Scope:
+    """Another tenant with one of each kind, same user and agent names."""
     return filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
 
 
@@ -47,8 +47,8 @@ def exported(memory: Memory, user: str | None = None) -> bytes:
     return out.getvalue()
 
 
-def plain(found: Any, *names: str) -> tuple[Any, ...]:
-    """An answer without what differs by nature: the request's id, and the name that was asked for."""
+def normalized(found: Any, *names: str) -> tuple[Any, ...]:
+    """Return a response without its request id and the requested name."""
     text = found.text.replace(found.headers["x-request-id"], "REQUEST")
     text = re.sub(r'("last_used_at": ?)("[^"]*"|null)', r"\1TIME", text)
     for name in names:
@@ -61,8 +61,8 @@ def plain(found: Any, *names: str) -> tuple[Any, ...]:
     return found.status_code, text, kept
 
 
-def ask(http: TestClient, path: str, method: str, **params: Any) -> Any:
-    """One message over MCP, and the answer."""
+def mcp_request(http: TestClient, path: str, method: str, **params: Any) -> Any:
+    """Send one MCP message and return the response."""
     said = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     return http.post(path, json=said, headers={**ACCEPT, **ADA})
 
@@ -70,8 +70,8 @@ def ask(http: TestClient, path: str, method: str, **params: Any) -> Any:
 # -- nothing of theirs changes what we see -----------------------------------------------------------------------------
 
 
-def seen(app: FastAPI, http: TestClient) -> dict[str, tuple[Any, ...]]:
-    """Everything that can be asked for without naming anything."""
+def visible(app: FastAPI, http: TestClient) -> dict[str, tuple[Any, ...]]:
+    """Return every response to requests that name no object."""
     told = {}
     for method, path, _ in routes(app):
         if (
@@ -79,21 +79,23 @@ def seen(app: FastAPI, http: TestClient) -> dict[str, tuple[Any, ...]]:
             and "/x" not in path
             and path not in ("/api/notes/stream", "/metrics", "/openapi.json")
         ):
-            told[path] = plain(http.get(path, headers=ADA))
-    told["POST /api/search"] = plain(http.post("/api/search", json={"query": MARK}, headers=ADA))
+            told[path] = normalized(http.get(path, headers=ADA))
+    told["POST /api/search"] = normalized(
+        http.post("/api/search", json={"query": MARK}, headers=ADA)
+    )
     for path in ("/mcp", "/mcp/all"):
         for method in ("tools/list", "resources/list", "prompts/list", "resources/templates/list"):
-            told[f"{path} {method}"] = plain(ask(http, path, method))
+            told[f"{path} {method}"] = normalized(mcp_request(http, path, method))
     for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
         if endpoint.needs == "read" and "{" not in endpoint.route:
-            asked = _NEEDS.get(endpoint.name, {})
-            told[f"tool {endpoint.name}"] = plain(
-                ask(http, "/mcp/all", "tools/call", name=endpoint.name, arguments=asked)
+            asked = REQUIRED_ARGUMENTS.get(endpoint.name, {})
+            told[f"tool {endpoint.name}"] = normalized(
+                mcp_request(http, "/mcp/all", "tools/call", name=endpoint.name, arguments=asked)
             )
     return told
 
 
-_NEEDS: dict[str, dict[str, Any]] = {
+REQUIRED_ARGUMENTS: dict[str, dict[str, Any]] = {
     "search": {"query": MARK},
     "entries_search": {"query": MARK},
     "refs_search": {"query": MARK},
@@ -102,33 +104,37 @@ _NEEDS: dict[str, dict[str, Any]] = {
     "interactions_totals": {"by": "day"},
     "turns_list": {"session": "x"},
 }
-"""What tools cannot do without."""
+"""Required arguments of tools."""
 
 
-def test_what_others_have_changes_no_answer(memory: Memory, calling: Calling, app: FastAPI) -> None:
-    """P11: lists, searches, counts, pages, what MCP offers and what an admin sees are the same before and after."""
+def test_foreign_data_changes_no_response(memory: Memory, calling: Calling, app: FastAPI) -> None:
+    """P11: lists, searches, counts, pages, MCP listings and admin views are the same before and
+    after.
+    """
     http = calling("acme")
     memory.scope(tenant="acme", user="ada", agent="scout").notes.overwrite("ours")
     memory.run_jobs(
         tenants=["acme"]
-    )  # or the seconds that its vector is late would be among the answers
-    before = seen(app, http)
+    )  # otherwise the age of a missing vector would differ between the responses
+    before = visible(app, http)
     assert len(before) > 60
     filled(memory.scope(tenant="theirs", user="ada", agent="scout"))
-    theirs = calling("theirs")
-    theirs.post("/api/chat", json={"message": MARK}, headers={"X-Retain-User": "ada"})
-    theirs.post(
+    foreign_scope = calling("theirs")
+    foreign_scope.post("/api/chat", json={"message": MARK}, headers={"X-Retain-User": "ada"})
+    foreign_scope.post(
         "/api/entries",
         json={"content": MARK, "kind": "core"},
         headers={**ADA, "Idempotency-Key": "k"},
     )
-    theirs.post("/api/users/ada/export")
-    after = seen(app, http)
+    foreign_scope.post("/api/users/ada/export")
+    after = visible(app, http)
     assert {name: told for name, told in after.items() if told != before[name]} == {}
 
 
-def test_a_page_goes_on_in_its_own_memory_alone(calling: Calling, theirs: Scope) -> None:
-    """P11: their cursors, versions and ETags show and change nothing."""
+def test_foreign_cursors_versions_and_etags_reveal_nothing(
+    calling: Calling, foreign_scope: Scope
+) -> None:
+    """P11: they neither show nor change anything."""
     http, other = calling("acme"), calling("theirs")
     for path in (
         "agents",
@@ -149,20 +155,22 @@ def test_a_page_goes_on_in_its_own_memory_alone(calling: Calling, theirs: Scope)
     name = f"agent of {MARK}"
     tag = other.get(f"/api/agents/{name}").headers["etag"]
     for headers in ({"If-None-Match": tag}, {"If-None-Match": "*"}, {}):
-        assert plain(http.get(f"/api/agents/{name}", headers=headers), name) == plain(
+        assert normalized(http.get(f"/api/agents/{name}", headers=headers), name) == normalized(
             http.get("/api/agents/no one"), "no one"
         )
     for method in ("PATCH", "DELETE"):
         how: Any = (
             {"headers": {"If-Match": tag}, "json": {"model": "m"}} if method == "PATCH" else {}
         )
-        assert plain(http.request(method, f"/api/agents/{name}", **how), name) == plain(
+        assert normalized(http.request(method, f"/api/agents/{name}", **how), name) == normalized(
             http.request(method, "/api/agents/no one", **how), "no one"
         )
 
 
-def test_a_key_of_a_retry_is_ones_own(memory: Memory, calling: Calling) -> None:
-    """P11, P2: the same Idempotency-Key of another tenant, or of another key, is another request."""
+def test_idempotency_keys_are_separate_per_key_and_tenant(memory: Memory, calling: Calling) -> None:
+    """P11, P2: the same Idempotency-Key of another tenant, or of another API key, is another
+    request.
+    """
     said: Any = {
         "json": {"content": MARK, "kind": "core"},
         "headers": {**ADA, "Idempotency-Key": "the same"},
@@ -191,13 +199,13 @@ def _user(http: TestClient) -> dict[str, str]:
 # -- MCP ---------------------------------------------------------------------------------------------------------------
 
 NAMES = ("id", "session", "key", "name", "stored_id", "memory_key", "area")
-"""What tools call that which is another's."""
+"""Tool arguments that name an object."""
 
 
 def calls(
     found: dict[str, str], tools: list[Any]
 ) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    """Every tool that names something, with a name of theirs and with nobody's."""
+    """Yield every tool that names an object, with a foreign name and with an unused one."""
     kinds = {endpoint.name: endpoint.kind for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS)}
     for tool in tools:
         kind, shape = kinds.get(tool["name"], ""), tool["inputSchema"]
@@ -228,18 +236,18 @@ def calls(
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/all"])
-def test_no_tool_tells_theirs_from_nothing(
-    memory: Memory, calling: Calling, theirs: Scope, path: str
+def test_no_tool_distinguishes_foreign_from_missing(
+    memory: Memory, calling: Calling, foreign_scope: Scope, path: str
 ) -> None:
-    """P11, S5, S8: every tool of both profiles, and resources, with every name of theirs: for a key of another tenant, and
-    for the key of another user.
+    """P11, S5, S8: every tool of both profiles and every resource, with every foreign name: for a
+    key of another tenant and of another user.
     """
-    found, before = ids(theirs), exported(memory, "ada")
+    found, before = ids(foreign_scope), exported(memory, "ada")
     users = ("sessions", "messages", "summaries", "refs", "state", "turns")
     for http, tenant in ((calling("acme"), "acme"), (calling("theirs", user="bob"), "theirs")):
         headers = {"X-Retain-User": "ada"} if tenant == "acme" else {"X-Retain-User": "bob"}
         http.headers.update(headers)
-        tools = _tool(http, path, "tools/list")["tools"]
+        tools = _call(http, path, "tools/list")["tools"]
         tried = 0
         for what, foreign, nobodys in calls(found, tools):
             name, _, field = what.partition(" ")
@@ -249,10 +257,10 @@ def test_no_tool_tells_theirs_from_nothing(
                 and name not in ("retrieve_memory", "context", "search")
             ):
                 continue
-            if (name, field) in OWN:
+            if (name, field) in CHOSEN_BY_THE_CALLER:
                 continue
             told = [
-                str(_tool(http, path, "tools/call", name=name, arguments=arguments)).replace(
+                str(_call(http, path, "tools/call", name=name, arguments=arguments)).replace(
                     arguments[field], "NAME"
                 )
                 for arguments in (foreign, nobodys)
@@ -261,7 +269,7 @@ def test_no_tool_tells_theirs_from_nothing(
                 text.replace(arguments[field].removeprefix("session:"), "NAME")
                 for text, arguments in zip(told, (foreign, nobodys), strict=True)
             ]
-            assert _still(told[0]) == _still(told[1]), (tenant, what)
+            assert _normalized_text(told[0]) == _normalized_text(told[1]), (tenant, what)
             assert MARK not in told[0].replace(foreign[field], ""), what
             tried += 1
         assert tried >= (20 if path == "/mcp/all" else 1)
@@ -273,7 +281,7 @@ def test_no_tool_tells_theirs_from_nothing(
             (f"retain://refs/{found['refs']}", f"retain://refs/{UNUSED_IDS['key']}"),
         ):
             both = [
-                http.post(path, json=_said("resources/read", uri=one), headers=ACCEPT)
+                http.post(path, json=_message("resources/read", uri=one), headers=ACCEPT)
                 .text.replace(one, "URI")
                 .replace(one.rpartition("/")[2], "NAME")
                 for one in (uri, other)
@@ -281,7 +289,7 @@ def test_no_tool_tells_theirs_from_nothing(
             assert both[0] == both[1]
             assert '"error"' in both[0]
         template = {"type": "ref/resource", "uri": "retain://refs/{key}"}
-        told = _tool(
+        told = _call(
             http,
             path,
             "completion/complete",
@@ -292,23 +300,23 @@ def test_no_tool_tells_theirs_from_nothing(
     assert exported(memory, "ada") == before
 
 
-OWN = {("refs_add", "key"), ("sessions_add", "id"), ("agents_add", "name")}
-"""Names that the caller gives to something new."""
+CHOSEN_BY_THE_CALLER = {("refs_add", "key"), ("sessions_add", "id"), ("agents_add", "name")}
+"""Arguments that name something new."""
 
 
-def _said(method: str, **params: Any) -> dict[str, Any]:
+def _message(method: str, **params: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
-def _tool(http: TestClient, path: str, method: str, **params: Any) -> Any:
+def _call(http: TestClient, path: str, method: str, **params: Any) -> Any:
     found = http.post(
-        path, json=_said(method, **params), headers={**ACCEPT, "X-Retain-Agent": "scout"}
+        path, json=_message(method, **params), headers={**ACCEPT, "X-Retain-Agent": "scout"}
     ).json()
     return found.get("result", found)
 
 
-def _still(text: str) -> str:
-    """Without moments, and ids that are made anew."""
+def _normalized_text(text: str) -> str:
+    """Return the text without times and generated ids."""
     text = re.sub(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID", text)
     return re.sub(
         r"\d{4}-\d\d-\d\dT[\d:.]+Z|memory [0-9a-f]{12}|[a-z0-9-]+-[0-9a-f]{8}\b", "THEN", text
@@ -319,21 +327,23 @@ def _still(text: str) -> str:
 
 
 @contextmanager
-def talking(
+def two_clients(
     url: str, model: PausingModel
 ) -> Iterator[tuple[RunningServer, httpx2.Client, httpx2.Client]]:
-    """A server, and a client of each tenant."""
+    """Run a server and yield a client of each tenant."""
     for served in serve(url, model):
         _, key = Keys(served.memory.database).create("theirs", "theirs", PERMISSIONS)
         with served.client() as ours, served.client(Authorization=f"Bearer {key}") as other:
             yield served, ours, other
 
 
-def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
-    """P11, S9: not while it runs, not when it is over; the same session and key in another tenant are another turn."""
+def test_a_foreign_turn_is_invisible(url: str) -> None:
+    """P11, S9: neither running nor finished; the same session and key in another tenant is another
+    turn.
+    """
     model = PausingModel(f"{MARK} is here and stays", "Ours is another one altogether")
     session, key = str(uuid.uuid4()), "the same"
-    with talking(url, model) as (served, ours, other):
+    with two_clients(url, model) as (served, ours, other):
         said = {"message": MARK, "session_id": session, "key": key}
         answers: list[Any] = []
         turn = threading.Thread(target=lambda: answers.append(other.post("/api/chat", json=said)))
@@ -343,14 +353,16 @@ def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
 
         def listen() -> None:
             told = [
-                plain(ours.get(f"/api/chat/turns/{key}/events", params={"session_id": one}), one)
+                normalized(
+                    ours.get(f"/api/chat/turns/{key}/events", params={"session_id": one}), one
+                )
                 for one in (session, nobodys)
             ]
             assert told[0] == told[1]
             assert told[0][0] == 404
             assert ours.get(f"/api/chat/turns/{key}/events").status_code == 404
             for path in (f"/api/chat/sessions/{session}", f"/api/chat/sessions/{session}/messages"):
-                assert plain(ours.get(path), session) == plain(
+                assert normalized(ours.get(path), session) == normalized(
                     ours.get(path.replace(session, nobodys)), nobodys
                 )
 
@@ -375,12 +387,14 @@ def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
         with served.client(user=None, Authorization=f"Bearer {bob}") as bobs:
             before = exported(served.memory)
             told = [
-                plain(bobs.get(f"/api/chat/turns/{key}/events", params={"session_id": one}), one)
+                normalized(
+                    bobs.get(f"/api/chat/turns/{key}/events", params={"session_id": one}), one
+                )
                 for one in (session, nobodys)
             ]
             assert told[0] == told[1]
             found = bobs.post("/api/chat", json={"message": "let me in", "session_id": session})
-            assert plain(found, session) == plain(
+            assert normalized(found, session) == normalized(
                 bobs.post("/api/chat", json={"message": "let me in", "session_id": "nobody"}),
                 "nobody",
             )
@@ -388,9 +402,9 @@ def test_a_turn_of_theirs_is_heard_by_nobody_else(url: str) -> None:
             assert exported(served.memory) == before
 
 
-def test_a_stream_of_notes_tells_ones_own_alone(url: str) -> None:
+def test_a_note_stream_has_only_own_changes(url: str) -> None:
     """P11, N5: the same user and agent of another tenant write meanwhile."""
-    with talking(url, PausingModel("x")) as (_, ours, other):
+    with two_clients(url, PausingModel("x")) as (_, ours, other):
         whose = {"user": "ada", "agent": "scout"}
         with ours.stream("GET", "/api/notes/stream", params=whose) as stream:
             lines = stream.iter_lines()
@@ -406,10 +420,10 @@ def test_a_stream_of_notes_tells_ones_own_alone(url: str) -> None:
 # -- admins ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_admin_is_one_of_their_own_tenant(
-    memory: Memory, calling: Calling, theirs: Scope
+def test_an_admin_is_limited_to_the_tenant(
+    memory: Memory, calling: Calling, foreign_scope: Scope
 ) -> None:
-    """P11, D6: exports, erasure, keys and the audit log end where the tenant ends."""
+    """P11, D6: exports, erasure, keys and the audit log."""
     other = calling("theirs")
     other.put("/api/state/x", json={"value": MARK}, headers=ADA)
     keys = [one["id"] for one in other.get("/api/keys").json()["data"]]
@@ -420,7 +434,7 @@ def test_an_admin_is_one_of_their_own_tenant(
     assert exported(memory) == before
     nobodys = "a" * len(keys[0])
     for key in keys:
-        assert plain(http.delete(f"/api/keys/{key}"), key) == plain(
+        assert normalized(http.delete(f"/api/keys/{key}"), key) == normalized(
             http.delete(f"/api/keys/{nobodys}"), nobodys
         )
     assert other.get("/api/me").status_code == 200, "their key still works"

@@ -1,6 +1,7 @@
-"""Whatever is sent, wherever (reliability 4.6): a right answer or a problem that says what is wrong, and nothing half-done.
+"""Malicious input everywhere (reliability 4.6): a valid response or a problem, and no partial
+effect.
 
-A few of the list at every place in every run; ATTACK=full (`make attack`) sends all of it.
+A sample at every place in every run; ATTACK=full (`make attack`) sends all of it.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Versio
 
 
 @dataclass
-class Sent:
-    """One request; what is wrong with it is put at one place of it."""
+class HostileRequest:
+    """A request with one invalid part."""
 
     method: str
     path: str
@@ -47,11 +48,11 @@ class Sent:
     body: Any = None
     content: bytes | None = None
 
-    def with_(self, place: str, name: str, value: Any) -> Sent:
+    def replacing(self, place: str, name: str, value: Any) -> HostileRequest:
         changed: Any = {place: {**(getattr(self, place) or {}), name: value}}
         return replace(self, **changed)
 
-    def by(self, client: TestClient) -> Any:
+    def send(self, client: TestClient) -> Any:
         path = self.path
         for name, value in self.names.items():
             path = path.replace(f"{{{name}}}", _quoted(value))
@@ -78,7 +79,7 @@ def _quoted(value: Any) -> str:
 
 @pytest.fixture(scope="module")
 def app() -> Iterator[FastAPI]:
-    """An app over a memory that has something of everything; what holds for every memory holds for it in the end, too."""
+    """An app over a memory with one of each kind; verified at the end."""
     with Memory.open("memory:", settings=SETTINGS) as memory:
         me = memory.scope(tenant=None, user="ada", agent="scout")
         populate(me)
@@ -99,9 +100,9 @@ def client(app: FastAPI) -> Iterator[TestClient]:
         yield client
 
 
-def example(told: dict[str, Any], method: str, path: str) -> Sent:
-    """A right request, as the documentation shows it."""
-    sent = Sent(method, path)
+def example(told: dict[str, Any], method: str, path: str) -> HostileRequest:
+    """Return a valid request, as documented."""
+    sent = HostileRequest(method, path)
     for one in told.get("parameters", ()):
         shown = str((one["schema"].get("examples") or [EXAMPLES.get(one["name"], "x")])[0])
         if one["in"] == "path":
@@ -113,21 +114,21 @@ def example(told: dict[str, Any], method: str, path: str) -> Sent:
     return sent
 
 
-def wrong(app: FastAPI, name: str, method: str, path: str) -> Iterator[Sent]:
-    """The request with each of the list at each of its places; a few of them, always the same, unless all are wanted."""
+def hostile_requests(app: FastAPI, name: str, method: str, path: str) -> Iterator[HostileRequest]:
+    """Yield the request with each input at each place; a fixed sample unless ATTACK=full."""
     document = app.openapi()
     told = document["paths"][path][method.lower()]
     right = example(told, method, path)
     chance = random.Random(name)
 
-    def some(values: Sequence[Any]) -> Sequence[Any]:
+    def sample(values: Sequence[Any]) -> Sequence[Any]:
         return values if len(values) <= MANY else chance.sample(values, MANY)
 
     for one in told.get("parameters", ()):
         place = {"path": "names", "query": "query", "header": "headers"}[one["in"]]
         texts = [text for text in inputs.TEXTS if place != "headers" or not {*text} & {*"\r\n\x00"}]
-        yield from (right.with_(place, one["name"], text) for text in some(texts))
-    yield right.with_("query", "unknown", "x")
+        yield from (right.replacing(place, one["name"], text) for text in sample(texts))
+    yield right.replacing("query", "unknown", "x")
     if right.body is None:
         return
     shape = told["requestBody"]["content"]["application/json"]["schema"]
@@ -137,11 +138,11 @@ def wrong(app: FastAPI, name: str, method: str, path: str) -> Iterator[Sent]:
         else shape
     )
     for field_ in shape.get("properties", ()):
-        yield from (right.with_("body", field_, text) for text in some(inputs.TEXTS))
-        yield from (right.with_("body", field_, value) for value in some(inputs.VALUES))
+        yield from (right.replacing("body", field_, text) for text in sample(inputs.TEXTS))
+        yield from (right.replacing("body", field_, value) for value in sample(inputs.VALUES))
     yield from (
         replace(right, body=None, content=body)
-        for body in (inputs.BODIES if FULL else some(inputs.BODIES))
+        for body in (inputs.BODIES if FULL else sample(inputs.BODIES))
     )
 
 
@@ -152,26 +153,28 @@ def exported(app: FastAPI) -> bytes:
 
 
 @pytest.mark.parametrize(("name", "method", "path"), operations(), ids=lambda part: str(part))
-def test_every_operation_takes_what_is_right_and_refuses_the_rest_whole(
+def test_every_operation_accepts_valid_input_and_rejects_the_rest(
     app: FastAPI, client: TestClient, name: str, method: str, path: str
 ) -> None:
-    """4.6: never a 5xx, never a page, always a problem with an id; and what was refused has changed nothing."""
+    """4.6: never a 5xx, never a page, always a problem with an id; a rejected request changes
+    nothing.
+    """
     if name == ENDLESS:
         for after in ("x", "-1", "nan", "9" * 5000):
             assert client.get(path, params={"after": after}).status_code == 422
         return
     refused = []
-    for sent in wrong(app, name, method, path):
-        if check(sent, sent.by(client)) >= 400:
+    for sent in hostile_requests(app, name, method, path):
+        if check(sent, sent.send(client)) >= 400:
             refused.append(sent)
     before = exported(app)
     for sent in refused:
-        assert sent.by(client).status_code >= 400, sent
+        assert sent.send(client).status_code >= 400, sent
     assert exported(app) == before
 
 
-def check(sent: Sent, found: Any) -> int:
-    """What every answer has; its status."""
+def check(sent: HostileRequest, found: Any) -> int:
+    """Check properties of every response; return its status."""
     assert found.status_code < 500, (sent, found.text)
     assert found.headers["x-content-type-options"] == "nosniff", sent
     assert "text/html" not in found.headers.get("content-type", ""), sent
@@ -184,16 +187,16 @@ def check(sent: Sent, found: Any) -> int:
 # -- MCP ---------------------------------------------------------------------------------------------------------------
 
 
-def ask(client: TestClient, path: str, method: str, **params: Any) -> Any:
-    """One message over MCP, and the answer."""
+def mcp_request(client: TestClient, path: str, method: str, **params: Any) -> Any:
+    """Send one MCP message and return the response."""
     sent = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     return client.post(path, content=sent, headers={**_ACCEPT, "Content-Type": "application/json"})
 
 
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/all"])
-def test_every_tool_takes_what_is_right_and_refuses_the_rest(client: TestClient, path: str) -> None:
-    """4.6: an answer or a mistake that a model can read; never the text of what nobody expected."""
-    tools = ask(client, path, "tools/list").json()["result"]["tools"]
+def test_every_tool_accepts_valid_input_and_rejects_the_rest(client: TestClient, path: str) -> None:
+    """4.6: a result or an error a model can read; never the text of an unexpected exception."""
+    tools = mcp_request(client, path, "tools/list").json()["result"]["tools"]
     assert len(tools) > 10
     for tool in tools:
         shape, chance = tool["inputSchema"], random.Random(tool["name"])
@@ -201,7 +204,7 @@ def test_every_tool_takes_what_is_right_and_refuses_the_rest(client: TestClient,
         for field_ in shape["properties"]:
             values = [*inputs.TEXTS, *inputs.VALUES]
             for value in values if FULL else chance.sample(values, MANY):
-                found = ask(
+                found = mcp_request(
                     client,
                     path,
                     "tools/call",
@@ -217,7 +220,7 @@ def test_every_tool_takes_what_is_right_and_refuses_the_rest(client: TestClient,
     "method",
     ["resources/read", "prompts/get", "completion/complete", "resources/list", "tools/call"],
 )
-def test_every_message_of_the_protocol_too(client: TestClient, method: str) -> None:
+def test_every_protocol_message_rejects_invalid_input(client: TestClient, method: str) -> None:
     for text in inputs.TEXTS:
         for params in (
             {"uri": text},
@@ -233,7 +236,7 @@ def test_every_message_of_the_protocol_too(client: TestClient, method: str) -> N
         ):
             if not FULL and random.Random(f"{method} {text!r} {params!r}").random() > 0.1:
                 continue
-            found = ask(client, "/mcp", method, **params)
+            found = mcp_request(client, "/mcp", method, **params)
             assert found.status_code < 500, (method, params, found.text)
             assert "-32603" not in found.text, (method, params, found.text)
     for body in inputs.BODIES:

@@ -1,4 +1,4 @@
-"""What waits for a review, from outside: in no answer that a model is given, and accepted by nobody who is no person."""
+"""Pending entries from outside: in no model input, and accepted only by people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from retain import Memory
 from retain.testing import ScriptedModel, calling
 from tests.calling import Calling
-from tests.security.test_foreign import ADA, ask
+from tests.security.test_foreign import ADA, mcp_request
 from tests.server.talking import RunningServer, serve
 
 WORD = "zebra"
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=Tr
 
 
 @pytest.fixture
-def waiting(memory: Memory) -> str:
-    """What a tool wrote."""
+def pending_entry(memory: Memory) -> str:
+    """An entry written by a tool."""
     return (
         memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
         .entries.add(POISON, kind="core")
@@ -31,17 +31,19 @@ def waiting(memory: Memory) -> str:
 
 
 @pytest.fixture
-def starting(url: str) -> Iterator[Callable[..., RunningServer]]:
-    """Servers over the test's database."""
+def start_server(url: str) -> Iterator[Callable[..., RunningServer]]:
+    """Start servers over the test's database."""
     with ExitStack() as stack:
         yield lambda main, **changes: stack.enter_context(
             contextmanager(serve)(url, main, **changes)
         )
 
 
-def test_who_may_accept_over_http(calling: Calling, waiting: str) -> None:
-    """S11, 3.1.2: a person with `write`; not who may only read, not an agent's own key, and no other user or tenant."""
-    path = f"/api/entries/{waiting}/accept"
+def test_who_may_accept_over_http(calling: Calling, pending_entry: str) -> None:
+    """S11, 3.1.2: a person with `write`; not a reader, an agent's own key, or another user or
+    tenant.
+    """
+    path = f"/api/entries/{pending_entry}/accept"
     everything = calling()
     refused: list[tuple[dict[str, Any], dict[str, str], int]] = [
         ({"permissions": ["read"]}, ADA, 403),
@@ -56,59 +58,66 @@ def test_who_may_accept_over_http(calling: Calling, waiting: str) -> None:
     ]
     for key, headers, status in refused:
         for verb in ("accept", "refuse"):
-            found = calling(**key).post(f"/api/entries/{waiting}/{verb}", json={}, headers=headers)
+            found = calling(**key).post(
+                f"/api/entries/{pending_entry}/{verb}", json={}, headers=headers
+            )
             assert found.status_code == status, (key, verb, found.text)
             assert WORD not in found.text
-        assert everything.get(f"/api/entries/{waiting}").json()["review"] == "pending"
+        assert everything.get(f"/api/entries/{pending_entry}").json()["review"] == "pending"
     page = everything.get("/api/entries/queue").json()
     assert [
         (one["id"], one["source"], one["agent"], one["user"], one["review"]) for one in page["data"]
-    ] == [(waiting, "tool", "scout", "ada", "pending")]
+    ] == [(pending_entry, "tool", "scout", "ada", "pending")]
     assert page["data"][0]["signs"] == ["instruction", "order", "address"]
     assert everything.get("/api/entries/counts").json() == {"core": 1, "journal": 0, "pending": 1}
     assert everything.post(path, json={"if_version": 7}).status_code == 409
     person = calling(permissions=["read", "write"], user="ada")
     assert person.post(path, json={"if_version": 1}).json()["review"] == "accepted"
-    assert everything.post(f"/api/entries/{waiting}/refuse", json={}).json()["review"] == "refused"
+    assert (
+        everything.post(f"/api/entries/{pending_entry}/refuse", json={}).json()["review"]
+        == "refused"
+    )
     assert (
         everything.get("/api/entries/queue", params={"review": "refused"}).json()["data"][0]["id"]
-        == waiting
+        == pending_entry
     )
 
 
-def test_who_decided_is_on_record(memory: Memory, calling: Calling, waiting: str) -> None:
-    """P16, 3.2.12: in the audit log, with the hashes of what it was before and after."""
+def test_decisions_are_audited(memory: Memory, calling: Calling, pending_entry: str) -> None:
+    """P16, 3.2.12: with hashes of the entry before and after."""
     admin = calling()
-    assert admin.post(f"/api/entries/{waiting}/accept", json={}).status_code == 200
-    assert admin.post(f"/api/entries/{waiting}/refuse", json={}).status_code == 200
+    assert admin.post(f"/api/entries/{pending_entry}/accept", json={}).status_code == 200
+    assert admin.post(f"/api/entries/{pending_entry}/refuse", json={}).status_code == 200
     refused, accepted = admin.get("/api/audit", params={"limit": 2}).json()["data"]
     assert [accepted["what"], refused["what"]] == ["entries_accept", "entries_refuse"]
     for deed in (accepted, refused):
-        assert deed["subject"] == f"entries {waiting}"
+        assert deed["subject"] == f"entries {pending_entry}"
         assert "a test" in deed["who"]
         assert deed["before"] != deed["after"]
     assert accepted["after"] == refused["before"]
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_an_agent_over_mcp_is_not_even_offered_it(
-    memory: Memory, calling: Calling, waiting: str
+def test_mcp_does_not_offer_the_review(
+    memory: Memory, calling: Calling, pending_entry: str
 ) -> None:
-    """S11: in neither profile; and what it saves there is an agent's."""
+    """S11: in neither profile; entries saved there have the source agent."""
     http = calling()
     for path in ("/mcp", "/mcp/all"):
-        offered = ask(http, path, "tools/list").text
+        offered = mcp_request(http, path, "tools/list").text
         for name in ("entries_accept", "entries_refuse", "entries_queue", "accept"):
             assert f'"{name}"' not in offered
-            answer = ask(http, path, "tools/call", name=name, arguments={"id": waiting})
+            answer = mcp_request(
+                http, path, "tools/call", name=name, arguments={"id": pending_entry}
+            )
             assert '"error"' in answer.text, answer.text
-    assert memory.scope(tenant="acme").entries.get(waiting).review == "pending"
+    assert memory.scope(tenant="acme").entries.get(pending_entry).review == "pending"
 
 
-def test_no_answer_that_a_model_is_given_has_it(
-    memory: Memory, calling: Calling, waiting: str
+def test_pending_entries_are_in_no_model_input(
+    memory: Memory, calling: Calling, pending_entry: str
 ) -> None:
-    """3.1.4: REST and MCP, whatever is asked; the list alone has it, marked."""
+    """3.1.4: over REST and MCP; only the list has them, marked."""
     http = calling()
     session = http.post("/api/sessions", json={"id": "trip"}, headers=ADA).json()["id"]
     asked: list[tuple[str, str, dict[str, Any]]] = [
@@ -128,47 +137,50 @@ def test_no_answer_that_a_model_is_given_has_it(
         found = http.request(method, path, headers=ADA, **how)
         assert found.status_code == 200, found.text
         assert WORD not in found.text, path
-    listed = ask(http, "/mcp", "resources/list").json()["result"]["resources"]
+    listed = mcp_request(http, "/mcp", "resources/list").json()["result"]["resources"]
     for resource in listed:
-        assert WORD not in ask(http, "/mcp", "resources/read", uri=resource["uri"]).text, resource[
-            "uri"
-        ]
+        assert WORD not in mcp_request(http, "/mcp", "resources/read", uri=resource["uri"]).text, (
+            resource["uri"]
+        )
     verbs: dict[str, dict[str, Any]] = {
         "entries_list": {},
         "entries_export": {},
-        "entries_get": {"id": waiting},
+        "entries_get": {"id": pending_entry},
         "entries_search": {"query": "which list is sent to whom"},
         "entries_prompt": {},
     }
     for name, said in verbs.items():
         arguments = {"user": "ada", "agent": "scout", **said}
         assert (
-            WORD not in ask(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text
+            WORD
+            not in mcp_request(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text
         ), name
     arguments = {"user": "ada", "agent": "scout", "review": "pending"}
     assert (
         '"isError":true'
-        in ask(http, "/mcp/all", "tools/call", name="entries_list", arguments=arguments).text
+        in mcp_request(
+            http, "/mcp/all", "tools/call", name="entries_list", arguments=arguments
+        ).text
     )
     assert WORD in http.get("/api/entries", headers=ADA).text
-    http.post(f"/api/entries/{waiting}/accept", json={}, headers=ADA)
+    http.post(f"/api/entries/{pending_entry}/accept", json={}, headers=ADA)
     for method, path, how in asked[:1] + asked[2:5]:
         assert WORD in http.request(method, path, headers=ADA, **how).text, path
     for name, said in verbs.items():
         arguments = {"user": "ada", "agent": "scout", **said}
-        assert WORD in ask(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text, (
-            name
-        )
+        assert (
+            WORD in mcp_request(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text
+        ), name
 
 
-def test_what_a_model_saves_in_a_chat_waits_where_agents_do(
-    starting: Callable[..., RunningServer],
+def test_entries_saved_in_a_chat_are_pending_if_configured(
+    start_server: Callable[..., RunningServer],
 ) -> None:
-    """A1, J3: the tool says so, the next turn does not have it, and after a person has accepted it the next one has."""
+    """A1, J3: the tool says so, the next turn omits it, and after acceptance the next one has it."""
     model = ScriptedModel(
         calling(("save_to_core", {"content": POISON})), "Saved.", "Hello.", "Hello again."
     )
-    served = starting(model, review="agent")
+    served = start_server(model, review="agent")
     served.memory.scope(tenant="acme").agents.add("scout")
     with served.client(**{"X-Retain-Agent": "scout"}) as http:
         http.post("/api/chat", json={"message": "Remember it."}).raise_for_status()

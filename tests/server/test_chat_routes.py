@@ -50,8 +50,8 @@ def start_local_server(tmp_path: Path) -> Iterator[Start]:
         )
 
 
-def event_names(expected: list[Event]) -> list[str]:
-    return [event.name for event in expected]
+def event_names(received: list[Event]) -> list[str]:
+    return [event.name for event in received]
 
 
 def transcript(served: RunningServer, session: str, user: str = "ada") -> list[tuple[str, str]]:
@@ -90,10 +90,10 @@ def test_a_turn_returns_the_complete_answer(start_server: Start) -> None:
         turn = http.get(f"/api/turns/{answer['turn_id']}").json()
         assert turn["report"]["tokens"] > 0
         assert turn["last_seq"] == answer["last_seq"] == 2
-        repeat = http.post(
+        second = http.post(
             "/api/chat", json={"message": "When?", "session_id": answer["session_id"]}
         ).json()
-        assert repeat["session_id"] == answer["session_id"]
+        assert second["session_id"] == answer["session_id"]
         assert "Where do we go?" in str(model.asked[-1].messages)
         calls = http.get("/api/interactions").json()["data"]
         assert [call["route"] for call in calls] == ["chat", "chat"]
@@ -114,9 +114,9 @@ def test_a_turn_is_streamed(start_local_server: Start) -> None:
         assert response.headers["content-type"].startswith("text/event-stream")
         assert response.headers["x-accel-buffering"] == "no"
         assert response.headers["cache-control"] == "no-store"
-        expected = list(events(response.iter_lines()))
-    assert [event.id for event in expected] == list(range(1, len(expected) + 1))
-    kinds = [name for name in event_names(expected) if name != "text"]
+        received = list(events(response.iter_lines()))
+    assert [event.id for event in received] == list(range(1, len(received) + 1))
+    kinds = [name for name in event_names(received) if name != "text"]
     assert kinds == [
         "start",
         "tool_call",
@@ -127,21 +127,21 @@ def test_a_turn_is_streamed(start_local_server: Start) -> None:
         "done",
     ]
     assert (
-        "".join(event.data["text"] for event in expected if event.name == "text")
+        "".join(event.data["text"] for event in received if event.name == "text")
         == "One moment. By train, of course."
     )
-    first, second = [event.data for event in expected if event.name == "tool_result"]
+    first, second = [event.data for event in received if event.name == "tool_result"]
     assert (first["name"], first["ok"], second["name"], second["ok"]) == (
         "save_to_core",
         True,
         "no_such_tool",
         False,
     )
-    final = next(event.data for event in expected if event.name == "message")
+    final = next(event.data for event in received if event.name == "message")
     assert final["message"] == "By train, of course."
     assert final["tools"] == ["save_to_core", "no_such_tool"]
-    assert expected[0].data["session_id"] == final["session_id"]
-    assert expected[0].data["key"] == final["key"]
+    assert received[0].data["session_id"] == final["session_id"]
+    assert received[0].data["key"] == final["key"]
     scope = served.memory.scope(tenant="acme", user="ada", agent="assistant")
     assert [entry.content for entry in scope.entries.list()] == ["Ada likes trains."]
     assert [role for role, _ in transcript(served, final["session_id"])] == [
@@ -207,9 +207,9 @@ def test_a_revoked_key_ends_its_stream(start_local_server: Start) -> None:
         keys.revoke("acme", key.id)
         served.app.state.authenticator.forget()
         model.going.set()
-        expected = [event.name for event in reading]
-    assert "message" not in expected
-    assert "done" not in expected
+        received = [event.name for event in reading]
+    assert "message" not in received
+    assert "done" not in received
     wait_until(lambda: len(transcript(served, first.data["session_id"])) == 2)
 
 
@@ -253,12 +253,12 @@ def test_another_process_returns_the_saved_answer(start_server: Start) -> None:
             resume = next(events(response.iter_lines())).data["resume"]
         assert model.halted.acquire(timeout=WAIT)
         threading.Timer(0.1, model.going.set).start()
-        expected = list(
+        received = list(
             events(iter(elsewhere.get(resume, headers={"Last-Event-ID": "7"}).text.split("\n")))
         )
-        assert [(event.id, event.name) for event in expected] == [(8, "message"), (9, "done")]
-        assert expected[0].data["message"] == "One two three four."
-        assert expected[0].data["key"] == "k/1"
+        assert [(event.id, event.name) for event in received] == [(8, "message"), (9, "done")]
+        assert received[0].data["message"] == "One two three four."
+        assert received[0].data["key"] == "k/1"
         assert elsewhere.get(resume.replace("k%2F1", "k2")).status_code == 404
         assert elsewhere.get(resume, headers={"X-Retain-User": "eve"}).status_code == 404
 
@@ -275,9 +275,9 @@ def test_an_interrupted_turn_says_how_to_continue(start_local_server: Start) -> 
         other = start_local_server(None)
         with other.client() as elsewhere:
             resume = f"/api/chat/turns/once/events?session_id={session}"
-            expected = list(events(iter(elsewhere.get(resume).text.split("\n"))))
-            assert event_names(expected) == ["error", "done"]
-            assert "'once'" in expected[0].data["detail"]
+            received = list(events(iter(elsewhere.get(resume).text.split("\n"))))
+            assert event_names(received) == ["error", "done"]
+            assert "'once'" in received[0].data["detail"]
         assert (
             http.post(
                 "/api/chat", json={"message": "Well?", "key": "once", "session_id": session}
@@ -354,9 +354,9 @@ def test_a_model_outage_is_503_and_can_be_retried(start_local_server: Start) -> 
         assert "is stored" in problem["detail"]
         assert problem["request_id"]
         assert transcript(served, problem["session_id"]) == [("user", "Hello?")]
-        repeat = {"message": "Hello?", "session_id": problem["session_id"]}
+        second = {"message": "Hello?", "session_id": problem["session_id"]}
         answer = http.post(
-            "/api/chat", json=repeat, headers={"Idempotency-Key": problem["key"]}
+            "/api/chat", json=second, headers={"Idempotency-Key": problem["key"]}
         ).json()
     assert answer["message"] == "Here I am."
     assert transcript(served, problem["session_id"]) == [
@@ -382,13 +382,13 @@ def test_a_broken_model_stream_is_an_error_event(
             for how in ("early", "reset", "stream-error", "500", "html", "huge"):
                 service.misbehave(how, times=1)
                 session = str(uuid.uuid4())
-                expected = stream(http, message="Go on.", key=how, session_id=session)
-                assert event_names(expected)[-2:] == ["error", "done"], how
-                assert expected[-2].data["status"] >= 500
-                assert "is stored" in expected[-2].data["detail"]
+                received = stream(http, message="Go on.", key=how, session_id=session)
+                assert event_names(received)[-2:] == ["error", "done"], how
+                assert received[-2].data["status"] >= 500
+                assert "is stored" in received[-2].data["detail"]
                 assert transcript(served, session) == [("user", "Go on.")]
-                repeat = stream(http, message="Go on.", key=how, session_id=session)
-                assert repeat[-2].data["message"] == "A long answer with many words in it."
+                second = stream(http, message="Go on.", key=how, session_id=session)
+                assert second[-2].data["message"] == "A long answer with many words in it."
                 assert len(transcript(served, session)) == 2
 
 
@@ -504,18 +504,18 @@ def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
             ("scout", "I am the scout."),
             ("cook", "I am the cook."),
         ]
-        expected = stream(
+        received = stream(
             http, message="Again.", agents=["cook", "scout"], session_id=answer["session_id"]
         )
-        assert [event.data["agent_id"] for event in expected if event.name == "message"] == [
+        assert [event.data["agent_id"] for event in received if event.name == "message"] == [
             "cook",
             "scout",
         ]
         unknown = http.post("/api/chat", json={"message": "Hm.", "agents": ["scout", "nobody"]})
         assert unknown.status_code == 404
         assert "nobody" in unknown.json()["detail"]
-        whole = list(events(iter(http.get(expected[0].data["resume"]).text.split("\n"))))
-        assert whole == expected
+        whole = list(events(iter(http.get(received[0].data["resume"]).text.split("\n"))))
+        assert whole == received
     assert "secret of the scout" in str(model.asked[0].messages)
     assert "secret of the cook" not in str(model.asked[0].messages)
     assert "I am the scout." in str(model.asked[1].messages)
@@ -854,9 +854,9 @@ def test_a_turn_queued_in_another_process_is_awaited(start_local_server: Start) 
                 assert next(events(waiting.iter_lines())).name == "waiting"
                 threading.Timer(0.1, model.going.set).start()
                 resume = f"/api/chat/turns/k2/events?session_id={mine}"
-                expected = list(events(iter(elsewhere.get(resume).text.split("\n"))))
-        assert event_names(expected) == ["message", "done"]
-        assert expected[0].data["key"] == "k2"
+                received = list(events(iter(elsewhere.get(resume).text.split("\n"))))
+        assert event_names(received) == ["message", "done"]
+        assert received[0].data["key"] == "k2"
         assert elsewhere.get(resume.replace("k2", "k3")).status_code == 404
 
 
@@ -871,7 +871,7 @@ def test_a_stream_from_another_process_ends_at_shutdown(start_local_server: Star
             next(events(response.iter_lines()))
             assert model.halted.acquire(timeout=WAIT)
             threading.Timer(0.2, other.app.state.stopping.set).start()
-            expected = list(
+            received = list(
                 events(
                     iter(
                         elsewhere.get(f"/api/chat/turns/k/events?session_id={mine}").text.split(
@@ -881,8 +881,8 @@ def test_a_stream_from_another_process_ends_at_shutdown(start_local_server: Star
                 )
             )
             model.going.set()
-    assert event_names(expected) == ["error", "done"]
-    assert "'k'" in expected[0].data["detail"]
+    assert event_names(received) == ["error", "done"]
+    assert "'k'" in received[0].data["detail"]
 
 
 def test_a_saved_answer_wins_over_an_older_error(start_local_server: Start) -> None:
@@ -934,11 +934,11 @@ def test_one_session_cannot_take_every_slot(start_local_server: Start, limited: 
     mine = str(uuid.uuid4())
     with (
         served.client() as http,
-        served.client() as repeat,
+        served.client() as second,
         served.client("bob") as bob,
         ExitStack() as stack,
     ):
-        for client in (http, repeat):
+        for client in (http, second):
             body = {"message": "Hi.", "session_id": mine, "stream": True}
             response = stack.enter_context(client.stream("POST", "/api/chat", json=body))
             next(events(response.iter_lines()))
@@ -964,10 +964,10 @@ def test_shutdown_ends_streams_with_advice(start_local_server: Start, limited: L
             next(reading)
             assert model.halted.acquire(timeout=WAIT)
             served.app.state.stopping.set()
-            expected = list(reading)
+            received = list(reading)
         model.going.set()
-    assert event_names(expected)[-2:] == ["error", "done"]
-    assert "'later'" in expected[-2].data["detail"]
+    assert event_names(received)[-2:] == ["error", "done"]
+    assert "'later'" in received[-2].data["detail"]
 
 
 def test_aborted_requests_leave_nothing_behind(start_server: Start, limited: Limited) -> None:
@@ -1024,7 +1024,7 @@ def test_a_silent_stream_sends_heartbeats_and_a_long_one_is_truncated() -> None:
 
     found = asyncio.run(listen())
     assert found[:2] == [HEARTBEAT, HEARTBEAT]
-    expected = list(events(iter(b"".join(found[2:]).decode().split("\n"))))
-    assert [event.id for event in expected] == list(range(expected[0].id, 23))
-    assert expected[0].id > 1
-    assert event_names(expected)[-2:] == ["message", "done"]
+    received = list(events(iter(b"".join(found[2:]).decode().split("\n"))))
+    assert [event.id for event in received] == list(range(received[0].id, 23))
+    assert received[0].id > 1
+    assert event_names(received)[-2:] == ["message", "done"]

@@ -30,7 +30,7 @@ from retain.server import request_authenticator, web_app
 from retain.server.app import create_app
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.testing import FaultyDatabase, with_faults
-from tests.auth.test_jwt_tokens import KEYS, signed, written
+from tests.auth.test_jwt_tokens import KEYS, signed, write_keys
 from tests.calling import HERE, URL, Calling
 from tests.conftest import SETTINGS, one_engine
 
@@ -540,7 +540,7 @@ def test_tokens_work_beside_keys_and_end_keyless_access(tmp_path: Path) -> None:
     changes: dict[str, Any] = {
         "jwt_issuer": "https://issuer.example.org",
         "jwt_audience": "retain",
-        "jwt_keys": written(KEYS, tmp_path),
+        "jwt_keys": write_keys(KEYS, tmp_path),
     }
     with Memory.open("memory:", settings=replace(SETTINGS, **changes)) as memory:
         authenticator = RequestAuthenticator(memory)

@@ -1,4 +1,4 @@
-"""What storage tests share: a database with something of everything in it, and a look at it behind retain's back."""
+"""Shared by storage tests: a database with rows in every table, and direct access to it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ WEIRD = (
 
 
 class Raw:
-    """One connection past row-level security, tenants and foreign keys, for both engines."""
+    """A connection that bypasses row-level security, tenants and foreign keys, for both engines."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def all(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of a statement, none where it returns none."""
+        """Return the rows of a statement, if any."""
         cursor = self._connection.execute(sql)
         if isinstance(cursor, psycopg.Cursor) and cursor.description is None:
             return []
@@ -56,7 +56,7 @@ class Raw:
 
 @contextmanager
 def raw(url: str) -> Iterator[Raw]:
-    """Open the database as its administrator would."""
+    """Open the database as its administrator."""
     if url.startswith("sqlite:///"):
         connection = apsw.Connection(url.removeprefix("sqlite:///"))
         connection.set_busy_timeout(10_000)
@@ -71,12 +71,12 @@ def raw(url: str) -> Iterator[Raw]:
 
 
 def file_of(url: str) -> Path:
-    """The file of an SQLite address."""
+    """Return the file of an SQLite URL."""
     return Path(url.removeprefix("sqlite:///"))
 
 
 def hashes(url: str, tables: Sequence[str] = TABLES, where: str = "") -> dict[str, tuple[int, str]]:
-    """How many rows each table has, and a hash of all that is in them."""
+    """Return the row count of each table, and a hash of its content."""
     found = {}
     with raw(url) as database:
         for table in tables:
@@ -91,7 +91,7 @@ def fill(
     users: Sequence[str] = ("ada", "bob"),
     tables: Sequence[str] = TABLES,
 ) -> None:
-    """Something of everything, weird text in every column that takes text."""
+    """Fill every table, with unusual text in every text column."""
     memory.scope(tenant=tenant).agents.add(
         f"cook of {tenant}", prompt=WEIRD[3], model=WEIRD[5], tools=["a", "'b"], icon="\U0001f9d1"
     )

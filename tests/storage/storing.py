@@ -1,4 +1,4 @@
-"""A process that stores, removes and collects references until it is killed, and says in a log what was acknowledged."""
+"""A process that stores, removes and purges references until killed, and logs acknowledged writes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def scope_of(memory: Memory) -> Scope:
 
 @dataclass(frozen=True)
 class Job:
-    """What one process does: collect, or store and remove; `shared` contents are everybody's.
+    """The work of one process: purge, or store and remove; `shared` contents are common to all.
 
-    With a folder, who collects does it without any grace: nothing but locks and rows keeps its hands off.
+    With a folder, the purge has no grace period: only locks and rows protect contents.
     """
 
     url: str
@@ -50,13 +50,15 @@ def start(job: Job) -> subprocess.Popen[bytes]:
 
 
 def content(seed: str) -> bytes:
-    """A content of some size that its name decides: small, in several parts, or large enough for a file."""
+    """Return content whose size depends on its name: small, in several parts, or large enough for a
+    file.
+    """
     chance = random.Random(seed)
     return (seed.encode() + b"\n") * chance.choice((1, 500, 8_000, 40_000))
 
 
 def settings(url: str, folder: str = "") -> Settings:
-    """Small thresholds, so that every way of storing is taken."""
+    """Return settings with small thresholds, so that every storage path is used."""
     limits.REF_FILE_BYTES = 64 << 10
     return Settings(
         database=url,

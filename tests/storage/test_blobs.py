@@ -1,4 +1,4 @@
-"""Contents: cut alike everywhere, stored once, in the place that their size decides, and gone when nobody needs them."""
+"""Blobs: split deterministically, stored once, placed by size, removed when unused."""
 
 from __future__ import annotations
 
@@ -33,10 +33,12 @@ PLACES = pytest.mark.parametrize("place", ["folder", "database"])
 
 
 @pytest.fixture
-def kept(
+def open_with_blobs(
     open_memory: Callable[..., Memory], tmp_path: Path, limited: Limited
 ) -> Callable[..., Memory]:
-    """Open the database with a folder for large contents, on every engine; or so that everything stays in the database."""
+    """Open the database with a folder for large contents on every engine, or with everything in the
+    database.
+    """
 
     def open_it(place: str = "folder", **changes: Any) -> Memory:
         if place == "database":
@@ -48,7 +50,7 @@ def kept(
 
 
 def files(folder: Path) -> list[Path]:
-    """Every content's file under a folder."""
+    """List the content files under a folder."""
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
 
 
@@ -57,7 +59,7 @@ def stored(memory: Memory, tenant: str = "acme") -> list[tuple[Any, ...]]:
     return memory.database.read(tenant, lambda tx: tx.all(sql))
 
 
-def whole(me: Scope, memory: Memory, key: str) -> bytes:
+def read_blob(me: Scope, memory: Memory, key: str) -> bytes:
     sql = "select user_id, digest from refs where tenant = :tenant and key = :key"
     user, digest = memory.database.read(me.owner.tenant, lambda tx: tx.one(sql, key=key)) or (
         "",
@@ -76,7 +78,7 @@ def problems(memory: Memory) -> list[Any]:
 
 @st.composite
 def contents(draw: st.DrawFn) -> bytes:
-    """Bytes with all kinds of things around the places where parts are cut."""
+    """Generate bytes with varied content around the part boundaries."""
     around = draw(
         st.lists(
             st.sampled_from(
@@ -98,8 +100,8 @@ def contents(draw: st.DrawFn) -> bytes:
 
 @given(contents(), st.integers(1, 3))
 @hypothesis_settings(max_examples=200 if FULL else 20)
-def test_parts_are_the_content_however_it_comes(data: bytes, pieces: int) -> None:
-    """P15: how a content is cut depends on its bytes alone, and every engine can keep every part."""
+def test_parts_do_not_depend_on_how_content_arrives(data: bytes, pieces: int) -> None:
+    """P15: the split depends on the bytes alone, and every engine can store every part."""
     parts = list(cut([data]))
     assert b"".join(join(part.encoding, part.data) for part in parts) == data
     assert [part.part for part in parts] == list(range(len(parts)))
@@ -114,7 +116,7 @@ def test_parts_are_the_content_however_it_comes(data: bytes, pieces: int) -> Non
         at += size
 
 
-def test_no_character_of_a_text_is_cut_in_two() -> None:
+def test_no_character_of_a_text_is_split() -> None:
     for text in ("é", "日", "😀"):
         data = (text * PART_BYTES).encode()
         parts = list(cut([b"x" + data]))
@@ -161,15 +163,17 @@ def test_parts_read_like_a_file(moves: list[tuple[int, int, int]]) -> None:
     [0, 1, FILE - 1, FILE, FILE + 1, PART_BYTES * 2, PART_BYTES * 3 + 1, (4 << 20) + 1],
     ids=lambda size: str(size),
 )
-def test_every_size_comes_back_byte_for_byte(
-    kept: Callable[..., Memory], tmp_path: Path, place: str, size: int
+def test_every_size_round_trips(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path, place: str, size: int
 ) -> None:
-    """R3: above `REF_FILE_BYTES` in a file, at or under it in the database; where there is no folder, in the database."""
-    memory = kept(place)
+    """R3: above `REF_FILE_BYTES` in a file, otherwise in the database; without a folder, in the
+    database.
+    """
+    memory = open_with_blobs(place)
     me = memory.scope(tenant="acme", user="ada")
     data = random.Random(size).randbytes(size)
     key = me.refs.add(data)
-    assert whole(me, memory, key) == data
+    assert read_blob(me, memory, key) == data
     ((user, digest, bytes_, file, is_whole, staged),) = stored(memory)
     assert (user, digest, bytes_, is_whole, staged) == (
         "ada",
@@ -188,28 +192,30 @@ def test_every_size_comes_back_byte_for_byte(
     assert memory.counts()["blob_parts"] == 0
 
 
-def test_where_large_contents_go_when_nobody_says(
+def test_the_default_place_of_large_contents(
     open_memory: Callable[..., Memory], engine: str, tmp_path: Path
 ) -> None:
-    """R3: beside an SQLite file, made when it is first needed and for its owner alone; on a server, in the database."""
+    """R3: beside an SQLite file, created on demand with owner-only access; on a server, in the
+    database.
+    """
     memory = open_memory()
     me = memory.scope(tenant="acme", user="ada")
     me.refs.add("small")
     folder = tmp_path / "agent.db-refs"
     assert not folder.exists()
     key = me.refs.add("x" * (FILE + 1))
-    assert whole(me, memory, key) == b"x" * (FILE + 1)
+    assert read_blob(me, memory, key) == b"x" * (FILE + 1)
     assert folder.exists() == (engine == "sqlite")
     for path in [folder, *folder.rglob("*")] if engine == "sqlite" else []:
         assert path.stat().st_mode & 0o077 == 0, path
 
 
 @PLACES
-def test_the_same_content_is_stored_once_for_a_user(
-    kept: Callable[..., Memory], tmp_path: Path, place: str
+def test_equal_content_is_stored_once_per_user(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path, place: str
 ) -> None:
-    """R3: content-addressed; it goes with its last reference. Another user's is another content."""
-    memory = kept(place)
+    """R3: content-addressed; removed with its last reference. Another user's is separate."""
+    memory = open_with_blobs(place)
     me, bob = memory.scope(tenant="acme", user="ada"), memory.scope(tenant="acme", user="bob")
     data = b"the same\n" * 100_000
     one, two = me.refs.add(data), me.refs.add(data)
@@ -217,19 +223,19 @@ def test_the_same_content_is_stored_once_for_a_user(
     assert len(stored(memory)) == 2
     assert len(files(tmp_path / "refs")) == (2 if place == "folder" else 0)
     me.refs.remove(one)
-    assert whole(me, memory, two) == data
+    assert read_blob(me, memory, two) == data
     me.refs.remove(two)
     assert [row[0] for row in stored(memory)] == ["bob"]
-    assert whole(bob, memory, theirs) == data
+    assert read_blob(bob, memory, theirs) == data
     assert len(files(tmp_path / "refs")) == (1 if place == "folder" else 0)
 
 
 @PLACES
 def test_64_threads_store_the_same_content(
-    kept: Callable[..., Memory], tmp_path: Path, place: str
+    open_with_blobs: Callable[..., Memory], tmp_path: Path, place: str
 ) -> None:
-    """R3: each gets a key that opens, and there is one content."""
-    memory = kept(place)
+    """R3: each gets a working key, and there is one content."""
+    memory = open_with_blobs(place)
     me = memory.scope(tenant="acme", user="ada")
     data = b"0123456789abcdef" * 20_000
     keys: list[str] = []
@@ -249,7 +255,7 @@ def test_64_threads_store_the_same_content(
     assert failed == []
     assert len(set(keys)) == 64
     assert len(stored(memory)) == 1
-    assert all(whole(me, memory, key) == data for key in keys[::8])
+    assert all(read_blob(me, memory, key) == data for key in keys[::8])
     assert problems(memory) == []
     memory.services.blobs.collect("acme")
     assert len(files(tmp_path / "refs")) <= 1 or place == "folder"
@@ -257,9 +263,9 @@ def test_64_threads_store_the_same_content(
 
 @PLACES
 @pytest.mark.parametrize("engine", ["sqlite", "modern"])
-def test_50_mb_go_through_a_bounded_memory(kept: Callable[..., Memory], place: str) -> None:
-    """P16: storing and reading hold a few pieces at a time: less than two buffers of 8 MiB. Once with each driver."""
-    memory = kept(place)
+def test_50_mb_use_bounded_memory(open_with_blobs: Callable[..., Memory], place: str) -> None:
+    """P16: storing and reading hold less than two buffers of 8 MiB. Once with each driver."""
+    memory = open_with_blobs(place)
     me = memory.scope(tenant="acme", user="ada")
     line = b"2026-11-15 05:55:01 INFO a line of a log that is long and says little\n"
 
@@ -286,12 +292,12 @@ def test_50_mb_go_through_a_bounded_memory(kept: Callable[..., Memory], place: s
     assert read_peak < 16 << 20
 
 
-def test_too_large_a_content_is_refused_and_leaves_nothing(
-    kept: Callable[..., Memory], tmp_path: Path, limited: Limited
+def test_an_oversized_content_is_rejected_and_leaves_nothing(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path, limited: Limited
 ) -> None:
     """P16."""
     limited(MAX_REF_BYTES=1 << 20)
-    memory = kept()
+    memory = open_with_blobs()
     me = memory.scope(tenant="acme", user="ada")
     with pytest.raises(TooLarge) as caught:
         me.refs.prepare(io.BytesIO(b"x" * ((1 << 20) + 1)))
@@ -304,27 +310,27 @@ def test_too_large_a_content_is_refused_and_leaves_nothing(
     "name", ["../../../../tmp/evil", "..", "/etc", "a/../../b", "é" * 200, "con\\..\\x", "~root"]
 )
 def test_no_name_leads_out_of_the_folder(
-    kept: Callable[..., Memory], tmp_path: Path, name: str
+    open_with_blobs: Callable[..., Memory], tmp_path: Path, name: str
 ) -> None:
-    """S10: file names are made of hashes; a tenant's or a user's name is in none."""
-    memory = kept()
+    """S10: file names are hashes; none contains a tenant's or a user's name."""
+    memory = open_with_blobs()
     me = memory.scope(tenant=name, user=name, agent=name)
     key = me.refs.add(b"canary" * 100_000, name, type=name)
     (path,) = files(tmp_path / "refs")
     parts = path.relative_to(tmp_path / "refs").parts
     assert [len(part) for part in parts] == [32, 32, 81]
     assert set("".join(parts)) <= set("0123456789abcdef.")
-    assert whole(me, memory, key) == b"canary" * 100_000
+    assert read_blob(me, memory, key) == b"canary" * 100_000
 
 
 @pytest.mark.parametrize(
     "name", ["../../secret", "/etc/passwd", "a" * 32 + "/../" + "b" * 64 + "." + "c" * 16, ""]
 )
-def test_a_row_that_was_tampered_with_opens_no_other_file(
-    kept: Callable[..., Memory], name: str
+def test_a_tampered_row_opens_no_other_file(
+    open_with_blobs: Callable[..., Memory], name: str
 ) -> None:
     """S10."""
-    memory = kept()
+    memory = open_with_blobs()
     me = memory.scope(tenant="acme", user="ada")
     key = me.refs.add(b"x" * (FILE + 1))
     memory.database.write(
@@ -334,7 +340,7 @@ def test_a_row_that_was_tampered_with_opens_no_other_file(
         me.refs.get(key)
 
 
-def test_a_folder_that_cannot_be_made_is_a_clear_error(
+def test_a_folder_that_cannot_be_created_is_an_error(
     open_memory: Callable[..., Memory], tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("no folder")
@@ -353,11 +359,11 @@ def age(path: Path, seconds: float) -> None:
     os.utime(path, (then, then))
 
 
-def test_what_a_crash_left_is_collected_after_a_while(
-    kept: Callable[..., Memory], tmp_path: Path
+def test_leftovers_of_a_crash_are_purged_later(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path
 ) -> None:
-    """A file whose row never came, finished or not: after an hour, if nobody is writing it any more."""
-    memory = kept()
+    """A file without a row, complete or not: after an hour, if nobody is writing it."""
+    memory = open_with_blobs()
     me = memory.scope(tenant="acme", user="ada")
     key = me.refs.add(b"x" * (FILE + 1))
     (kept_file,) = files(tmp_path / "refs")
@@ -377,14 +383,14 @@ def test_what_a_crash_left_is_collected_after_a_while(
         assert unfinished.exists()
     assert memory.purge().contents == 1
     assert files(tmp_path / "refs") == [kept_file]
-    assert whole(me, memory, key) == b"x" * (FILE + 1)
+    assert read_blob(me, memory, key) == b"x" * (FILE + 1)
     assert problems(memory) == []
 
 
-def test_another_databases_files_are_left_alone(
+def test_files_of_another_database_are_kept(
     open_memory: Callable[..., Memory], tmp_path: Path
 ) -> None:
-    """Two databases that were given the same folder do not clear each other away."""
+    """Two databases with the same folder do not purge each other's files."""
     memory = open_memory(ref_folder=str(tmp_path / "refs"))
     with Memory.open("memory:", settings=SETTINGS) as other:
         other = Memory.open(f"sqlite:///{tmp_path}/other.db", settings=memory.settings)
@@ -394,14 +400,14 @@ def test_another_databases_files_are_left_alone(
             age(path, 10**6)
         assert memory.purge().contents == 0
         assert memory.erase("ada", tenant="acme").removed["refs"] == 1
-        assert whole(other.scope(tenant="acme", user="ada"), other, theirs) == b"y" * (FILE + 1)
+        assert read_blob(other.scope(tenant="acme", user="ada"), other, theirs) == b"y" * (FILE + 1)
         other.close()
 
 
-def test_what_nobody_refers_to_is_collected_but_not_from_somebodys_hands(
+def test_unreferenced_contents_are_purged_after_a_grace_period(
     open_memory: Callable[..., Memory], tmp_path: Path, limited: Limited
 ) -> None:
-    """A content that is stored and not referred to yet stays for an hour."""
+    """A stored content without a reference is kept for an hour."""
     moment = [1_800_000_000_000_000]
     limited(REF_FILE_BYTES=1 << 30)
     memory = open_memory(clock=lambda: moment[0], ref_folder=str(tmp_path / "unused"))
@@ -420,11 +426,11 @@ def test_what_nobody_refers_to_is_collected_but_not_from_somebodys_hands(
 
 
 @PLACES
-def test_a_sessions_contents_go_with_it(
-    kept: Callable[..., Memory], tmp_path: Path, place: str
+def test_contents_are_removed_with_their_session(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path, place: str
 ) -> None:
-    """P3, P13: in the same transaction; a content that another reference has stays."""
-    memory = kept(place)
+    """P3, P13: in the same transaction; a content with another reference stays."""
+    memory = open_with_blobs(place)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     for data in (b"small", b"x" * (FILE + 1), b"shared" * 60_000):
@@ -434,15 +440,15 @@ def test_a_sessions_contents_go_with_it(
     assert [ref.key for ref in me.refs.list()] == [other]
     assert len(stored(memory)) == 1
     assert len(files(tmp_path / "refs")) == (1 if place == "folder" else 0)
-    assert whole(me, memory, other) == b"shared" * 60_000
+    assert read_blob(me, memory, other) == b"shared" * 60_000
     assert problems(memory) == []
 
 
-def test_nothing_is_removed_while_somebody_copies(
-    kept: Callable[..., Memory], tmp_path: Path
+def test_files_are_not_removed_during_a_copy(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path
 ) -> None:
-    """An export that has read a row finds its file; who removed it meanwhile leaves the file to the next purge."""
-    memory = kept()
+    """An export finds the file of every row it read; the file is left to the next purge."""
+    memory = open_with_blobs()
     me = memory.scope(tenant="acme", user="ada")
     keys = [me.refs.add(bytes([n]) * (FILE + 1)) for n in (1, 2)]
     with memory.services.blobs.copying():
@@ -459,10 +465,10 @@ def test_nothing_is_removed_while_somebody_copies(
 
 @PLACES
 def test_erasing_a_user_leaves_no_byte_on_disk(
-    kept: Callable[..., Memory], tmp_path: Path, place: str, engine: str
+    open_with_blobs: Callable[..., Memory], tmp_path: Path, place: str, engine: str
 ) -> None:
-    """S14, P13: not in a file, not in a page, not in the log; also not what a crash of theirs left half written."""
-    memory = kept(place)
+    """S14, P13: not in a file, page or log; nor a half-written file of a crash."""
+    memory = open_with_blobs(place)
     me, bob = (
         memory.scope(tenant="acme", user="ada", agent="scout"),
         memory.scope(tenant="acme", user="bob", agent="scout"),
@@ -482,18 +488,18 @@ def test_erasing_a_user_leaves_no_byte_on_disk(
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert canary.strip() not in path.read_bytes(), path
-    assert whole(bob, memory, theirs) == b"bob's own " * 50_000
+    assert read_blob(bob, memory, theirs) == b"bob's own " * 50_000
     assert problems(memory) == []
 
 
 # -- checking and copying ---------------------------------------------------------------------------------------------
 
 
-def test_verify_finds_what_is_missing_or_damaged(
-    kept: Callable[..., Memory], tmp_path: Path
+def test_verify_finds_missing_and_damaged_contents(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path
 ) -> None:
     """P17: by name, in files and in the database."""
-    memory = kept()
+    memory = open_with_blobs()
     me = memory.scope(tenant="acme", user="ada")
     keys = [
         me.refs.add(bytes([n]) * size)
@@ -531,9 +537,13 @@ def test_verify_finds_what_is_missing_or_damaged(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_backup_has_the_files_too(kept: Callable[..., Memory], tmp_path: Path) -> None:
-    """The copy opens by itself: its files lie where its settings look for them. A server is backed up with its own tools."""
-    memory = kept()
+def test_a_backup_includes_the_files(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path
+) -> None:
+    """The copy works alone: its files are where its settings expect them. Servers use their own
+    tools.
+    """
+    memory = open_with_blobs()
     me = memory.scope(tenant="acme", user="ada")
     keys = {me.refs.add(data): data for data in (b"small", b"x" * (FILE + 1), b"y" * (1 << 20))}
     target = tmp_path / "copy.db"
@@ -541,7 +551,7 @@ def test_a_backup_has_the_files_too(kept: Callable[..., Memory], tmp_path: Path)
     me.refs.remove(next(iter(keys)))
     with Memory.open(f"sqlite:///{target}", settings=SETTINGS) as copy:
         ours = copy.scope(tenant="acme", user="ada")
-        assert {key: whole(ours, copy, key) for key in keys} == keys
+        assert {key: read_blob(ours, copy, key) for key in keys} == keys
         assert problems(copy) == []
         assert (tmp_path / "copy.db-refs").stat().st_mode & 0o077 == 0
     target.unlink()
@@ -558,11 +568,13 @@ def exported(memory: Memory) -> bytes:
 
 @PLACES
 @pytest.mark.parametrize("there", ["folder", "database"])
-def test_an_export_does_not_tell_where_contents_were(
-    kept: Callable[..., Memory], tmp_path: Path, place: str, there: str, limited: Limited
+def test_an_export_is_independent_of_placement(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path, place: str, there: str, limited: Limited
 ) -> None:
-    """P15: byte for byte the same from files and from the database, and kept where the other database keeps such."""
-    memory = kept(place)
+    """P15: byte-identical from files and from the database, and placed by the importing database's
+    settings.
+    """
+    memory = open_with_blobs(place)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     datas = [
         b"",
@@ -575,13 +587,13 @@ def test_an_export_does_not_tell_where_contents_were(
     whole_export = exported(memory)
     away_folder = str(tmp_path / "away") if there == "folder" else ""
     limited(REF_FILE_BYTES=FILE if there == "folder" else 1 << 30)
-    with Memory.open("memory:", settings=replaced(ref_folder=away_folder)) as away:
+    with Memory.open("memory:", settings=changed_settings(ref_folder=away_folder)) as away:
         copied = away.import_(io.BytesIO(whole_export))
         assert copied.new == sum(copied.rows.values())
         assert exported(away) == whole_export
         assert away.import_(io.BytesIO(whole_export)).new == 0
         theirs = away.scope(tenant="acme", user="ada", agent="scout")
-        assert {key: whole(theirs, away, key) for key in keys} == keys
+        assert {key: read_blob(theirs, away, key) for key in keys} == keys
         assert len(files(tmp_path / "away")) == (2 if there == "folder" else 0)
         assert all(row[5] is None for row in stored(away))
         assert problems(away) == []
@@ -591,15 +603,15 @@ def test_an_export_does_not_tell_where_contents_were(
         assert files(tmp_path / "away") == []
 
 
-def replaced(**changes: Any) -> Any:
+def changed_settings(**changes: Any) -> Any:
     from dataclasses import replace
 
     return replace(SETTINGS, **changes)
 
 
-def test_an_import_believes_no_content_that_its_hash_denies(kept: Callable[..., Memory]) -> None:
-    """S10: who changes a content and the file's checksum still does not get it in under another's hash."""
-    memory = kept()
+def test_an_import_verifies_content_hashes(open_with_blobs: Callable[..., Memory]) -> None:
+    """S10: changed content with a recomputed file checksum is still rejected."""
+    memory = open_with_blobs()
     memory.scope(tenant="acme", user="ada").refs.add("the truth")
     lines = exported(memory).replace(b"the truth", b"the lies!").splitlines(keepends=True)[:-1]
     end = {"end": True, "rows": 3, "sha256": hashlib.sha256(b"".join(lines)).hexdigest()}
@@ -612,8 +624,8 @@ def test_an_import_believes_no_content_that_its_hash_denies(kept: Callable[..., 
 # -- crashes and crowds -----------------------------------------------------------------------------------------------
 
 
-def told(log: Path) -> tuple[dict[str, str], set[str]]:
-    """What was acknowledged as stored, with its hash, and what may be gone."""
+def read_log(log: Path) -> tuple[dict[str, str], set[str]]:
+    """Return acknowledged contents with their hashes, and those that may be gone."""
     added: dict[str, str] = {}
     gone: set[str] = set()
     for line in log.read_text(encoding="utf-8").splitlines():
@@ -626,18 +638,18 @@ def told(log: Path) -> tuple[dict[str, str], set[str]]:
 
 
 def check(url: str, log: Path, folder: str = "") -> None:
-    """Nothing acknowledged is lost, nothing dangles, and what is left behind goes."""
-    added, gone = told(log)
+    """Check that nothing acknowledged is lost, nothing dangles, and leftovers are purged."""
+    added, gone = read_log(log)
     with Memory.open(settings=settings(url, folder)) as memory:
         me = scope_of(memory)
         assert problems(memory) == []
         for key, digest in added.items():
             if key not in gone:
-                assert hashlib.sha256(whole(me, memory, key)).hexdigest() == digest, key
+                assert hashlib.sha256(read_blob(me, memory, key)).hexdigest() == digest, key
 
 
-def test_kill_9_leaves_no_dangling_reference_and_loses_none(tmp_path: Path) -> None:
-    """P1, P3: a process that stores and removes, killed at any moment, five times."""
+def test_kill_9_loses_no_reference_and_leaves_none_dangling(tmp_path: Path) -> None:
+    """P1, P3: a process that stores and removes, killed at random times, five times."""
     url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"
     for kill in range(5):
         before = log.read_bytes().count(b"\n") if log.exists() else 0
@@ -660,10 +672,10 @@ def test_kill_9_leaves_no_dangling_reference_and_loses_none(tmp_path: Path) -> N
 
 
 @PLACES
-def test_two_processes_store_and_remove_the_same_while_a_third_collects(
+def test_two_processes_store_and_remove_while_a_third_purges(
     tmp_path: Path, url: str, place: str
 ) -> None:
-    """R3: two write the same five contents and remove them, one clears away; nothing acknowledged dangles."""
+    """R3: two write and remove the same five contents, one purges; nothing acknowledged dangles."""
     log, folder = tmp_path / "log", str(tmp_path / "refs") if place == "folder" else ""
     Memory.open(settings=settings(url)).close()
     writers = [
@@ -681,16 +693,18 @@ def test_two_processes_store_and_remove_the_same_while_a_third_collects(
     check(url, log, folder)
 
 
-def test_contents_of_the_other_processes_have_every_size() -> None:
-    """Else the two tests above would prove less than they say."""
+def test_the_processes_use_contents_of_every_size() -> None:
+    """Otherwise the two tests above would prove less than they claim."""
     sizes = {len(content(f"k0 {n}")) for n in range(40)}
     assert min(sizes) < 100
     assert max(sizes) > 64 << 10
 
 
-def test_reading_what_is_being_removed_is_not_found_or_whole(kept: Callable[..., Memory]) -> None:
-    """P3: never half, and never a file that is missing."""
-    memory = kept()
+def test_reading_during_removal_is_complete_or_not_found(
+    open_with_blobs: Callable[..., Memory],
+) -> None:
+    """P3: never partial, and never a missing file."""
+    memory = open_with_blobs()
     me = memory.scope(tenant="acme", user="ada")
     data = b"line\n" * 60_000
     seen: list[str] = []

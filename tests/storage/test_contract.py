@@ -1,4 +1,4 @@
-"""What every engine promises the kinds: the Database protocol, one class of tests run on each engine in turn."""
+"""The contract of every engine: the Database protocol, one class of tests run on each engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from retain.base.errors import (
 )
 from retain.storage.database import Database, Step, Transaction, UnscopedSql
 
-PATIENCE = 30
+TIMEOUT_SECONDS = 30
 COUNT = "select count(*) from agents where tenant = :tenant"
 NAMES = "select name from agents where tenant = :tenant order by name"
 INSERT = """insert into agents (tenant, name, prompt, model, tools, color, icon, version, created_at, updated_at)
@@ -32,12 +32,12 @@ INSERT = """insert into agents (tenant, name, prompt, model, tools, color, icon,
 
 
 def add(name: str) -> Callable[[Transaction], int]:
-    """Work that adds a row with this name."""
+    """Return a transaction function that adds a row with this name."""
     return lambda tx: tx.run(INSERT, name=name)
 
 
 def names(database: Database, tenant: str = "acme") -> list[str]:
-    """The names of all rows."""
+    """Return the names of all rows."""
     return [name for (name,) in database.read(tenant, lambda tx: tx.all(NAMES))]
 
 
@@ -50,12 +50,12 @@ class TestDatabase:
 
     # -- reading and writing -----------------------------------------------------------------------------------
 
-    def test_what_was_written_is_read(self, database: Database) -> None:
+    def test_a_write_can_be_read(self, database: Database) -> None:
         assert database.write("acme", add("a")) == 1
         assert names(database) == ["a"]
 
     def test_a_read_sees_one_snapshot(self, database: Database) -> None:
-        """Whatever is committed meanwhile, a read does not see it; the next read does."""
+        """Commits during a read are invisible to it; the next read sees them."""
         database.write("acme", add("a"))
 
         def work(tx: Transaction) -> list[int]:
@@ -63,21 +63,21 @@ class TestDatabase:
             for n in range(3):
                 seen.append((tx.one(COUNT) or (0,))[0])
                 with ThreadPoolExecutor(1) as pool:
-                    pool.submit(database.write, "acme", add(f"meanwhile {n}")).result(PATIENCE)
+                    pool.submit(database.write, "acme", add(f"meanwhile {n}")).result(
+                        TIMEOUT_SECONDS
+                    )
             return seen
 
         assert database.read("acme", work) == [1, 1, 1]
         assert len(names(database)) == 4
 
-    def test_a_write_sees_itself_and_nobody_else_does_before_the_commit(
-        self, database: Database
-    ) -> None:
+    def test_a_write_is_invisible_to_others_before_its_commit(self, database: Database) -> None:
         seen = []
 
         def work(tx: Transaction) -> int:
             tx.run(INSERT, name="a")
             with ThreadPoolExecutor(1) as pool:
-                seen.append(pool.submit(names, database).result(PATIENCE))
+                seen.append(pool.submit(names, database).result(TIMEOUT_SECONDS))
             return int((tx.one(COUNT) or (0,))[0])
 
         assert database.write("acme", work) == 1
@@ -93,10 +93,10 @@ class TestDatabase:
             Conflict(problem="c"),
         ],
     )
-    def test_an_exception_in_work_undoes_everything_and_comes_out_as_it_is(
+    def test_an_exception_rolls_back_and_is_raised_unchanged(
         self, database: Database, blow: Exception
     ) -> None:
-        """P3: and the next write finds everything in order."""
+        """P3: the next write works."""
 
         def work(tx: Transaction) -> None:
             tx.run(INSERT, name="half")
@@ -112,7 +112,7 @@ class TestDatabase:
         assert names(database) == ["after"]
 
     @pytest.mark.parametrize("blow", [KeyboardInterrupt, SystemExit])
-    def test_an_interruption_undoes_everything_and_leaves_the_database_usable(
+    def test_an_interruption_rolls_back_and_leaves_the_database_usable(
         self, database: Database, blow: type[BaseException]
     ) -> None:
         def work(tx: Transaction) -> None:
@@ -131,8 +131,10 @@ class TestDatabase:
         database.write("acme", add("after"))
         assert names(database) == ["after"]
 
-    def test_an_error_that_work_caught_does_not_commit_half_of_it(self, database: Database) -> None:
-        """A statement that failed inside work is the end of this work, or it is as if it had never run: never in between."""
+    def test_a_caught_error_does_not_commit_partial_work(self, database: Database) -> None:
+        """After a failed statement the transaction fails, or the statement had no effect: never in
+        between.
+        """
 
         def work(tx: Transaction) -> None:
             tx.run(INSERT, name="a")
@@ -148,15 +150,13 @@ class TestDatabase:
         else:
             assert names(database) == ["a", "b"]
 
-    def test_one_failing_job_does_not_touch_those_that_are_written_with_it(
-        self, database: Database
-    ) -> None:
-        """While a first write is held up, others gather behind it; every third of them fails."""
+    def test_a_failing_job_does_not_affect_others_of_its_batch(self, database: Database) -> None:
+        """While a first write is blocked, others queue behind it; every third fails."""
         started, go_on = threading.Event(), threading.Event()
 
         def first(tx: Transaction) -> int:
             started.set()
-            assert go_on.wait(PATIENCE)
+            assert go_on.wait(TIMEOUT_SECONDS)
             return tx.run(INSERT, name="first")
 
         def job(n: int) -> str:
@@ -172,17 +172,17 @@ class TestDatabase:
 
         with ThreadPoolExecutor(25) as pool:
             leading = pool.submit(database.write, "acme", first)
-            assert started.wait(PATIENCE)
+            assert started.wait(TIMEOUT_SECONDS)
             jobs = [pool.submit(job, n) for n in range(24)]
-            time.sleep(0.1)  # let them gather; on an engine with many writers they need not
+            time.sleep(0.1)  # let them queue; an engine with many writers need not
             go_on.set()
-            assert leading.result(PATIENCE) == 1
+            assert leading.result(TIMEOUT_SECONDS) == 1
             for n, future in enumerate(jobs):
                 if n % 3 == 0:
-                    assert isinstance(future.exception(PATIENCE), ValueError)
+                    assert isinstance(future.exception(TIMEOUT_SECONDS), ValueError)
                     assert str(future.exception()) == f"job {n}"
                 else:
-                    assert future.result(PATIENCE) == f"result {n}"
+                    assert future.result(TIMEOUT_SECONDS) == f"result {n}"
         for tenant in (0, 1):
             kept = [n for n in range(24) if n % 2 == tenant and n % 3]
             expected = sorted(
@@ -191,7 +191,7 @@ class TestDatabase:
             assert names(database, f"tenant {tenant}") == expected
         assert database.tenants() == ["acme", "tenant 0", "tenant 1"]
 
-    def test_results_come_back_to_the_thread_that_asked(self, database: Database) -> None:
+    def test_results_return_to_the_calling_thread(self, database: Database) -> None:
         def ask(n: int) -> list[tuple[int, str]]:
             def work(tx: Transaction) -> tuple[int, str]:
                 tx.run(INSERT, name=f"{n} {threading.get_ident()} {time.monotonic_ns()}")
@@ -200,7 +200,7 @@ class TestDatabase:
             return [database.write(f"t{n}", work) for _ in range(5)]
 
         with ThreadPoolExecutor(16) as pool:
-            for n, results in enumerate(pool.map(ask, range(16), timeout=PATIENCE)):
+            for n, results in enumerate(pool.map(ask, range(16), timeout=TIMEOUT_SECONDS)):
                 assert results == [(n, f"t{n}")] * 5
 
     def test_a_read_cannot_write(self, database: Database) -> None:
@@ -220,7 +220,7 @@ class TestDatabase:
             lambda tx: list(tx.each("select * from agents")),
         ],
     )
-    def test_a_statement_that_forgets_the_tenant_is_refused(
+    def test_a_statement_without_a_tenant_is_rejected(
         self, database: Database, call: Callable[[Transaction], Any]
     ) -> None:
         database.write("acme", add("a"))
@@ -230,8 +230,8 @@ class TestDatabase:
             database.read("acme", call)
         assert names(database) == ["a"]
 
-    def test_tenant_and_now_are_the_transactions_own(self, database: Database) -> None:
-        """A caller that passes values by these names cannot change whose data it is."""
+    def test_tenant_and_now_cannot_be_overridden(self, database: Database) -> None:
+        """A caller that passes values by these names cannot change the tenant."""
 
         def work(tx: Transaction) -> list[Any]:
             stolen = {"tenant": "other", "now": -1, "name": "a"}
@@ -250,7 +250,7 @@ class TestDatabase:
         assert now > 0
         assert database.tenants() == ["acme"]
 
-    def test_values_are_bound_never_pasted(self, database: Database) -> None:
+    def test_values_are_bound(self, database: Database) -> None:
         hostile = [
             "'; drop table agents; --",
             ":tenant",
@@ -265,7 +265,7 @@ class TestDatabase:
             database.write("acme", add(name))
         assert names(database) == sorted(hostile)
 
-    def test_run_counts_and_one_answers_none(self, database: Database) -> None:
+    def test_run_counts_and_one_returns_none(self, database: Database) -> None:
         def work(tx: Transaction) -> list[Any]:
             tx.many(INSERT, [{"name": name} for name in "abc"])
             tx.many(INSERT, [])
@@ -292,7 +292,7 @@ class TestDatabase:
 
         assert database.write("acme", work) == [2, 0, 0, 1, None, ("d",), 3]
 
-    def test_streaming_hands_out_rows_by_name_in_order(self, database: Database) -> None:
+    def test_each_yields_rows_by_name_in_order(self, database: Database) -> None:
         database.write(
             "acme", lambda tx: tx.many(INSERT, [{"name": f"{n:05}"} for n in range(3000)])
         )
@@ -306,7 +306,7 @@ class TestDatabase:
         assert database.read("acme", work) == [f"{n:05}" for n in range(3000)]
         assert database.read("nobody", work) == []
 
-    def test_a_stream_may_be_left_early_and_opened_inside_another(self, database: Database) -> None:
+    def test_a_stream_may_be_abandoned_or_nested(self, database: Database) -> None:
         database.write(
             "acme", lambda tx: tx.many(INSERT, [{"name": f"{n:05}"} for n in range(2500)])
         )
@@ -325,7 +325,7 @@ class TestDatabase:
         database.write("acme", add("after"))
         assert len(names(database)) == 2501
 
-    def test_streaming_sees_the_same_snapshot(self, database: Database) -> None:
+    def test_streaming_sees_one_snapshot(self, database: Database) -> None:
         database.write(
             "acme", lambda tx: tx.many(INSERT, [{"name": f"{n:05}"} for n in range(2500)])
         )
@@ -335,7 +335,7 @@ class TestDatabase:
             for _ in tx.each(NAMES):
                 if seen == 10:
                     with ThreadPoolExecutor(1) as pool:
-                        pool.submit(database.write, "acme", add("99999")).result(PATIENCE)
+                        pool.submit(database.write, "acme", add("99999")).result(TIMEOUT_SECONDS)
                 seen += 1
             return seen
 
@@ -355,7 +355,7 @@ class TestDatabase:
         assert database.read("acme", lambda tx: tx.columns("no_such_table")) == []
 
     def test_text_keys_compare_byte_by_byte(self, database: Database) -> None:
-        """The same order on every engine, whatever the server's language is."""
+        """The same order on every engine, whatever the server's locale."""
         unsorted = [
             "b",
             "B",
@@ -377,22 +377,20 @@ class TestDatabase:
 
     # -- tenants and time --------------------------------------------------------------------------------------
 
-    def test_tenants_are_listed_once_they_have_written(self, database: Database) -> None:
+    def test_tenants_are_listed_after_their_first_write(self, database: Database) -> None:
         assert database.tenants() == []
         for tenant in ("b", "a", "ä", "b"):
             database.write(tenant, lambda tx: None)
         database.read("reader", lambda tx: tx.all(NAMES))
         assert database.tenants() == ["a", "b", "ä"]
 
-    def test_one_tenant_does_not_see_another(self, database: Database) -> None:
+    def test_tenants_are_isolated(self, database: Database) -> None:
         database.write("a", add("mine"))
         database.write("b", add("mine"))
         database.write("b", lambda tx: tx.run("delete from agents where tenant = :tenant"))
         assert (names(database, "a"), names(database, "b")) == (["mine"], [])
 
-    def test_time_comes_from_the_clock_that_was_given(
-        self, open_memory: Callable[..., Memory]
-    ) -> None:
+    def test_time_comes_from_the_given_clock(self, open_memory: Callable[..., Memory]) -> None:
         moments = iter(range(1_000, 10_000))
         database = open_memory(clock=lambda: next(moments)).database
         first = database.write("acme", lambda tx: tx.now)
@@ -402,7 +400,7 @@ class TestDatabase:
         assert first < second[0] < 10_000
         assert second[1] == (second[0],)
 
-    def test_without_a_clock_time_is_the_databases(self, database: Database) -> None:
+    def test_without_a_clock_time_comes_from_the_database(self, database: Database) -> None:
         before = clock.now()
         seen = [database.read("acme", lambda tx: tx.now), database.write("acme", lambda tx: tx.now)]
         assert before - clock.MINUTE < seen[0] <= seen[1] < clock.now() + clock.MINUTE
@@ -420,7 +418,7 @@ class TestDatabase:
         ],
         ids=["twice", "null", "no table", "no sql", "no column"],
     )
-    def test_the_databases_own_errors_are_typed_and_undo_everything(
+    def test_database_errors_are_typed_and_roll_back(
         self, database: Database, work: Callable[[Transaction], Any]
     ) -> None:
         with pytest.raises(StorageError) as error:
@@ -429,7 +427,7 @@ class TestDatabase:
         assert not isinstance(error.value, Unreachable | Busy)
         assert names(database) == []
 
-    def test_a_row_without_its_parent_is_refused(self, database: Database) -> None:
+    def test_a_row_without_its_parent_is_rejected(self, database: Database) -> None:
         orphan = """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
                     values (:tenant, 'no such session', 'k', 'd', 1, 1, :now)"""
         with pytest.raises(StorageError):
@@ -447,9 +445,9 @@ class TestDatabase:
         ):
             with pytest.raises(Unreachable, match="closed"):
                 call()
-        database.close()  # twice is once
+        database.close()  # closing twice is allowed
 
-    def test_a_step_out_of_turn_does_nothing(self, database: Database) -> None:
+    def test_a_migration_out_of_order_does_nothing(self, database: Database) -> None:
         version = database.version()
         for step in (Step(version, "again", "this is not sql", up=True), Step(version + 2, "ahead", "nor this", up=True),
                      Step(version - 1, "below", "nor this", up=False)):  # fmt: skip
@@ -461,6 +459,6 @@ class TestDatabase:
         assert findings
         assert [finding for finding in findings if not finding.ok] == []
 
-    def test_its_name_is_for_people(self, database: Database, url: str) -> None:
+    def test_the_display_name_has_no_credentials(self, database: Database, url: str) -> None:
         assert database.name.partition(":")[0] == url.partition(":")[0]
         assert "@" not in database.name

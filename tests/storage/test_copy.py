@@ -1,4 +1,4 @@
-"""Export and import: byte for byte the same again, between any two engines; nothing from a file that is not whole (P15)."""
+"""Export and import: byte-identical between any two engines; incomplete files are rejected (P15)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def lines(data: bytes) -> list[dict[str, Any]]:
 
 
 def sealed(content: list[Any]) -> bytes:
-    """A file with these lines and a closing line that fits them, as a careful forger would make it."""
+    """Return a file with these lines and a matching last line, as a careful forger would."""
     body = b"".join(
         (line if isinstance(line, bytes) else json.dumps(line).encode()) + b"\n" for line in content
     )
@@ -42,7 +42,7 @@ def sealed(content: list[Any]) -> bytes:
 
 
 def beside(engine: str, tmp_path: Path) -> Iterator[str]:
-    """The address of another empty database."""
+    """Yield the URL of another empty database."""
     if engine == "sqlite":
         yield f"sqlite:///{tmp_path}/beside.db"
     else:
@@ -91,8 +91,8 @@ def test_export_import_export_is_byte_identical_between_any_two_engines(
     assert [finding for finding in target.verify() if not finding.ok] == []
 
 
-def test_a_copy_goes_on_where_the_original_was(memory: Memory, other: Memory) -> None:
-    """Numbers, keys and versions continue; a retry that crosses the move is still the same request."""
+def test_a_copy_continues_where_the_original_was(memory: Memory, other: Memory) -> None:
+    """Numbers, keys and versions continue; a retry across the move is still the same request."""
     fill(memory)
     sent = memory.scope(tenant="acme", user="ada", agent="scout").messages.append(
         "acme ada 1", "user", "x", key="in flight"
@@ -105,7 +105,7 @@ def test_a_copy_goes_on_where_the_original_was(memory: Memory, other: Memory) ->
     assert me.sessions.resume().id == "acme ada 1"
 
 
-def test_after_a_purge_the_numbers_survive_the_move(
+def test_numbering_survives_a_purge_and_a_move(
     open_memory: Callable[..., Memory], other: Memory
 ) -> None:
     now = [1_000 * DAY]
@@ -126,7 +126,7 @@ def test_after_a_purge_the_numbers_survive_the_move(
     )
 
 
-def test_expired_state_is_left_out(open_memory: Callable[..., Memory]) -> None:
+def test_expired_state_is_not_exported(open_memory: Callable[..., Memory]) -> None:
     """P10."""
     now = [1_000 * DAY]
     memory = open_memory(clock=lambda: now[0])
@@ -143,7 +143,7 @@ def test_expired_state_is_left_out(open_memory: Callable[..., Memory]) -> None:
     ]
 
 
-def test_one_tenant_or_one_user_alone(memory: Memory, other: Memory) -> None:
+def test_export_of_one_tenant_or_user(memory: Memory, other: Memory) -> None:
     for tenant in ("acme", "other"):
         fill(memory, tenant)
     found = lines(exported(memory, tenants=["acme"]))
@@ -159,8 +159,8 @@ def test_one_tenant_or_one_user_alone(memory: Memory, other: Memory) -> None:
         exported(memory, tenants=["acme", "nobody"])
 
 
-def test_the_file_is_what_it_says(memory: Memory) -> None:
-    """JSON Lines in a fixed order, with the number of rows and a checksum at the end; progress is told."""
+def test_the_export_format(memory: Memory) -> None:
+    """JSON Lines in a fixed order, with row count and checksum at the end; progress is reported."""
     fill(memory)
     told: list[tuple[int, int]] = []
     data = exported(memory, progress=lambda done, total: told.append((done, total)))
@@ -178,8 +178,10 @@ def test_the_file_is_what_it_says(memory: Memory) -> None:
 # -- an import that was interrupted --------------------------------------------------------------------------------
 
 
-def test_an_interrupted_import_is_repeated(memory: Memory, other: Memory) -> None:
-    """Every stop leaves whole batches; the same file again adds the rest and nothing twice."""
+def test_an_interrupted_import_can_be_repeated(memory: Memory, other: Memory) -> None:
+    """Every interruption leaves complete batches; the same file again adds the rest and nothing
+    twice.
+    """
     fill(memory)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("long")
@@ -188,7 +190,7 @@ def test_an_interrupted_import_is_repeated(memory: Memory, other: Memory) -> Non
     for stop_after in (1, 3, 4):
         calls: list[int] = []
 
-        def stop(
+        def interrupt(
             done: int, total: int, calls: list[int] = calls, stop_after: int = stop_after
         ) -> None:
             calls.append(done)
@@ -196,16 +198,14 @@ def test_an_interrupted_import_is_repeated(memory: Memory, other: Memory) -> Non
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            other.import_(io.BytesIO(data), progress=stop)
+            other.import_(io.BytesIO(data), progress=interrupt)
     done = other.import_(io.BytesIO(data))
     assert 0 < done.new < sum(done.rows.values())
     assert other.import_(io.BytesIO(data)).new == 0
     assert exported(other) == data
 
 
-def test_a_row_that_is_there_with_other_content_stops_the_import(
-    memory: Memory, other: Memory
-) -> None:
+def test_a_row_with_other_content_stops_the_import(memory: Memory, other: Memory) -> None:
     fill(memory)
     data = exported(memory)
     other.scope(tenant="acme", user="ada", agent="scout").state.set("key 1", "mine")
@@ -217,8 +217,8 @@ def test_a_row_that_is_there_with_other_content_stops_the_import(
 # -- files that are refused ----------------------------------------------------------------------------------------
 
 
-def refused(memory: Memory, url: str, data: bytes, match: str) -> None:
-    """The file is bad input, and not a row was written."""
+def assert_rejected(memory: Memory, url: str, data: bytes, match: str) -> None:
+    """Check that the file is rejected and no row was written."""
     before = hashes(url)
     with pytest.raises(Invalid, match=match) as error:
         memory.import_(io.BytesIO(data))
@@ -227,36 +227,40 @@ def refused(memory: Memory, url: str, data: bytes, match: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def good() -> bytes:
-    """An export with something of everything."""
+def valid_export() -> bytes:
+    """An export with rows in every table."""
     with Memory.open("memory:", settings=SETTINGS) as memory:
         fill(memory)
         return exported(memory)
 
 
-def test_a_file_that_was_cut_anywhere_is_refused(memory: Memory, url: str, good: bytes) -> None:
-    ends = [place for place, byte in enumerate(good) if byte == 10]
+def test_a_truncated_file_is_rejected(memory: Memory, url: str, valid_export: bytes) -> None:
+    ends = [place for place, byte in enumerate(valid_export) if byte == 10]
     for cut in (
         *ends[:-1:17],
         *(end + 1 for end in ends[:-1:17]),
-        len(good) - 2,
-        len(good) // 2,
+        len(valid_export) - 2,
+        len(valid_export) // 2,
         20,
     ):
-        refused(memory, url, good[:cut], "cut off|is not an export|checksum")
-    refused(memory, url, b"", "is not an export")
+        assert_rejected(memory, url, valid_export[:cut], "cut off|is not an export|checksum")
+    assert_rejected(memory, url, b"", "is not an export")
 
 
-def test_a_file_that_was_changed_is_refused(memory: Memory, url: str, good: bytes) -> None:
-    content = good.splitlines(keepends=True)
-    refused(memory, url, good.replace(b"plain", b"plane", 1), "checksum")
-    refused(memory, url, b"".join([*content[:5], content[6], content[5], *content[7:]]), "checksum")
-    refused(memory, url, b"".join([*content[:5], *content[6:]]), "checksum")
-    refused(memory, url, good + content[3], "cut off")
-    refused(memory, url, good.replace(b'"schema":%d' % SCHEMA, b'"schema":2', 1), "schema 2")
+def test_a_modified_file_is_rejected(memory: Memory, url: str, valid_export: bytes) -> None:
+    content = valid_export.splitlines(keepends=True)
+    assert_rejected(memory, url, valid_export.replace(b"plain", b"plane", 1), "checksum")
+    assert_rejected(
+        memory, url, b"".join([*content[:5], content[6], content[5], *content[7:]]), "checksum"
+    )
+    assert_rejected(memory, url, b"".join([*content[:5], *content[6:]]), "checksum")
+    assert_rejected(memory, url, valid_export + content[3], "cut off")
+    assert_rejected(
+        memory, url, valid_export.replace(b'"schema":%d' % SCHEMA, b'"schema":2', 1), "schema 2"
+    )
 
 
-def test_a_foreign_file_is_refused(memory: Memory, url: str) -> None:
+def test_a_foreign_file_is_rejected(memory: Memory, url: str) -> None:
     for data in (
         b"hello\n",
         b"\x00\xff\xfe",
@@ -268,7 +272,7 @@ def test_a_foreign_file_is_refused(memory: Memory, url: str) -> None:
         b"null\n",
         b"[" * 100_000,
     ):
-        refused(memory, url, data, "is not an export")
+        assert_rejected(memory, url, data, "is not an export")
 
 
 HEAD: dict[str, Any] = {"retain": 1, "schema": SCHEMA}
@@ -278,28 +282,28 @@ AGENT: dict[str, Any] = {
 }  # fmt: skip
 
 
-GOOD: list[Any] = [{"tenant": "a"}, {"table": "agents", "row": AGENT}]
+VALID: list[Any] = [{"tenant": "a"}, {"table": "agents", "row": AGENT}]
 FORGED: list[tuple[list[Any], str]] = [
     ([{"table": "agents", "row": AGENT}], "tenant"),
-    ([*GOOD, {"table": "tenants", "row": {}}], "table 'tenants'"),
-    ([*GOOD, {"table": "retain_schema", "row": {"version": 9}}], "table"),
+    ([*VALID, {"table": "tenants", "row": {}}], "table 'tenants'"),
+    ([*VALID, {"table": "retain_schema", "row": {"version": 9}}], "table"),
     (
-        [*GOOD, {"table": "agents; drop table agents", "row": AGENT}],
+        [*VALID, {"table": "agents; drop table agents", "row": AGENT}],
         "table",
     ),
-    ([*GOOD, {"what": 1}], "neither"),
-    ([*GOOD, b"not json"], "not a JSON object"),
-    ([*GOOD, b"\xff\xfe"], "not a JSON object"),
-    ([*GOOD, [1]], "not a JSON object"),
+    ([*VALID, {"what": 1}], "neither"),
+    ([*VALID, b"not json"], "not a JSON object"),
+    ([*VALID, b"\xff\xfe"], "not a JSON object"),
+    ([*VALID, [1]], "not a JSON object"),
     ([{"tenant": "a"}, {"table": "agents", "row": [AGENT]}], "neither"),
-    ([*GOOD, {"tenant": "*"}, {"table": "agents", "row": AGENT}], "tenant"),
-    ([*GOOD, {"tenant": ""}, {"table": "agents", "row": AGENT}], "tenant"),
-    ([*GOOD, {"tenant": "b\0"}], "tenant"),
+    ([*VALID, {"tenant": "*"}, {"table": "agents", "row": AGENT}], "tenant"),
+    ([*VALID, {"tenant": ""}, {"table": "agents", "row": AGENT}], "tenant"),
+    ([*VALID, {"tenant": "b\0"}], "tenant"),
     (
-        [*GOOD, {"table": "agents", "row": {**AGENT, "name": ["x"]}}],
+        [*VALID, {"table": "agents", "row": {**AGENT, "name": ["x"]}}],
         "agents",
     ),
-    ([*GOOD, {"table": "agents", "row": {**AGENT, "name": {}}}], "agents"),
+    ([*VALID, {"table": "agents", "row": {**AGENT, "name": {}}}], "agents"),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "prompt": "nul \0"}}], "agents"),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "prompt": "half \ud83d"}}], "agents"),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "version": 2**63}}], "agents"),
@@ -318,21 +322,21 @@ FORGED: list[tuple[list[Any], str]] = [
     ),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "tenant": "b"}}], "columns.*tenant"),
     ([{"tenant": "a"}, {"table": "agents", "row": {**AGENT, "now": 1}}], "columns.*now"),
-    ([*GOOD, b'{"a":' + b"[" * 100_000], "not a JSON object"),
+    ([*VALID, b'{"a":' + b"[" * 100_000], "not a JSON object"),
 ]
 
 
-def test_a_forged_file_with_a_good_checksum_is_refused_before_anything_is_written(
+def test_a_forged_file_with_a_valid_checksum_is_rejected_before_writing(
     memory: Memory, url: str
 ) -> None:
-    """A checksum says that a file is whole, not who made it."""
+    """A checksum proves completeness, not origin."""
     for content, match in FORGED:
-        refused(memory, url, sealed([HEAD, *content]), match)
-    memory.import_(io.BytesIO(sealed([HEAD, *GOOD])))
+        assert_rejected(memory, url, sealed([HEAD, *content]), match)
+    memory.import_(io.BytesIO(sealed([HEAD, *VALID])))
     assert memory.scope(tenant="a").agents.get("a").version == 1
 
 
-def test_a_column_in_the_file_cannot_become_sql(memory: Memory, url: str) -> None:
+def test_a_column_name_in_the_file_cannot_become_sql(memory: Memory, url: str) -> None:
     for name in (
         "name) values ('x'); drop table agents; --",
         "name, tenant",
@@ -343,14 +347,14 @@ def test_a_column_in_the_file_cannot_become_sql(memory: Memory, url: str) -> Non
         ":tenant",
     ):
         row = {**{key: value for key, value in AGENT.items() if key != "name"}, name: "x"}
-        refused(
+        assert_rejected(
             memory, url, sealed([HEAD, {"tenant": "a"}, {"table": "agents", "row": row}]), "columns"
         )
         with pytest.raises(ValueError, match="not the name of a column"):
             Table("agents", order="name").insert(["tenant", name])
 
 
-def test_values_in_the_file_are_only_values(memory: Memory) -> None:
+def test_values_in_the_file_are_bound(memory: Memory) -> None:
     hostile = "x'); drop table agents; --"
     row = {**AGENT, "name": hostile, "prompt": ":tenant %s %(tenant)s", "model": "b"}
     memory.import_(
@@ -361,7 +365,7 @@ def test_values_in_the_file_are_only_values(memory: Memory) -> None:
     assert (found.name, found.prompt) == (hostile, ":tenant %s %(tenant)s")
 
 
-def test_a_row_without_its_parent_stops_the_import_with_a_typed_error(
+def test_an_orphan_row_stops_the_import_with_a_typed_error(
     open_memory: Callable[..., Memory], url: str
 ) -> None:
     memory = open_memory(wait_seconds=0.2)
@@ -380,10 +384,10 @@ def test_a_row_without_its_parent_stops_the_import_with_a_typed_error(
     assert hashes(url, ["message_keys"])["message_keys"][0] == 0
 
 
-def test_a_path_is_opened_and_a_text_file_is_refused(
+def test_a_path_is_opened_and_a_text_stream_is_rejected(
     memory: Memory, me: Scope, tmp_path: Path
 ) -> None:
-    """P3: a file by its path appears when it is whole, and is its owner's alone."""
+    """P3: an exported file appears when complete, with owner-only access."""
     me.sessions.add("trip")
     path = tmp_path / "out.jsonl"
     assert memory.export(path).rows == memory.export(str(path)).rows

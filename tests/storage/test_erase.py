@@ -1,4 +1,4 @@
-"""Erasing a user: everything of theirs is gone, also from the bytes on disk, and nothing of anybody else."""
+"""Erasing a user: nothing is left, not even in bytes on disk, and others are unaffected."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.storage.behind import fill, hashes
 CANARY = "canary-7f3a-of-ada"
 
 
-def talk(memory: Memory, tenant: str, user: str, word: str) -> None:
-    """Something of a user in every table, with a word in every column that takes text."""
+def fill_user(memory: Memory, tenant: str, user: str, word: str) -> None:
+    """Add rows of a user to every table, with a word in every text column."""
     me = memory.scope(tenant=tenant, user=user, agent="scout")
     for n in range(3):
         session = me.sessions.add(f"{word} {user} {n}", label=word, attributes={word: word})
@@ -41,9 +41,9 @@ def talk(memory: Memory, tenant: str, user: str, word: str) -> None:
     me.state.remove("kept")
 
 
-def test_the_receipt_says_what_was_removed_from_where(memory: Memory) -> None:
-    talk(memory, "acme", "ada", CANARY)
-    talk(memory, "acme", "bob", "word")
+def test_the_receipt_counts_removed_rows(memory: Memory) -> None:
+    fill_user(memory, "acme", "ada", CANARY)
+    fill_user(memory, "acme", "bob", "word")
     receipt = memory.erase("ada", tenant="acme")
     assert (receipt.tenant, receipt.user) == ("acme", "ada")
     assert {table: count for table, count in receipt.removed.items() if count} == {
@@ -70,20 +70,20 @@ def test_the_receipt_says_what_was_removed_from_where(memory: Memory) -> None:
     assert memory.tenants() == tenants
 
 
-def test_everybody_else_keeps_every_row(memory: Memory, url: str) -> None:
-    """B1: one user among others, and the user of the same name in another tenant."""
+def test_other_users_keep_every_row(memory: Memory, url: str) -> None:
+    """B1: one user among others, and a user of the same name in another tenant."""
     fill(memory, "acme", ("bob", "ada ", "Ada", "ad%", "a_a"))
-    talk(memory, "other", "ada", "word")
+    fill_user(memory, "other", "ada", "word")
     before = hashes(url)
-    talk(memory, "acme", "ada", CANARY)
+    fill_user(memory, "acme", "ada", CANARY)
     memory.erase("ada", tenant="acme")
     assert hashes(url) == before
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_nothing_of_theirs_is_found_again(memory: Memory) -> None:
-    """P13: neither by reading nor in an export, and the name can be used anew."""
-    talk(memory, "acme", "ada", CANARY)
+def test_erased_data_is_not_found_again(memory: Memory) -> None:
+    """P13: neither by reading nor in an export, and the name can be reused."""
+    fill_user(memory, "acme", "ada", CANARY)
     memory.erase("ada", tenant="acme")
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     assert not me.sessions.list().items
@@ -95,8 +95,8 @@ def test_nothing_of_theirs_is_found_again(memory: Memory) -> None:
     assert me.messages.append(me.sessions.add(f"{CANARY} ada 0").id, "user", "hello again").seq == 1
 
 
-def on_disk(folder: Path) -> list[str]:
-    """The files that have the canary in their bytes, in either half of UTF-8 or UTF-16."""
+def files_with_canary(folder: Path) -> list[str]:
+    """Return the files whose bytes contain the canary, in UTF-8 or UTF-16."""
     needles = (CANARY.encode(), CANARY.encode("utf-16-le"), CANARY[:14].encode())
     return [
         path.name
@@ -105,11 +105,13 @@ def on_disk(folder: Path) -> list[str]:
     ]
 
 
-def test_no_byte_of_theirs_is_left_in_the_file_or_its_log(tmp_path: Path) -> None:
-    """The canary was in the file and in the log; after the erasure it is in neither, while the database is still open."""
+def test_no_byte_is_left_in_the_file_or_its_wal(tmp_path: Path) -> None:
+    """The canary was in the file and the WAL; after the erasure it is in neither, with the database
+    open.
+    """
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
-        talk(memory, "acme", "bob", "word")
-        talk(memory, "acme", "ada", CANARY)
+        fill_user(memory, "acme", "bob", "word")
+        fill_user(memory, "acme", "ada", CANARY)
         memory.database.compact()
         memory.scope(tenant="acme", user="ada", agent="scout").messages.append(
             f"{CANARY} ada 1", "user", CANARY * 10
@@ -117,32 +119,34 @@ def test_no_byte_of_theirs_is_left_in_the_file_or_its_log(tmp_path: Path) -> Non
         memory.scope(tenant="acme").messages.window(
             f"{CANARY} ada 1"
         )  # a reader with a snapshot in its cache
-        assert set(on_disk(tmp_path)) == {"agent.db", "agent.db-wal"}
+        assert set(files_with_canary(tmp_path)) == {"agent.db", "agent.db-wal"}
         assert memory.erase("ada", tenant="acme").compacted
-        assert on_disk(tmp_path) == []
+        assert files_with_canary(tmp_path) == []
         memory.scope(tenant="acme", user="bob", agent="scout").sessions.add("after")
-        assert on_disk(tmp_path) == []
-    assert on_disk(tmp_path) == []
+        assert files_with_canary(tmp_path) == []
+    assert files_with_canary(tmp_path) == []
 
 
-def test_a_reader_that_keeps_deleted_pages_alive_is_owned_up_to(tmp_path: Path) -> None:
-    """Bytes that another process still reads cannot go yet; the receipt says so, and the next purge clears them."""
+def test_a_reader_that_holds_deleted_pages_is_reported(tmp_path: Path) -> None:
+    """Pages another process still reads cannot be removed; the receipt says so, and the next purge
+    does it.
+    """
     url = f"sqlite:///{tmp_path}/agent.db"
     with Memory.open(url, settings=SETTINGS, wait_seconds=0.2) as memory:
-        talk(memory, "acme", "ada", CANARY)
+        fill_user(memory, "acme", "ada", CANARY)
         reader = apsw.Connection(str(tmp_path / "agent.db"))
         reader.execute("begin")
         assert reader.execute("select count(*) from messages").fetchall() == [(60,)]
         receipt = memory.erase("ada", tenant="acme")
         assert receipt.removed["messages"] == 60
         assert not receipt.compacted
-        assert on_disk(tmp_path)
+        assert files_with_canary(tmp_path)
         reader.close()
         assert memory.purge().compacted
-        assert on_disk(tmp_path) == []
+        assert files_with_canary(tmp_path) == []
 
 
-def test_a_purge_leaves_no_bytes_either(tmp_path: Path) -> None:
+def test_a_purge_leaves_no_bytes(tmp_path: Path) -> None:
     now = [1_000_000_000_000_000]
     with Memory.open(
         f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS, clock=lambda: now[0]
@@ -154,13 +158,13 @@ def test_a_purge_leaves_no_bytes_either(tmp_path: Path) -> None:
         )
         me.state.set("k", CANARY, ttl=1)
         memory.database.compact()
-        assert "agent.db" in on_disk(tmp_path)
+        assert "agent.db" in files_with_canary(tmp_path)
         now[0] += 10 * 86_400_000_000
         assert memory.purge(days=1).compacted
-        assert on_disk(tmp_path) == []
+        assert files_with_canary(tmp_path) == []
 
 
-def test_an_erasure_gives_space_back(tmp_path: Path) -> None:
+def test_an_erasure_frees_space(tmp_path: Path) -> None:
     file = tmp_path / "agent.db"
     with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -177,15 +181,13 @@ def test_an_erasure_gives_space_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "call", [lambda m: m.erase(""), lambda m: m.erase("x" * 513), lambda m: m.erase("a", tenant="")]
 )
-def test_a_name_that_cannot_be_one_is_bad_input(
-    memory: Memory, call: Callable[[Memory], object]
-) -> None:
+def test_an_invalid_name_is_rejected(memory: Memory, call: Callable[[Memory], object]) -> None:
     with pytest.raises(Invalid):
         call(memory)
 
 
-def test_every_table_with_a_user_can_be_erased(memory: Memory) -> None:
-    """A kind that keeps a user's rows must say which those are, or an erasure would leave them."""
+def test_every_table_with_a_user_is_erased(memory: Memory) -> None:
+    """A kind with user rows must declare them, or an erasure would leave them."""
     for table in ALL:
         columns = memory.database.read("acme", lambda tx, name=table.name: tx.columns(name))  # type: ignore[misc]
         if {"user_id", "session_id", "user"} & set(columns):

@@ -1,6 +1,6 @@
-"""Group commit alone: who writes for whom, and that nobody is ever left waiting.
+"""Group commit alone: which thread commits, and that no thread waits forever.
 
-The commit here is a plain function, because that is the seam: what a commit does is the engine's business.
+The commit here is a plain function; what it does is up to the engine.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from retain.storage.database import Work
 from retain.storage.sqlite import group_commit as group
 from retain.storage.sqlite.group_commit import GroupCommit, Job
 
-PATIENCE = 20
+TIMEOUT_SECONDS = 20
 
 
 def run(batch: list[Job]) -> None:
-    """Run each job's work, as an engine does: an error belongs to its job."""
+    """Run each job's work like an engine: an error belongs to its job."""
     for job in batch:
         try:
             job.result = job.work(None)  # type: ignore[arg-type]
@@ -33,8 +33,8 @@ def run(batch: list[Job]) -> None:
             job.error = error
 
 
-class Desk:
-    """A commit that can be held up, and remembers the batches it was given."""
+class BlockableCommit:
+    """A commit that can be blocked, and records its batches."""
 
     def __init__(self, commit: Callable[[list[Job]], None] = run) -> None:
         self.open = threading.Event()
@@ -46,23 +46,23 @@ class Desk:
     def _commit(self, batch: list[Job]) -> None:
         self.batches.append(batch)
         self.busy.set()
-        assert self.open.wait(PATIENCE)
+        assert self.open.wait(TIMEOUT_SECONDS)
         self._inner(batch)
 
     def submit(self, work: Work[Any]) -> Any:
         return self.group.submit(Job("acme", work))
 
     def wait_for_queue(self, length: int) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while len(self.group._queue) < length:
             assert time.monotonic() < deadline, f"{len(self.group._queue)} of {length} are waiting"
             time.sleep(0.001)
 
 
-class Asker(threading.Thread):
-    """A thread that submits one piece of work and keeps what came of it."""
+class Submitter(threading.Thread):
+    """A thread that submits one job and keeps its result."""
 
-    def __init__(self, desk: Desk, work: Work[Any]) -> None:
+    def __init__(self, desk: BlockableCommit, work: Work[Any]) -> None:
         super().__init__(daemon=True)
         self.desk, self.work = desk, work
         self.result: Any = None
@@ -75,19 +75,21 @@ class Asker(threading.Thread):
         except BaseException as error:
             self.error = error
 
-    def done(self) -> Asker:
-        self.join(PATIENCE)
+    def done(self) -> Submitter:
+        self.join(TIMEOUT_SECONDS)
         assert not self.is_alive(), "this thread was left waiting"
         return self
 
 
-def crowd(desk: Desk, works: list[Work[Any]]) -> tuple[Asker, list[Asker]]:
-    """A leader that is held up in its commit, and the others queued behind it one after the other."""
-    leader = Asker(desk, lambda _: "leader")
-    assert desk.busy.wait(PATIENCE)
+def queue_behind_leader(
+    desk: BlockableCommit, works: list[Work[Any]]
+) -> tuple[Submitter, list[Submitter]]:
+    """Return a leader blocked in its commit, and the others queued behind it in order."""
+    leader = Submitter(desk, lambda _: "leader")
+    assert desk.busy.wait(TIMEOUT_SECONDS)
     others = []
     for work in works:
-        others.append(Asker(desk, work))
+        others.append(Submitter(desk, work))
         desk.wait_for_queue(len(others))
     return leader, others
 
@@ -99,7 +101,7 @@ def raising(error: BaseException) -> Work[Any]:
     return work
 
 
-def test_a_lone_writer_writes_in_its_own_thread() -> None:
+def test_a_lone_writer_commits_in_its_own_thread() -> None:
     seen: list[int] = []
 
     def commit(batch: list[Job]) -> None:
@@ -110,10 +112,12 @@ def test_a_lone_writer_writes_in_its_own_thread() -> None:
     assert seen == [threading.get_ident()]
 
 
-def test_whoever_waits_shares_the_next_commit_in_the_order_of_asking() -> None:
-    desk = Desk()
+def test_waiting_jobs_share_the_next_commit_in_order() -> None:
+    desk = BlockableCommit()
     order: list[int] = []
-    leader, others = crowd(desk, [lambda _, n=n: order.append(n) or n for n in range(40)])  # type: ignore[misc,func-returns-value]
+    leader, others = queue_behind_leader(
+        desk, [lambda _, n=n: order.append(n) or n for n in range(40)]
+    )  # type: ignore[misc,func-returns-value]
     desk.open.set()
     assert leader.done().result == "leader"
     assert [asker.done().result for asker in others] == list(range(40))
@@ -123,20 +127,20 @@ def test_whoever_waits_shares_the_next_commit_in_the_order_of_asking() -> None:
 
 def test_a_batch_has_an_upper_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "MAX_BATCH_JOBS", 8)
-    desk = Desk()
-    _, others = crowd(desk, [lambda _, n=n: n for n in range(20)])  # type: ignore[misc]
+    desk = BlockableCommit()
+    _, others = queue_behind_leader(desk, [lambda _, n=n: n for n in range(20)])  # type: ignore[misc]
     desk.open.set()
     assert [asker.done().result for asker in others] == list(range(20))
     assert [len(batch) for batch in desk.batches] == [1, 8, 8, 4]
 
 
-def test_results_reach_the_thread_that_asked() -> None:
-    """64 threads, 50 questions each: every answer is the asker's own, and batches really form."""
+def test_results_reach_the_submitting_thread() -> None:
+    """64 threads, 50 jobs each: every result is the submitter's own, and batches form."""
     sizes: list[int] = []
 
     def commit(batch: list[Job]) -> None:
         sizes.append(len(batch))
-        time.sleep(0.001)  # a commit takes its time
+        time.sleep(0.001)  # a commit takes some time
         run(batch)
 
     shared = GroupCommit(commit)
@@ -151,30 +155,30 @@ def test_results_reach_the_thread_that_asked() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT_SECONDS)
     assert not wrong
     assert sum(sizes) == 64 * 50
     assert max(sizes) > 1
     assert len(sizes) < 64 * 50 / 4
 
 
-def test_an_exception_reaches_its_owner_alone() -> None:
-    desk = Desk()
+def test_an_exception_reaches_only_its_submitter() -> None:
+    desk = BlockableCommit()
     mine = ValueError("mine")
-    _, others = crowd(desk, [lambda _: 1, raising(mine), lambda _: 3])
+    _, others = queue_behind_leader(desk, [lambda _: 1, raising(mine), lambda _: 3])
     desk.open.set()
     assert [asker.done().result for asker in others] == [1, None, 3]
     assert [asker.error for asker in others] == [None, mine, None]
 
 
-def test_a_commit_that_fails_fails_for_everybody_in_it_and_nobody_else() -> None:
+def test_a_failed_commit_fails_for_its_batch_only() -> None:
     def commit(batch: list[Job]) -> None:
         if len(batch) > 1:
             raise Busy(problem="the disk is slow")
         run(batch)
 
-    desk = Desk(commit)
-    leader, others = crowd(desk, [lambda _, n=n: n for n in range(5)])  # type: ignore[misc]
+    desk = BlockableCommit(commit)
+    leader, others = queue_behind_leader(desk, [lambda _, n=n: n for n in range(5)])  # type: ignore[misc]
     desk.open.set()
     assert leader.done().result == "leader"
     errors = [asker.done().error for asker in others]
@@ -183,7 +187,7 @@ def test_a_commit_that_fails_fails_for_everybody_in_it_and_nobody_else() -> None
     assert desk.submit(lambda _: "next") == "next"
 
 
-def test_a_failed_commit_leaves_a_jobs_own_error_alone() -> None:
+def test_a_failed_commit_keeps_a_jobs_own_error() -> None:
     own = ValueError("own")
 
     def commit(batch: list[Job]) -> None:
@@ -195,16 +199,16 @@ def test_a_failed_commit_leaves_a_jobs_own_error_alone() -> None:
 
 
 @pytest.mark.parametrize("blow", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
-def test_an_interrupted_writer_frees_everybody(blow: BaseException) -> None:
-    """The leader gets the interruption itself; those it wrote for learn that nothing was committed."""
+def test_an_interrupted_leader_releases_all(blow: BaseException) -> None:
+    """The leader gets the interruption; the jobs of its batch fail as not committed."""
 
     def commit(batch: list[Job]) -> None:
         if len(batch) > 1:
             raise blow
         run(batch)
 
-    desk = Desk(commit)
-    _, others = crowd(desk, [lambda _, n=n: n for n in range(6)])  # type: ignore[misc]
+    desk = BlockableCommit(commit)
+    _, others = queue_behind_leader(desk, [lambda _, n=n: n for n in range(6)])  # type: ignore[misc]
     desk.open.set()
     errors = [asker.done().error for asker in others]
     assert [error for error in errors if error is blow] == [blow], "one of them was writing"
@@ -214,8 +218,8 @@ def test_an_interrupted_writer_frees_everybody(blow: BaseException) -> None:
     assert desk.submit(lambda _: "goes on") == "goes on"
 
 
-def interrupt_while_waiting(desk: Desk, when: Callable[[], None]) -> None:
-    """Submit from the main thread, which a signal interrupts in the middle of its wait."""
+def interrupt_while_waiting(desk: BlockableCommit, when: Callable[[], None]) -> None:
+    """Submit from the main thread, which a signal interrupts while it waits."""
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
@@ -234,18 +238,18 @@ def interrupt_while_waiting(desk: Desk, when: Callable[[], None]) -> None:
         with pytest.raises(KeyboardInterrupt):
             desk.submit(lambda _: "never")
     finally:
-        presser.join(PATIENCE)
+        presser.join(TIMEOUT_SECONDS)
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_ctrl_c_while_waiting_leaves_the_queue_and_strands_nobody() -> None:
-    desk = Desk()
-    leader = Asker(desk, lambda _: "leader")
-    assert desk.busy.wait(PATIENCE)
-    behind: list[Asker] = []
+def test_ctrl_c_while_waiting_leaves_the_queue_and_blocks_nobody() -> None:
+    desk = BlockableCommit()
+    leader = Submitter(desk, lambda _: "leader")
+    assert desk.busy.wait(TIMEOUT_SECONDS)
+    behind: list[Submitter] = []
 
     def queue_behind() -> None:
-        behind.extend(Asker(desk, lambda _, n=n: n) for n in range(4))  # type: ignore[misc]
+        behind.extend(Submitter(desk, lambda _, n=n: n) for n in range(4))  # type: ignore[misc]
         desk.wait_for_queue(5)
 
     interrupt_while_waiting(desk, queue_behind)
@@ -256,13 +260,14 @@ def test_ctrl_c_while_waiting_leaves_the_queue_and_strands_nobody() -> None:
     assert desk.submit(lambda _: "goes on") == "goes on"
 
 
-class Struck(Asker):
-    """An asker that Ctrl-C strikes before the n-th line that it runs in the module under test.
+class InterruptedSubmitter(Submitter):
+    """A submitter interrupted before the n-th line it runs in the module under test.
 
-    Lines with `with` are left out: they come up again on leaving the block, in a moment in which Python takes no signals.
+    Lines with `with` are skipped: Python reports them again on leaving the block, where it takes no
+    signals.
     """
 
-    def __init__(self, desk: Desk, line: int) -> None:
+    def __init__(self, desk: BlockableCommit, line: int) -> None:
         self.line, self.lines = line, 0
         super().__init__(desk, lambda _: "victim")
 
@@ -281,23 +286,23 @@ class Struck(Asker):
         return self._trace
 
     def gone_or(self, ready: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while self.is_alive() and not ready():
             assert time.monotonic() < deadline
             time.sleep(0.001)
 
 
 @pytest.mark.parametrize("leads", [False, True], ids=["as a follower", "as the leader"])
-def test_ctrl_c_before_any_line_strands_nobody(leads: bool) -> None:
-    """The interrupted thread goes; everybody else gets an answer, and the next one can write."""
+def test_ctrl_c_before_any_line_blocks_nobody(leads: bool) -> None:
+    """The interrupted thread ends; all others get a result, and the next can write."""
     for line in range(1, 1000):
-        desk = Desk()
-        first = None if leads else Asker(desk, lambda _: "leader")
+        desk = BlockableCommit()
+        first = None if leads else Submitter(desk, lambda _: "leader")
         if first:
-            assert desk.busy.wait(PATIENCE)
-        victim = Struck(desk, line)
+            assert desk.busy.wait(TIMEOUT_SECONDS)
+        victim = InterruptedSubmitter(desk, line)
         victim.gone_or(desk.busy.is_set if leads else lambda desk=desk: bool(desk.group._queue))  # type: ignore[misc]
-        others = [Asker(desk, lambda _, n=n: n) for n in range(3)]  # type: ignore[misc]
+        others = [Submitter(desk, lambda _, n=n: n) for n in range(3)]  # type: ignore[misc]
         desk.wait_for_queue(2)
         desk.open.set()
         if first:

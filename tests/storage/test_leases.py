@@ -1,4 +1,4 @@
-"""Leases: one holder at a time, by the database's clock, and a fence for whoever comes back too late."""
+"""Leases: one holder at a time, by the database clock, with a fence against late holders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MINUTE = 60.0
 
 
 class Now:
-    """A clock that stands still until it is moved."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.micros = 1_800_000_000_000_000
@@ -51,7 +51,7 @@ def test_one_holder_at_a_time(database: Database) -> None:
     assert holds(database, lease)
 
 
-def test_what_is_given_back_can_be_had_at_once(database: Database) -> None:
+def test_a_released_lease_is_available_at_once(database: Database) -> None:
     lease = leases.claim(database, "acme", "a", MINUTE)
     assert lease is not None
     leases.release(database, lease)
@@ -60,7 +60,7 @@ def test_what_is_given_back_can_be_had_at_once(database: Database) -> None:
     assert leases.claim(database, "acme", "a", MINUTE) is not None
 
 
-def test_a_lease_runs_out_and_the_one_before_is_fenced_off(database: Database, now: Now) -> None:
+def test_an_expired_holder_is_fenced_off(database: Database, now: Now) -> None:
     """F14."""
     first = leases.claim(database, "acme", "a", MINUTE)
     assert first is not None
@@ -78,7 +78,7 @@ def test_a_lease_runs_out_and_the_one_before_is_fenced_off(database: Database, n
     assert holds(database, second), "what is another's cannot be given back"
 
 
-def test_renewing_counts_from_now(database: Database, now: Now) -> None:
+def test_renewal_counts_from_now(database: Database, now: Now) -> None:
     lease = leases.claim(database, "acme", "a", MINUTE)
     assert lease is not None
     now.forward(50)
@@ -89,8 +89,8 @@ def test_renewing_counts_from_now(database: Database, now: Now) -> None:
     assert leases.claim(database, "acme", "a", MINUTE) is not None
 
 
-def test_a_fence_is_never_used_again(database: Database, now: Now) -> None:
-    """Not even when the clock stands still, or goes back, while leases come and go."""
+def test_a_fence_is_never_reused(database: Database, now: Now) -> None:
+    """Not even when the clock stops or goes back while leases come and go."""
     zombie = leases.claim(database, "acme", "a", MINUTE)
     assert zombie is not None
     now.forward(MINUTE)
@@ -105,13 +105,13 @@ def test_a_fence_is_never_used_again(database: Database, now: Now) -> None:
         assert not holds(database, zombie)
 
 
-def test_of_many_at_once_one_gets_it(database: Database) -> None:
+def test_one_of_many_concurrent_claims_wins(database: Database) -> None:
     with ThreadPoolExecutor(16) as pool:
         found = list(pool.map(lambda _: leases.claim(database, "acme", "a", MINUTE), range(64)))
     assert sum(lease is not None for lease in found) == 1
 
 
-def test_leases_of_the_dead_are_swept_away(database: Database, now: Now) -> None:
+def test_expired_leases_are_purged(database: Database, now: Now) -> None:
     leases.claim(database, "acme", "dead", MINUTE)
     now.forward(MINUTE + 24 * 60 * MINUTE)
     leases.claim(database, "acme", "alive", MINUTE)

@@ -1,4 +1,6 @@
-"""Migrations: up and down on databases with data in them, without losing or changing a row (M1, M2, M5, P14, B35)."""
+"""Migrations up and down on databases with data, without losing or changing a row (M1, M2, M5, P14,
+B35).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ HEAD = migrate.shipped("sqlite")[-1].number
 
 
 def tables_at(version: int) -> tuple[str, ...]:
-    """The tables that a version of the schema has."""
+    """Return the tables of a schema version."""
     made = "".join(
         migration.up for migration in migrate.shipped("sqlite") if migration.number <= version
     )
@@ -37,7 +39,7 @@ def tables_at(version: int) -> tuple[str, ...]:
 
 @pytest.fixture
 def url(engine: str, tmp_path: Path) -> Iterator[str]:
-    """The address of a database in which nothing was installed yet."""
+    """The URL of a database without a schema."""
     if engine == "sqlite":
         yield f"sqlite:///{tmp_path}/agent.db"
     else:
@@ -49,7 +51,7 @@ def opened(url: str, settings: Settings = SETTINGS, up: bool = False) -> Memory:
 
 
 def schema(url: str, engine: str) -> list[str]:
-    """Everything that the database says about its schema."""
+    """Return the complete schema of the database."""
     if engine == "sqlite":
         with raw(url) as database:
             return sorted(
@@ -75,7 +77,7 @@ def schema(url: str, engine: str) -> list[str]:
 # -- what is shipped -----------------------------------------------------------------------------------------------
 
 
-def test_the_shipped_steps_are_numbered_without_a_gap_for_every_engine() -> None:
+def test_migrations_are_numbered_without_a_gap_on_every_engine() -> None:
     for engine in ("sqlite", "postgres"):
         steps = migrate.shipped(engine)
         assert [step.number for step in steps] == list(range(1, len(steps) + 1))
@@ -86,7 +88,7 @@ def test_the_shipped_steps_are_numbered_without_a_gap_for_every_engine() -> None
 
 
 def test_every_table_of_every_kind_comes_from_a_migration() -> None:
-    """B35: a column or table that is in the code but in no migration would be missing after an upgrade."""
+    """B35: a table or column that no migration creates would be missing after an upgrade."""
     assert set(tables_at(HEAD)) == set(TABLES)
     assert tables_at(1) == TABLES[:6]
 
@@ -97,10 +99,10 @@ def test_every_table_of_every_kind_comes_from_a_migration() -> None:
 @pytest.mark.parametrize(
     "version", range(1, HEAD + 1) if FULL else [*range(1, HEAD - 3, 3), *range(HEAD - 3, HEAD + 1)]
 )
-def test_from_every_version_up_to_head_and_down_again_no_row_changes(
-    url: str, version: int
-) -> None:
-    """M1, M2: a database that was filled at a version is the same, row by row, at head and back at that version."""
+def test_up_and_down_from_every_version_changes_no_row(url: str, version: int) -> None:
+    """M1, M2: a database filled at a version is the same, row by row, at head and back at that
+    version.
+    """
     kept = tables_at(version)
     with opened(url) as memory:
         migrate.up(memory.database, memory.migrations)
@@ -145,7 +147,7 @@ def test_down_to_nothing_and_up_again(url: str) -> None:
 
 
 def test_down_and_up_under_an_open_memory(url: str) -> None:
-    """A process that knows a tenant already writes it again after the tables were made anew."""
+    """A process that has cached a tenant writes it again after the tables were recreated."""
     with opened(url, up=True) as memory:
         fill(memory)
         migrate.down(memory.database, memory.migrations, to=0)
@@ -154,9 +156,7 @@ def test_down_and_up_under_an_open_memory(url: str) -> None:
         assert memory.tenants() == ["acme"]
 
 
-def test_a_fresh_install_is_the_same_as_one_that_grew_step_by_step(
-    url: str, engine: str, tmp_path: Path
-) -> None:
+def test_a_fresh_schema_equals_a_migrated_one(url: str, engine: str, tmp_path: Path) -> None:
     """M5, B35."""
     other = url_beside(engine, tmp_path)
     fresh = next(other)
@@ -181,14 +181,15 @@ def test_a_fresh_install_is_the_same_as_one_that_grew_step_by_step(
 
 
 def url_beside(engine: str, tmp_path: Path) -> Iterator[str]:
-    """A second empty database."""
+    """Yield the URL of a second empty database."""
     if engine == "sqlite":
         yield f"sqlite:///{tmp_path}/beside.db"
     else:
         yield from new_database(engine, "template1")
 
 
-# -- a step that changes data (D3) ---------------------------------------------------------------------------------
+# -- a migration that changes data (D3)
+# ----------------------------------------------------------------------------
 
 TO_JSON = """-- Labels become JSON: {"text": …}. Written only for this test.
 
@@ -204,8 +205,8 @@ alter table sessions drop column label_json;
 """
 
 
-def owners(url: str, engine: str) -> Iterator[Settings]:
-    """Who migrates: the superuser, and on a server also an owner who is none, to whom forced security applies."""
+def migration_users(url: str, engine: str) -> Iterator[Settings]:
+    """Yield who migrates: the superuser, and on a server also a plain owner under forced security."""
     yield SETTINGS
     if engine == "sqlite":
         return
@@ -227,8 +228,8 @@ def owners(url: str, engine: str) -> Iterator[Settings]:
         )
 
 
-def test_text_becomes_json_with_a_backfill_and_back(url: str, engine: str) -> None:
-    """D3: a step that rewrites every row rewrites every row, of every tenant, whoever owns the tables; and back."""
+def test_a_data_migration_and_back(url: str, engine: str) -> None:
+    """D3: it rewrites every row of every tenant, whoever owns the tables; and back."""
     labels = {
         "plain": "Trip",
         "empty": "",
@@ -246,7 +247,7 @@ def test_text_becomes_json_with_a_backfill_and_back(url: str, engine: str) -> No
     with raw(url) as database:
         texts = database.all(sessions.format("label"))
     extra = migrate.read(HEAD + 1, "labels_as_json", TO_JSON)
-    for settings in owners(url, engine):
+    for settings in migration_users(url, engine):
         with opened(url, settings) as memory:
             known = [*memory.migrations, extra]
             assert [m.number for m in migrate.up(memory.database, known)] == [HEAD + 1]
@@ -266,8 +267,8 @@ def test_text_becomes_json_with_a_backfill_and_back(url: str, engine: str) -> No
 # -- what is refused -----------------------------------------------------------------------------------------------
 
 
-def test_a_newer_schema_is_refused_and_untouched(url: str, engine: str) -> None:
-    """P14: it is not guessed at, neither up nor down."""
+def test_a_newer_schema_is_rejected_and_untouched(url: str, engine: str) -> None:
+    """P14: neither up nor down."""
     with opened(url, up=True) as memory:
         fill(memory)
         newer = Migration(
@@ -283,8 +284,8 @@ def test_a_newer_schema_is_refused_and_untouched(url: str, engine: str) -> None:
     assert (hashes(url), schema(url, engine)) == (before, shape)
 
 
-def test_a_failing_step_leaves_the_version_before_it(url: str, engine: str) -> None:
-    """Whole or not at all: what it had already done is undone, data and schema; the steps before it stay."""
+def test_a_failing_migration_leaves_the_previous_version(url: str, engine: str) -> None:
+    """Atomic: its changes to data and schema are rolled back; earlier migrations stay."""
     with opened(url, up=True) as memory:
         fill(memory)
         before, shape = hashes(url), schema(url, engine)
@@ -327,7 +328,7 @@ def test_a_failing_step_leaves_the_version_before_it(url: str, engine: str) -> N
 
 
 @pytest.mark.parametrize("to", [-1, HEAD + 1, 99])
-def test_a_version_that_does_not_exist_is_bad_input(url: str, to: int) -> None:
+def test_an_unknown_version_is_rejected(url: str, to: int) -> None:
     with opened(url, up=True) as memory:
         for go in (migrate.up, migrate.down):
             with pytest.raises(Invalid, match="version"):
@@ -335,7 +336,7 @@ def test_a_version_that_does_not_exist_is_bad_input(url: str, to: int) -> None:
         assert memory.database.version() == HEAD
 
 
-def test_up_says_what_it_did_and_nothing_the_second_time(url: str) -> None:
+def test_up_reports_its_steps_and_is_idempotent(url: str) -> None:
     with opened(url) as memory:
         assert memory.database.version() == 0
         assert [m.number for m in migrate.up(memory.database, memory.migrations, to=2)] == [1, 2]
@@ -350,7 +351,7 @@ def test_up_says_what_it_did_and_nothing_the_second_time(url: str) -> None:
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_file_has_an_up_and_a_down_part() -> None:
+def test_a_migration_file_has_an_up_and_a_down_part() -> None:
     text = "-- Why.\n--\n-- up and down in a comment are words\n\n-- up\ncreate;\n-- upwards\n\n-- down\ndrop;\n"
     step = migrate.read(7, "x", text)
     assert (step.number, step.name, step.up, step.down) == (
@@ -371,9 +372,7 @@ def test_a_file_has_an_up_and_a_down_part() -> None:
             migrate.read(7, "x", broken)
 
 
-def test_each_engine_gets_its_half_of_a_pair(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_engine_uses_its_own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, word in {
         "0002_b.sqlite.sql": "file",
         "0002_b.postgres.sql": "server",

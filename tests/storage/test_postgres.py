@@ -1,4 +1,4 @@
-"""PostgreSQL: isolation that the database enforces, roles that can do no more than they must, a pool that recovers."""
+"""PostgreSQL: enforced isolation, least privilege, and a pool that recovers."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ from tests.conftest import SERVERS, SETTINGS, new_database
 from tests.servers import debian_binaries, free_port, modern_binaries
 from tests.storage.behind import fill, raw
 
-PATIENCE = 30
+TIMEOUT_SECONDS = 30
 ROLE = SETTINGS.postgres_role
 
 
 @pytest.fixture(params=SERVERS)
 def engine(request: pytest.FixtureRequest) -> str:
-    """Only the servers."""
+    """Servers only."""
     return str(request.param)
 
 
 def as_user(url: str, user: str, **more: str) -> str:
-    """The same database for another role."""
+    """Return the URL of the same database for another role."""
     parts = conninfo_to_dict(url) | {"user": user} | more
     password = f":{parts['password']}" if "password" in parts else ""
     return (
@@ -61,7 +61,7 @@ def as_user(url: str, user: str, **more: str) -> str:
 
 @pytest.fixture
 def roles(url: str) -> Iterator[Callable[[str], str]]:
-    """Make roles that may log in; they are dropped afterwards."""
+    """Create roles that may log in; dropped after the test."""
     made: list[str] = []
 
     def make(options: str) -> str:
@@ -79,7 +79,7 @@ def roles(url: str) -> Iterator[Callable[[str], str]]:
 
 
 def idle_in_transaction(url: str) -> int:
-    """How many connections to this database sit in a transaction and do nothing."""
+    """Count the connections to this database that are idle in a transaction."""
     with psycopg.connect(url) as connection:
         row = connection.execute(
             "select count(*) from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'"
@@ -90,8 +90,8 @@ def idle_in_transaction(url: str) -> int:
 # -- row-level security --------------------------------------------------------------------------------------------
 
 
-def test_every_table_with_a_tenant_is_under_forced_security(memory: Memory, url: str) -> None:
-    """P11, the meta-test: nobody can add a table and forget it, because this asks the catalog."""
+def test_every_table_with_a_tenant_has_forced_row_level_security(memory: Memory, url: str) -> None:
+    """P11, a meta-test: it reads the catalog, so no new table can be forgotten."""
     with raw(url) as database:
         tables = database.all(
             """select c.relname, c.relrowsecurity, c.relforcerowsecurity, r.rolname, c.oid::bigint from pg_class c
@@ -143,7 +143,7 @@ def test_every_table_with_a_tenant_is_under_forced_security(memory: Memory, url:
         )
 
 
-def test_the_working_role_has_no_way_round(memory: Memory, url: str) -> None:
+def test_the_working_role_has_minimal_privileges(memory: Memory, url: str) -> None:
     with raw(url) as database:
         rights = "rolsuper, rolbypassrls, rolcreaterole, rolcreatedb, rolcanlogin, rolreplication"
         assert database.all(f"select {rights} from pg_roles where rolname = '{ROLE}'") == [
@@ -161,8 +161,8 @@ def test_the_working_role_has_no_way_round(memory: Memory, url: str) -> None:
         ) == [("SELECT",)]
 
 
-def test_without_a_tenant_there_are_no_rows(memory: Memory, url: str) -> None:
-    """It fails closed: no setting, an empty setting and a foreign one all see nothing."""
+def test_without_a_tenant_no_rows_are_visible(memory: Memory, url: str) -> None:
+    """Fails closed: with no setting, an empty one or a foreign one."""
     fill(memory)
     tables = ["tenants", "agents", "sessions", "messages", "message_keys", "state", "interactions"]
     with psycopg.connect(url, autocommit=True) as connection:
@@ -214,14 +214,14 @@ def test_a_row_of_another_tenant_cannot_be_written(memory: Memory, url: str) -> 
 
 @pytest.fixture
 def empty(engine: str) -> Iterator[str]:
-    """A database in which nothing was installed yet."""
+    """A database without a schema."""
     yield from new_database(engine, "template1")
 
 
 def test_an_owner_migrates_and_an_application_works(
     roles: Callable[[str], str], empty: str
 ) -> None:
-    """D2, least privilege: neither is a superuser; the owner installs, and the application is only a member of the role."""
+    """D2, least privilege: neither is a superuser; the application is only a member of the role."""
     owner = roles("")
     application = roles(f"in role {ROLE}")
     with psycopg.connect(empty, autocommit=True) as admin:
@@ -261,7 +261,7 @@ def test_an_owner_migrates_and_an_application_works(
                 connection.execute(statement)
 
 
-def test_an_owner_that_may_not_make_the_role_says_what_to_do(
+def test_an_owner_that_cannot_create_the_role_gets_advice(
     roles: Callable[[str], str], empty: str
 ) -> None:
     owner = roles("")
@@ -280,8 +280,8 @@ def test_an_owner_that_may_not_make_the_role_says_what_to_do(
 # -- what the database sees ----------------------------------------------------------------------------------------
 
 
-def test_the_database_sees_who_is_asking(memory: Memory, url: str) -> None:
-    """D4: the tenant is in pg_stat_activity and in the transaction, and gone with it."""
+def test_the_database_sees_the_tenant(memory: Memory, url: str) -> None:
+    """D4: in pg_stat_activity and during the transaction only."""
 
     def work(tx: Transaction) -> Any:
         return tx.one(
@@ -327,7 +327,7 @@ def test_settings_do_not_outlive_the_transaction(
     assert row == ("", "postgres")
 
 
-def test_the_databases_clock_is_used_not_the_machines(
+def test_the_database_clock_is_used(
     memory: Memory, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clock, "now", lambda: 5)
@@ -341,7 +341,7 @@ def test_the_databases_clock_is_used_not_the_machines(
         assert 0 <= now - clock.from_datetime(moment, "f") < clock.MINUTE
 
 
-def test_a_statement_that_runs_too_long_is_stopped(
+def test_a_slow_statement_is_cancelled(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "STATEMENT_SECONDS", 0.2)
@@ -359,7 +359,7 @@ HOSTILE_TENANT = "a'; set role postgres; --\\' \"$$ E'\\\\' %s {0}"
 
 
 def test_transaction_settings_are_set_local_and_quoted(memory: Memory) -> None:
-    """design.md 3: Citus passes on `set local`, not `set_config`; a tenant's name stays a name."""
+    """Citus passes on `set local`, not `set_config`; a tenant's name stays a name."""
     sql = """select current_setting('retain.tenant'), current_user::text, current_setting('search_path'),
                     current_setting('statement_timeout'), current_setting('jit'), :tenant"""
     row = memory.database.read(HOSTILE_TENANT, lambda tx: tx.one(sql))
@@ -369,10 +369,10 @@ def test_transaction_settings_are_set_local_and_quoted(memory: Memory) -> None:
     assert script.count(b"set local") == 10
 
 
-def test_a_server_process_that_is_frozen_does_not_hang_its_clients(
+def test_a_frozen_server_process_does_not_block_its_clients(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Issue 14, 5: the system of a stopped process acknowledges what is sent, so TCP notices nothing."""
+    """The kernel of a stopped process acknowledges packets, so TCP notices nothing."""
     monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.5)
     memory = open_memory(postgres_pool=1)
     sql = "select pg_backend_pid(), :tenant"
@@ -382,7 +382,7 @@ def test_a_server_process_that_is_frozen_does_not_hang_its_clients(
         with ThreadPoolExecutor(1) as thread:
             reading = thread.submit(memory.database.read, "acme", lambda tx: tx.one(sql))
             try:
-                pid, _ = reading.result(timeout=PATIENCE) or (0, "")
+                pid, _ = reading.result(timeout=TIMEOUT_SECONDS) or (0, "")
             finally:
                 os.kill(frozen, signal.SIGCONT)
         assert pid not in (0, frozen)
@@ -390,7 +390,7 @@ def test_a_server_process_that_is_frozen_does_not_hang_its_clients(
         os.kill(frozen, signal.SIGCONT)
 
 
-def test_a_commit_without_an_answer_is_in_doubt(
+def test_a_commit_without_a_response_is_in_doubt(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(postgres, "ANSWER_SECONDS", 0.5)
@@ -412,36 +412,36 @@ def test_a_commit_without_an_answer_is_in_doubt(
 # -- the pool ------------------------------------------------------------------------------------------------------
 
 
-def test_a_pool_that_is_used_up_is_busy_and_recovers(
+def test_an_exhausted_pool_is_busy_and_recovers(
     open_memory: Callable[..., Memory], url: str
 ) -> None:
-    """F8: whoever gets no connection in time is told so, and nothing stays behind."""
+    """F8: callers without a connection in time get an error, and nothing is leaked."""
     memory = open_memory(postgres_pool=2, wait_seconds=0.3)
     let_go, holding = threading.Event(), threading.Semaphore(0)
 
     def hold(tx: Transaction) -> None:
         holding.release()
-        assert let_go.wait(PATIENCE)
+        assert let_go.wait(TIMEOUT_SECONDS)
 
     with ThreadPoolExecutor(12) as pool:
         held = [pool.submit(memory.database.write, tenant, hold) for tenant in ("a", "b")]
         for _ in held:
-            assert holding.acquire(timeout=PATIENCE)
+            assert holding.acquire(timeout=TIMEOUT_SECONDS)
         refused = [pool.submit(memory.tenants) for _ in range(8)]
         for future in refused:
-            error = future.exception(PATIENCE)
+            error = future.exception(TIMEOUT_SECONDS)
             assert isinstance(error, Busy), error
             assert "postgres_pool" in str(error)
         let_go.set()
-        assert [future.result(PATIENCE) for future in held] == [None, None]
-        assert [f.result(PATIENCE) for f in [pool.submit(memory.tenants) for _ in range(8)]] == [
-            ["a", "b"]
-        ] * 8
+        assert [future.result(TIMEOUT_SECONDS) for future in held] == [None, None]
+        assert [
+            f.result(TIMEOUT_SECONDS) for f in [pool.submit(memory.tenants) for _ in range(8)]
+        ] == [["a", "b"]] * 8
     assert idle_in_transaction(url) == 0
 
 
 def test_no_transaction_is_left_open_after_exceptions(memory: Memory, url: str) -> None:
-    """B32: whatever work raises, its connection comes back clean; more often than there are connections."""
+    """B32: connections return clean, more often than there are connections."""
 
     def raising(blow: type[BaseException], sql: str) -> Callable[[Transaction], None]:
         def work(tx: Transaction) -> None:
@@ -459,13 +459,16 @@ def test_no_transaction_is_left_open_after_exceptions(memory: Memory, url: str) 
                     call("acme", raising(blow, "select 1 / 0, :tenant"))
     assert idle_in_transaction(url) == 0
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(lambda _: memory.tenants(), range(16), timeout=PATIENCE)) == [[]] * 16
+        assert (
+            list(pool.map(lambda _: memory.tenants(), range(16), timeout=TIMEOUT_SECONDS))
+            == [[]] * 16
+        )
 
 
-def test_no_transaction_is_left_open_when_nobody_waits_for_the_answer(url: str) -> None:
-    """B32: 200 requests whose callers went away at once; their threads end by themselves, the pool is whole again."""
+def test_no_transaction_is_left_open_by_cancelled_callers(url: str) -> None:
+    """B32: 200 requests whose callers leave at once; their threads finish, and the pool recovers."""
 
-    async def go_away() -> None:
+    async def cancel_calls() -> None:
         memory = await AsyncMemory.open(
             url, settings=replace(SETTINGS, postgres_pool=4), wait_seconds=20
         )
@@ -488,19 +491,19 @@ def test_no_transaction_is_left_open_when_nobody_waits_for_the_answer(url: str) 
         messages = await me.messages.window("s")
         assert messages[-1].seq >= last.seq
         assert [message.seq for message in messages] == list(range(1, len(messages) + 1))
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while idle_in_transaction(url) and time.monotonic() < deadline:
             await asyncio.sleep(0.05)
         assert idle_in_transaction(url) == 0
         await memory.close()
 
-    asyncio.run(go_away())
+    asyncio.run(cancel_calls())
 
 
 # -- what cannot be reached ----------------------------------------------------------------------------------------
 
 
-def test_what_cannot_be_reached_says_why(url: str) -> None:
+def test_connection_errors_give_the_reason(url: str) -> None:
     parts = conninfo_to_dict(url)
     wrong = {
         "does not exist": as_user(url, "postgres", dbname="no_such_database"),
@@ -526,7 +529,7 @@ def test_what_cannot_be_reached_says_why(url: str) -> None:
         "postgresql://ada:hunter2%zz@localhost/db",
     ],
 )
-def test_an_address_that_cannot_be_read_is_a_settings_error_without_the_password(
+def test_an_invalid_url_is_a_settings_error_without_the_password(
     address: str,
 ) -> None:
     with pytest.raises((SettingsError, Unreachable)) as error:
@@ -537,7 +540,7 @@ def test_an_address_that_cannot_be_read_is_a_settings_error_without_the_password
     )
 
 
-def test_an_owners_address_that_cannot_be_read_is_a_settings_error_too(url: str) -> None:
+def test_an_invalid_owner_url_is_a_settings_error_too(url: str) -> None:
     with pytest.raises(SettingsError, match="owner_database") as error:
         Memory.open(
             url, settings=replace(SETTINGS, owner_database="postgresql://ada:hunter2@[::1/db")
@@ -545,10 +548,10 @@ def test_an_owners_address_that_cannot_be_read_is_a_settings_error_too(url: str)
     assert "hunter2" not in f"{error.value!r} {error.value.__cause__!r}"
 
 
-def test_a_wrong_password_is_named_as_such_and_not_repeated(
+def test_a_wrong_password_is_reported_and_not_repeated(
     url: str, roles: Callable[[str], str]
 ) -> None:
-    """The server is told, for one role only, to ask for a password."""
+    """The server requires a password for one role only."""
     name = roles(f"password 'right' in role {ROLE}")
     with raw(url) as database:
         rules = Path(database.all("show hba_file")[0][0])
@@ -556,7 +559,7 @@ def test_a_wrong_password_is_named_as_such_and_not_repeated(
         rules.write_text(f"host all {name} 127.0.0.1/32 scram-sha-256\n{before}")
         try:
             database.all("select pg_reload_conf()")
-            deadline = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + TIMEOUT_SECONDS
             while (error := refusal(as_user(url, name, password="hunter2"))) is None:
                 assert time.monotonic() < deadline, "the server did not read its rules again"
                 time.sleep(0.05)
@@ -571,7 +574,7 @@ def test_a_wrong_password_is_named_as_such_and_not_repeated(
 
 
 def refusal(address: str) -> Unreachable | None:
-    """Why the database cannot be opened, None if it can."""
+    """Return why the database cannot be opened, or None."""
     try:
         Memory.open(address, settings=SETTINGS).close()
     except Unreachable as error:
@@ -579,8 +582,8 @@ def refusal(address: str) -> Unreachable | None:
     return None
 
 
-def test_a_server_that_goes_away_is_unreachable_and_found_again(memory: Memory, url: str) -> None:
-    """Connections that were cut are replaced without the caller noticing."""
+def test_a_restarted_server_is_reconnected(memory: Memory, url: str) -> None:
+    """Broken connections are replaced without the caller noticing."""
     memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
     with raw(url) as database:
         for n in range(5):
@@ -601,7 +604,7 @@ def test_a_server_that_goes_away_is_unreachable_and_found_again(memory: Memory, 
 
 @pytest.fixture
 def programs(engine: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The server's own programs, first on the path."""
+    """Put the server's own programs first on the path."""
     binaries = modern_binaries() if engine == "modern" else debian_binaries()
     assert binaries is not None
     monkeypatch.setenv("PATH", f"{binaries}{os.pathsep}{os.environ['PATH']}")
@@ -631,10 +634,10 @@ def test_a_backup_can_be_restored(
         memory.backup(tmp_path / "nowhere" / "backup.dump")
 
 
-def test_a_backup_by_an_owner_who_sees_no_rows_is_refused(
+def test_a_backup_by_an_owner_who_sees_no_rows_is_rejected(
     roles: Callable[[str], str], empty: str, programs: Path, tmp_path: Path
 ) -> None:
-    """Forced security holds for a plain owner too: better no dump than one without its rows."""
+    """Forced security applies to a plain owner: no dump is better than one without its rows."""
     owner = roles(f"in role {ROLE}")
     with psycopg.connect(empty, autocommit=True) as admin:
         admin.execute(f"grant create on database {conninfo_to_dict(empty)['dbname']} to {owner}")
@@ -653,7 +656,7 @@ def test_a_backup_by_an_owner_who_sees_no_rows_is_refused(
     assert "acme ada 1" in listed.stdout
 
 
-def test_a_backup_that_fails_leaves_no_file(
+def test_a_failed_backup_leaves_no_file(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "backup.dump"
@@ -668,7 +671,7 @@ def test_a_backup_that_fails_leaves_no_file(
     assert not target.exists()
 
 
-def test_a_password_is_not_in_the_arguments_of_a_backup(
+def test_a_backup_does_not_pass_the_password_as_argument(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other users of the machine can read a command's arguments."""
@@ -686,7 +689,7 @@ def test_a_password_is_not_in_the_arguments_of_a_backup(
     assert "hunter2" not in arguments
 
 
-def test_the_role_of_the_address_is_used_if_none_is_set(empty: str) -> None:
+def test_the_role_of_the_url_is_used_by_default(empty: str) -> None:
     settings = replace(SETTINGS, postgres_role="")
     with Memory.open(empty, settings=settings) as memory:
         fill(memory)

@@ -1,4 +1,4 @@
-"""SQLite: the settings that safety depends on are really in force, and the file is kept where and how it must be."""
+"""SQLite: the settings that safety depends on are in force; file placement and permissions."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def address(path: Path) -> str:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the test's database goes."""
+    """The path of the test's database."""
     return tmp_path / "agent.db"
 
 
-def say(memory: Memory, text: str = "hello", session: str = "s") -> int:
-    """Append one message; its number."""
+def append(memory: Memory, text: str = "hello", session: str = "s") -> int:
+    """Append one message; return its number."""
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     try:
         return me.messages.append(session, "user", text).seq
@@ -54,13 +54,13 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize(("durability", "expected"), [("full", 2), ("normal", 1)])
-def test_every_connection_has_the_settings_that_safety_depends_on(
+def test_every_connection_has_the_safety_settings(
     file: Path, durability: str, expected: int
 ) -> None:
-    """P1: full durability is `synchronous = full`, on the writer and on every reader."""
+    """P1: full durability is `synchronous = full`, on the writer and every reader."""
     settings = replace(SETTINGS, sqlite_durability=durability)  # type: ignore[arg-type]
     with Memory.open(address(file), settings=settings) as memory:
-        say(memory)
+        append(memory)
         database = memory.database
         assert isinstance(database, SqliteDatabase)
         assert database._idle
@@ -79,11 +79,11 @@ def test_full_durability_is_the_default(file: Path) -> None:
 
 
 def test_the_bundled_library_has_no_wal_reset_race() -> None:
-    """SQLite 3.7.0 to 3.51.2 can damage a WAL file that two connections write; Debian's own is one of them."""
+    """SQLite 3.7.0 to 3.51.2 can damage a WAL file with two writers; Debian's is one of them."""
     assert tuple(int(part) for part in apsw.sqlite_lib_version().split(".")) >= (3, 51, 3)
 
 
-def test_the_file_is_marked_as_ours_and_another_programs_is_refused(
+def test_the_file_has_our_application_id_and_others_are_rejected(
     file: Path, tmp_path: Path
 ) -> None:
     with Memory.open(address(file), settings=SETTINGS):
@@ -104,7 +104,7 @@ def test_the_file_is_marked_as_ours_and_another_programs_is_refused(
         Memory.open(address(tmp_path / "text.db"), settings=SETTINGS)
 
 
-def test_waiting_for_another_process_ends() -> None:
+def test_waiting_for_another_process_times_out() -> None:
     assert BusyHandler(0.0)(0) in (True, False)
     patience = BusyHandler(0.05)
     tries = 0
@@ -114,32 +114,34 @@ def test_waiting_for_another_process_ends() -> None:
     assert tries > 0
 
 
-def test_a_file_that_another_process_keeps_locked_is_busy_and_nothing_else(file: Path) -> None:
-    """B10: a lock is no damage; the file is untouched and writing goes on when the lock is gone."""
+def test_a_locked_file_is_busy(file: Path) -> None:
+    """B10: a lock is no damage; the file is untouched and writing continues when the lock is
+    released.
+    """
     with Memory.open(address(file), settings=SETTINGS, wait_seconds=0.2) as memory:
-        say(memory)
+        append(memory)
         other = apsw.Connection(str(file))
         other.execute("begin immediate")
         with pytest.raises(Busy, match="another process"):
-            say(memory)
+            append(memory)
         assert [m.seq for m in memory.scope(tenant="acme").messages.window("s")] == [1]
         other.execute("rollback")
         other.close()
-        assert say(memory) == 2
+        assert append(memory) == 2
 
 
 # -- who may read the file -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
-def test_only_the_owner_can_open_the_file_its_logs_and_its_backup(
+def test_files_are_accessible_to_the_owner_only(
     file: Path, umask: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "BALLAST_MIB", 1)
     before = os.umask(umask)
     try:
         with Memory.open(address(file), settings=SETTINGS) as memory:
-            say(memory)
+            append(memory)
             memory.backup(file.with_name("backup.db"))
             found = {path.name: mode(path) for path in file.parent.iterdir()}
     finally:
@@ -148,7 +150,7 @@ def test_only_the_owner_can_open_the_file_its_logs_and_its_backup(
     assert found == dict.fromkeys(names, 0o600)
 
 
-def test_the_reserve_is_made_once_and_given_up_in_an_emergency(
+def test_the_reserve_file_is_created_once_and_released_when_full(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ballast = file.with_name("agent.db-ballast")
@@ -159,21 +161,21 @@ def test_the_reserve_is_made_once_and_given_up_in_an_emergency(
         assert ballast.stat().st_blocks * 512 >= 2 << 20, "a file with holes reserves nothing"
         memory.purge(emergency=True)
         assert not ballast.exists()
-        say(memory)
+        append(memory)
     with Memory.open(address(file), settings=settings):
         assert ballast.exists()
     Memory.open("memory:", settings=settings).close()
 
 
-def test_a_disk_that_is_nearly_full_refuses_writes_but_not_reads_and_deletes(
+def test_a_nearly_full_disk_rejects_writes_but_not_reads_and_deletes(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Memory.open(address(file), settings=SETTINGS) as memory:
-        say(memory)
+        append(memory)
     monkeypatch.setattr(files, "MIN_FREE_MIB", 1 << 40)
     with Memory.open(address(file), settings=SETTINGS) as memory:
         with pytest.raises(Full, match="MiB"):
-            say(memory)
+            append(memory)
         assert len(memory.scope(tenant="acme").messages.window("s")) == 1
         assert memory.erase("ada", tenant="acme").removed["messages"] == 1
 
@@ -215,14 +217,14 @@ def test_the_file_system_of_a_folder_is_read_from_the_mount_table(
     assert is_network(expected) is (expected not in ("ext4", "xfs"))
 
 
-def test_where_the_system_does_not_say_nothing_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_filesystem_is_accepted(tmp_path: Path) -> None:
     assert filesystem_of(tmp_path, tmp_path / "no such file") == ""
     assert not is_network("")
 
 
 @pytest.fixture
 def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that the mount table calls a network drive."""
+    """A folder that the mount table lists as a network drive."""
     share = tmp_path / "share"
     share.mkdir()
     mounts = tmp_path / "mountinfo"
@@ -234,8 +236,8 @@ def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return share
 
 
-def test_a_file_on_a_network_drive_is_refused(network: Path, tmp_path: Path) -> None:
-    """B38: SQLite's locks do not hold there; nothing is created, not even through a link on a local disk."""
+def test_a_file_on_a_network_drive_is_rejected(network: Path, tmp_path: Path) -> None:
+    """B38: SQLite's locks do not work there; nothing is created, not even through a local link."""
     with pytest.raises(NetworkDrive, match="nfs4"):
         Memory.open(address(network / "agent.db"), settings=SETTINGS)
     (tmp_path / "folder").symlink_to(network)
@@ -250,7 +252,7 @@ def test_a_file_on_a_network_drive_is_refused(network: Path, tmp_path: Path) -> 
 def test_relative_and_linked_paths_are_the_same_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B38: one file has one set of logs, however it is named; and a changed directory changes nothing."""
+    """B38: one file has one WAL, whatever its name; a changed working directory has no effect."""
     (tmp_path / "real").mkdir()
     (tmp_path / "alias").symlink_to(tmp_path / "real")
     (tmp_path / "link.db").symlink_to(tmp_path / "real" / "agent.db")
@@ -264,7 +266,7 @@ def test_relative_and_linked_paths_are_the_same_file(
     memories = [Memory.open(url, settings=SETTINGS) for url in addresses]
     monkeypatch.chdir(tmp_path)
     for n, memory in enumerate(memories, 1):
-        assert say(memory) == n
+        assert append(memory) == n
     assert {
         memory.database.path for memory in memories if isinstance(memory.database, SqliteDatabase)
     } == {tmp_path.resolve() / "real" / "agent.db"}
@@ -275,7 +277,7 @@ def test_relative_and_linked_paths_are_the_same_file(
     assert {path.name for path in tmp_path.rglob("*")} == {"real", "alias", "link.db", "agent.db"}
 
 
-def test_a_missing_folder_is_unreachable_and_not_made(tmp_path: Path) -> None:
+def test_a_missing_folder_is_unreachable_and_not_created(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="the folder .* does not exist"):
         Memory.open(address(tmp_path / "nowhere" / "agent.db"), settings=SETTINGS)
     assert list(tmp_path.iterdir()) == []
@@ -286,19 +288,19 @@ def test_a_missing_folder_is_unreachable_and_not_made(tmp_path: Path) -> None:
 
 def test_two_memories_on_one_file_share_it(file: Path) -> None:
     one, two = (Memory.open(address(file), settings=SETTINGS) for _ in range(2))
-    say(one)
+    append(one)
     with ThreadPoolExecutor(8) as pool:
-        numbers = list(pool.map(lambda n: say((one, two)[n % 2], f"m{n}"), range(100)))
+        numbers = list(pool.map(lambda n: append((one, two)[n % 2], f"m{n}"), range(100)))
     assert sorted(numbers) == list(range(2, 102))
     assert one.scope(tenant="acme").messages.window("s") == two.scope(
         tenant="acme"
     ).messages.window("s")
     one.close()
-    assert say(two) == 102
+    assert append(two) == 102
     two.close()
 
 
-def test_a_memory_database_leaves_nothing_behind() -> None:
+def test_an_in_memory_database_leaves_nothing_behind() -> None:
     memory = Memory.open("memory:", settings=SETTINGS)
     database = memory.database
     assert isinstance(database, SqliteDatabase)
@@ -310,7 +312,7 @@ def test_a_memory_database_leaves_nothing_behind() -> None:
     assert not folder.exists()
     database._check_disk_at = 0.0
     for call in (
-        lambda: say(memory),
+        lambda: append(memory),
         lambda: memory.scope(tenant="acme").sessions.list(),
         memory.tenants,
     ):
@@ -320,19 +322,21 @@ def test_a_memory_database_leaves_nothing_behind() -> None:
         Memory.open("memory:", settings=SETTINGS) as one,
         Memory.open("memory:", settings=SETTINGS) as two,
     ):
-        say(one)
+        append(one)
         assert two.tenants() == []
 
 
-def test_closing_while_others_read_and_write_gives_them_a_typed_error(file: Path) -> None:
+def test_closing_under_load_raises_typed_errors(file: Path) -> None:
     memory = Memory.open(address(file), settings=SETTINGS)
-    say(memory)
+    append(memory)
     failures: list[BaseException] = []
 
     def use(n: int) -> None:
         try:
             while True:
-                say(memory) if n % 2 else memory.scope(tenant="acme").messages.window("s", last=3)
+                append(memory) if n % 2 else memory.scope(tenant="acme").messages.window(
+                    "s", last=3
+                )
         except BaseException as error:
             failures.append(error)
 
@@ -351,16 +355,16 @@ def test_closing_while_others_read_and_write_gives_them_a_typed_error(file: Path
 # -- backup --------------------------------------------------------------------------------------------------------
 
 
-def test_a_backup_is_consistent_while_writers_write(file: Path) -> None:
+def test_a_backup_is_consistent_under_load(file: Path) -> None:
     with Memory.open(address(file), settings=SETTINGS) as memory:
         fill(memory)
-        say(memory)
+        append(memory)
         stop = threading.Event()
         acknowledged: list[int] = []
 
         def write() -> None:
             while not stop.is_set():
-                acknowledged.append(say(memory, "x" * 500))
+                acknowledged.append(append(memory, "x" * 500))
 
         with ThreadPoolExecutor(4) as pool:
             writers = [pool.submit(write) for _ in range(4)]
@@ -385,7 +389,7 @@ def test_a_backup_is_consistent_while_writers_write(file: Path) -> None:
                 assert (
                     copied.scope(tenant="acme").sessions.get("acme ada 1").label == "':tenant' %s"
                 )
-                assert say(copied) == len(found) + 1
+                assert append(copied) == len(found) + 1
         assert not list(file.parent.glob("*.partial"))
 
 
@@ -400,7 +404,7 @@ def test_a_backup_never_overwrites(file: Path) -> None:
         assert target.read_text() == "mine"
 
 
-def test_a_backup_into_a_missing_folder_says_so(file: Path) -> None:
+def test_a_backup_into_a_missing_folder_is_rejected(file: Path) -> None:
     with (
         Memory.open(address(file), settings=SETTINGS) as memory,
         pytest.raises(Invalid, match="folder"),
@@ -412,7 +416,9 @@ def test_a_backup_into_a_missing_folder_says_so(file: Path) -> None:
 
 
 def test_bytes_per_message_stay_constant(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """B30: the twenty-thousandth message costs what the thousandth did, within a tenth (100,000 with CHAOS=full)."""
+    """B30: the twenty-thousandth message costs what the thousandth did, within 10 % (100,000 with
+    CHAOS=full).
+    """
     many = 100_000 if os.environ.get("CHAOS") == "full" else 20_000
 
     def size(count: int) -> float:
@@ -441,14 +447,14 @@ def test_bytes_per_message_stay_constant(file: Path, monkeypatch: pytest.MonkeyP
     assert lots < 3 * 310
 
 
-def test_a_reader_that_stays_does_not_keep_writers_waiting(file: Path) -> None:
+def test_a_long_reader_does_not_block_writers(file: Path) -> None:
     with Memory.open(address(file), settings=SETTINGS) as memory:
-        say(memory)
+        append(memory)
         reader = open_connection(file, 5.0, writing=False, relaxed=False)
         reader.execute("begin")
         assert reader.execute("select count(*) from messages").fetchall() == [(1,)]
         for n in range(2, 30):
-            assert say(memory) == n
+            assert append(memory) == n
         assert reader.execute("select count(*) from messages").fetchall() == [(1,)]
         reader.close()
 
@@ -461,7 +467,7 @@ def test_a_reader_that_stays_does_not_keep_writers_waiting(file: Path) -> None:
         lambda m: m.erase("ada", tenant="*"),
     ],
 )
-def test_the_name_for_every_tenant_is_nobodys(file: Path, call: Callable[[Memory], object]) -> None:
+def test_the_wildcard_tenant_is_reserved(file: Path, call: Callable[[Memory], object]) -> None:
     with (
         Memory.open(address(file), settings=SETTINGS) as memory,
         pytest.raises(Invalid, match="tenant"),
@@ -469,8 +475,8 @@ def test_the_name_for_every_tenant_is_nobodys(file: Path, call: Callable[[Memory
         call(memory)
 
 
-def test_a_place_without_a_size_is_not_full(tmp_path: Path) -> None:
-    """F12: /proc has no room for files because it has none; that is no reason to free some space."""
+def test_a_filesystem_without_a_size_is_not_full(tmp_path: Path) -> None:
+    """F12: /proc reports no free space because it has no size; no emergency release happens."""
     assert files.has_room(Path("/proc"))
     with pytest.raises(Unreachable, match=r"/proc/x\.db: unable to open database file"):
         open_connection(Path("/proc/x.db"), 5.0, writing=True, relaxed=False)

@@ -1,4 +1,4 @@
-"""Verify: it is quiet about a healthy database, and finds each kind of damage, which is made here by hand (P17, D5)."""
+"""Verify: silent about a healthy database, and finds each kind of damage made here (P17, D5)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def problems(memory: Memory) -> dict[str, str]:
     return {finding.check: finding.problem for finding in memory.verify() if not finding.ok}
 
 
-def test_a_healthy_database_has_nothing_to_report(memory: Memory) -> None:
+def test_a_healthy_database_has_no_problems(memory: Memory) -> None:
     assert problems(memory) == {}
     for tenant in ("acme", "other"):
         fill(memory, tenant)
@@ -74,7 +74,7 @@ def filled(memory: Memory) -> Memory:
 
 
 def test_every_kind_of_damage_is_found_and_named(filled: Memory, url: str) -> None:
-    """One after the other: damage, look, mend, look."""
+    """Per damage: damage, verify, repair, verify."""
     with raw(url) as database:
         for name, (damage, check, expected) in DAMAGES.items():
             table = damage.removeprefix("update ").removeprefix("delete from ").split(maxsplit=1)[0]
@@ -95,7 +95,7 @@ def literal(value: object) -> str:
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
-def test_a_long_list_of_problems_is_cut_and_counted(memory: Memory, url: str) -> None:
+def test_a_long_list_of_problems_is_truncated_and_counted(memory: Memory, url: str) -> None:
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(25):
         me.sessions.add(f"s{n:02}")
@@ -107,7 +107,7 @@ def test_a_long_list_of_problems_is_cut_and_counted(memory: Memory, url: str) ->
     assert found.endswith(" and 5 more")
 
 
-def test_a_schema_that_is_behind_is_found(memory: Memory, url: str) -> None:
+def test_an_outdated_schema_is_found(memory: Memory, url: str) -> None:
     migrate.down(memory.database, memory.migrations, to=1)
     with Memory.open(url, settings=SETTINGS, migrate_up=False) as behind:
         assert problems(behind) == {
@@ -126,7 +126,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def on_file(file: Path, work: Callable[[Memory], object] = fill) -> dict[str, str]:
-    """Open the file, do something, and verify."""
+    """Open the file, run work, and verify."""
     with Memory.open(f"sqlite:///{file}", settings=SETTINGS) as memory:
         work(memory)
         return problems(memory)
@@ -148,15 +148,15 @@ def nothing(_: Memory) -> None:
         ("update state set session_id = 'nowhere' where session_id = 'acme ada 1'", "state"),
     ],
 )
-def test_an_orphan_is_found_in_a_file(file: Path, statement: str, table: str) -> None:
+def test_an_orphan_is_found(file: Path, statement: str, table: str) -> None:
     assert on_file(file) == {}
     with raw(f"sqlite:///{file}") as database:
         database.all(statement)
     assert "without a parent" in on_file(file, nothing)["every reference has its row"], table
 
 
-def test_a_damaged_index_is_found_in_a_file(file: Path) -> None:
-    """Rows that an index has lost: made by writing the table while the schema hides the index."""
+def test_a_damaged_index_is_found(file: Path) -> None:
+    """Rows missing from an index, by writing the table while the schema hides the index."""
     on_file(file)
     with raw(f"sqlite:///{file}") as database:
         database.all("pragma writable_schema = on")
@@ -174,8 +174,8 @@ def test_a_damaged_index_is_found_in_a_file(file: Path) -> None:
     assert "sessions_by_user" in on_file(file, nothing)["pages and indexes are intact"]
 
 
-def test_a_damaged_page_is_found_or_refused_and_never_repaired_away(file: Path) -> None:
-    """F12: the bytes stay as they were found."""
+def test_a_damaged_page_is_found_or_rejected_and_never_repaired(file: Path) -> None:
+    """F12: the bytes stay unchanged."""
     on_file(file)
     data = bytearray(file.read_bytes())
     place = data.index(b"quotes ' ")
@@ -190,7 +190,7 @@ def test_a_damaged_page_is_found_or_refused_and_never_repaired_away(file: Path) 
     assert file.read_bytes()[page : page + 64] == b"\xa5" * 64
 
 
-def test_a_file_that_others_may_open_is_found(file: Path) -> None:
+def test_a_file_accessible_to_others_is_found(file: Path) -> None:
     on_file(file)
     file.chmod(0o644)
     assert "chmod 600" in on_file(file, nothing)["only its owner can open the file"]
@@ -223,7 +223,7 @@ ON_A_SERVER: dict[str, tuple[str, str, str, str]] = {
 
 
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)
-def test_what_breaks_isolation_on_a_server_is_found(filled: Memory, url: str) -> None:
+def test_broken_isolation_on_a_server_is_found(filled: Memory, url: str) -> None:
     with raw(url) as database:
         for name, (damage, check, expected, mending) in ON_A_SERVER.items():
             database.all(damage)
@@ -235,7 +235,7 @@ def test_what_breaks_isolation_on_a_server_is_found(filled: Memory, url: str) ->
 
 
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)
-def test_a_commit_that_does_not_wait_for_the_disk_is_found(filled: Memory, url: str) -> None:
+def test_asynchronous_commit_is_found(filled: Memory, url: str) -> None:
     """P1: an acknowledged write would not survive a power cut."""
     with raw(url) as database:
         ((name,),) = database.all("select current_database()")
@@ -246,8 +246,10 @@ def test_a_commit_that_does_not_wait_for_the_disk_is_found(filled: Memory, url: 
 
 
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)
-def test_a_working_role_with_too_many_rights_is_found(url: str) -> None:
-    """Without a role of its own, retain works as whoever connects: here a superuser, who sees everything."""
+def test_a_working_role_with_too_many_privileges_is_found(url: str) -> None:
+    """Without a separate role, retain works as the connecting user: here a superuser, who sees
+    everything.
+    """
     with Memory.open(url, settings=SETTINGS) as memory:
         assert problems(memory) == {}
     with Memory.open(url, settings=replace(SETTINGS, postgres_role="")) as memory:

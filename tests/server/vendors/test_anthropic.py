@@ -486,11 +486,11 @@ def test_the_memory_tool_in_a_store(server: Server) -> None:
     assert "Countess" in str(tool.call({"command": "view", "path": "/memories/persons/ada.md"}))
     tool.call({"command": "delete", "path": "/memories/persons"})
     assert not list(stores.memories.list(store))
-    listed_paths = [
+    versions = [
         (one.operation, one.path, one.created_by is not None)
         for one in stores.memory_versions.list(store)
     ]
-    assert listed_paths == [
+    assert versions == [
         ("deleted", "/persons/ada.md", False),
         ("modified", "/persons/ada.md", True),
         ("modified", "/persons/ada.md", False),
@@ -533,8 +533,6 @@ def test_concurrent_writers_lose_nothing(server: Server) -> None:
     with ThreadPoolExecutor(4) as threads:
         assert sum(threads.map(add, range(12))) == 12
         assert sum(threads.map(create, range(8))) == 1
-    counting_list = stores.memories.retrieve(counter.id, memory_store_id=store).content
-    assert sorted((counting_list or "").split(), key=int) == sorted(
-        ["0", *map(str, range(12))], key=int
-    )
+    content = stores.memories.retrieve(counter.id, memory_store_id=store).content
+    assert sorted((content or "").split(), key=int) == sorted(["0", *map(str, range(12))], key=int)
     assert len(list(stores.memory_versions.list(store, memory_id=counter.id))) == 13
