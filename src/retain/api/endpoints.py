@@ -7,6 +7,7 @@ table and the typed signatures of the verbs. To expose a new verb, add one line 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from retain.auth.principal import Permission
 
@@ -30,54 +31,54 @@ class Endpoint:
     raw_output: bool = False
     """True if the command prints only the value itself, ready to be piped into a file."""
 
-    @property
+    @cached_property
     def method(self) -> str:
         """The HTTP method."""
         return self.request.partition(" ")[0]
 
-    @property
+    @cached_property
     def route(self) -> str:
         """The path of the HTTP route."""
         return "/api" + self.request.partition(" ")[2]
 
-    @property
+    @cached_property
     def in_query(self) -> bool:
         """True if the parameters are in the query; otherwise they are in the body."""
         return self.method in ("GET", "DELETE")
 
-    @property
+    @cached_property
     def needs(self) -> Permission:
         """The permission that a key must have."""
         if self.verb in _REMOVING_VERBS:
             return "delete"
         return "read" if self.method == "GET" or self.verb in _READING_VERBS else "write"
 
-    @property
+    @cached_property
     def creates(self) -> bool:
         """True if the verb creates a record."""
         return self.verb in _CREATING_VERBS
 
-    @property
+    @cached_property
     def returns_removed(self) -> bool:
         """True if the response contains the removed record; the key must then allow reading."""
         return self.verb == "pop"
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The operation id, such as `messages_append`."""
         return f"{self.kind}_{self.verb}".removeprefix("_")
 
-    @property
+    @cached_property
     def operation(self) -> str:
         """Its name in metrics and traces."""
         return f"{self.kind}.{self.verb}".removeprefix(".")
 
-    @property
+    @cached_property
     def word(self) -> str:
         """The verb as the command line spells it."""
         return self.verb.replace("_", "-")
 
-    @property
+    @cached_property
     def command(self) -> str:
         """The command, such as `messages append`."""
         return f"{self.kind} {self.word}"

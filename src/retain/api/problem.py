@@ -115,6 +115,15 @@ def of(error: Exception, request: Request) -> Response:
     )
 
 
+def unexpected(request: Request) -> Response:
+    """Return the response for an error that nobody expected: a defect."""
+    detail = (
+        "This is a mistake in retain, or in what it runs on; "
+        "the log has more under the request's id."
+    )
+    return answer(500, detail, request_id(request), type="unexpected")
+
+
 def of_error(error: RetainError, request_id: str) -> Response:
     """Return the response for an error of the library."""
     headers = {}
@@ -191,10 +200,9 @@ def install(app: FastAPI) -> None:
     async def expected(request: Request, error: Exception) -> Response:
         return of(error, request)
 
-    async def unexpected(request: Request, error: Exception) -> Response:
-        detail = "This is a mistake in retain, or in what it runs on; the log has more under the request's id."
-        return answer(500, detail, request_id(request), type="unexpected")
+    async def failed(request: Request, error: Exception) -> Response:
+        return unexpected(request)
 
     for kind in EXPECTED:
         app.add_exception_handler(kind, expected)
-    app.add_exception_handler(Exception, unexpected)
+    app.add_exception_handler(Exception, failed)

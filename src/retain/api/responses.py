@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import lru_cache
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -50,31 +50,38 @@ def _with_raw_content(result: Any) -> Any:
     return as_json(result)
 
 
-def _message(message: Message) -> dict[str, Any]:
-    # `vars` and the cached second make a window of 50 messages twice as fast to render.
-    values = vars(message)
+class _MessageJson(msgspec.Struct):
+    """A message for the encoder. Structs and datetimes are encoded faster than dictionaries."""
+
+    session: str
+    seq: int
+    role: str
+    author: str | None
+    tokens: int
+    tokens_in: int | None
+    tokens_out: int | None
+    cost: float | None
+    created_at: datetime
+    content: msgspec.Raw
+
+
+def _message(message: Message) -> _MessageJson:
+    values = vars(message)  # reading the attributes of this class takes four times as long
     microseconds = values.get("_at")
     if microseconds is None:
         microseconds = clock.from_datetime(message.created_at, "created_at")
-    fraction = microseconds % clock.SECOND
-    second = _second(microseconds // clock.SECOND)
-    return {
-        "session": values["session"],
-        "seq": values["seq"],
-        "role": values["role"],
-        "author": values["author"],
-        "tokens": values["tokens"],
-        "tokens_in": values["tokens_in"],
-        "tokens_out": values["tokens_out"],
-        "cost": values["cost"],
-        "created_at": f"{second}.{fraction:06d}Z" if fraction else f"{second}Z",
-        "content": msgspec.Raw(values["raw"].encode()),
-    }
-
-
-@lru_cache(1024)
-def _second(seconds: int) -> str:
-    return clock.to_datetime(seconds * clock.SECOND).isoformat().removesuffix("+00:00")
+    return _MessageJson(
+        values["session"],
+        values["seq"],
+        values["role"],
+        values["author"],
+        values["tokens"],
+        values["tokens_in"],
+        values["tokens_out"],
+        values["cost"],
+        clock.to_datetime(microseconds),
+        msgspec.Raw(values["raw"]),
+    )
 
 
 class Written(Response):

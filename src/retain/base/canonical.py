@@ -160,7 +160,7 @@ def _guarded(value: Any, field: str, secrets: Mode) -> Any:
 def parse(written: str, field: str) -> Any:
     """Parse JSON text; raise an error with the position of the first problem."""
     try:
-        return json.loads(written, parse_constant=_not_a_number)
+        return _parse(written)
     except json.JSONDecodeError as error:
         where = f"{error.msg} at line {error.lineno}, column {error.colno}"
         raise Invalid(
@@ -174,6 +174,8 @@ def parse(written: str, field: str) -> Any:
 def _not_a_number(word: str) -> None:
     raise ValueError(f"{word} is not a JSON number")
 
+
+_parse = json.JSONDecoder(parse_constant=_not_a_number).decode
 
 quote = json.encoder.encode_basestring
 """Encode text as a JSON string."""

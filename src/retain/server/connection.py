@@ -61,13 +61,16 @@ class Connection(HttpToolsProtocol):
         self._came = self._size = 0
 
     def on_url(self, url: bytes) -> None:
-        """Count a part of the URL."""
-        self._count(len(url))
+        """Count a part of the URL; the first header checks the sum."""
+        self._size += len(url)
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Count one whole header."""
-        self._count(len(name) + len(value))
+        """Count one whole header, or trailer of a body."""
+        self._size += len(name) + len(value)
+        if self._size > MOST_HEADER_BYTES or len(self.headers) >= MOST_HEADERS:
+            self._status = 431
+            raise TooManyHeaders
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -82,12 +85,6 @@ class Connection(HttpToolsProtocol):
             self._refuse(431, _TOO_MANY)
         else:
             self._refuse(400, "This is no HTTP request that can be read.")
-
-    def _count(self, size: int) -> None:
-        self._size += size
-        if self._size > MOST_HEADER_BYTES or len(self.headers) >= MOST_HEADERS:
-            self._status = 431
-            raise TooManyHeaders
 
     def _too_slow(self) -> None:
         self._timer = None

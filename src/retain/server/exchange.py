@@ -80,7 +80,6 @@ class Exchange:
         "_is_private",
         "_learn",
         "_request_id",
-        "_response_started",
         "_send",
         "allowed_origin",
         "body_complete",
@@ -91,8 +90,10 @@ class Exchange:
         "receive_raw",
         "received_bytes",
         "rejected",
+        "sent_bytes",
         "started_at",
         "state",
+        "status",
         "wrong_keys",
     )
 
@@ -110,9 +111,11 @@ class Exchange:
         self._send = send
         self._request_id = request_id
         self._is_private = scope["path"].startswith(PRIVATE_PATHS)
-        self._response_started = False
         self.receive_raw = receive
         self.received_bytes = 0
+        self.sent_bytes = 0
+        self.status = 0
+        """The status of the response; 0 until it starts."""
         self.started_at = 0.0
         self.body_complete = False
         self.rejected = False
@@ -165,21 +168,20 @@ class Exchange:
         if self.rejected:
             return
         if message["type"] == "http.response.start":
-            self._response_started = True
             self._learn(self, message["status"])
-            message["headers"] = self._with_common_headers(message.get("headers", ()))
-        await self._send(message)
+        await self._send_own(message)
 
     async def answer_preflight(self) -> None:
         """Answer a CORS preflight request."""
-        headers = self._with_common_headers(_PREFLIGHT_HEADERS)
-        await self._send({"type": "http.response.start", "status": 204, "headers": headers})
-        await self._send({"type": "http.response.body", "body": b""})
+        await self._send_own(
+            {"type": "http.response.start", "status": 204, "headers": _PREFLIGHT_HEADERS}
+        )
+        await self._send_own({"type": "http.response.body", "body": b""})
 
     async def reject(self, rejected: Rejected) -> None:
         """Respond instead of the app."""
         self.rejected = True
-        if self._response_started:
+        if self.status:
             return
         response = problem.answer(
             rejected.status, str(rejected), self._request_id, headers=rejected.headers
@@ -187,19 +189,24 @@ class Exchange:
         headers = list(response.raw_headers)
         if rejected.closes:
             headers.append((b"connection", b"close"))
-        await self._send(
-            {
-                "type": "http.response.start",
-                "status": rejected.status,
-                "headers": self._with_common_headers(headers),
-            }
+        await self._send_own(
+            {"type": "http.response.start", "status": rejected.status, "headers": headers}
         )
-        await self._send(
+        await self._send_own(
             {"type": "http.response.body", "body": response.body, "more_body": rejected.closes}
         )
         if rejected.closes:
             await self._linger()
-            await self._send({"type": "http.response.body", "body": b""})
+            await self._send_own({"type": "http.response.body", "body": b""})
+
+    async def _send_own(self, message: Message) -> None:
+        """Send a part of a response, and count it for the log."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = self._with_common_headers(message.get("headers", ()))
+        else:
+            self.sent_bytes += len(message.get("body", b""))
+        await self._send(message)
 
     def too_large(self) -> Rejected:
         """Return the error for a body over the limit."""

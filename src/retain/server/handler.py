@@ -1,4 +1,4 @@
-"""The ASGI app behind one endpoint of the table: authenticate, parse, call the verb, render.
+"""The handler of one endpoint of the table: authenticate, parse, call the verb, render.
 
 Authentication comes first: a caller without permission learns nothing about the request's errors.
 The request is validated by a pydantic model made from the verb's signature (api/schemas.py). The
@@ -18,8 +18,6 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Send
-from starlette.types import Scope as AsgiScope
 
 from retain.api import problem
 from retain.api.endpoints import Endpoint
@@ -110,11 +108,6 @@ class Handler:
         """Accept bodies that are not JSON, too; their parameters are in the query."""
         self.upload_model = upload_model
         self._respond_to_upload = respond
-
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        answer = await self.handle(Request(scope, receive))
-        await answer(scope, receive, send)
 
     async def handle(self, request: Request) -> Response:
         """Authenticate and parse a request, then respond to it."""

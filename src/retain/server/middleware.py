@@ -100,8 +100,10 @@ class ProtectionMiddleware:
             request_id = sent_id.decode()
         else:
             request_id = f"{random.getrandbits(96):024x}"
-        scope.setdefault("state", {})["request_id"] = request_id
+        state = scope.setdefault("state", {})
+        state["request_id"] = request_id
         exchange = Exchange(scope, receive, send, request_id, self._deadline, self._learn)
+        state["exchange"] = exchange
         path = scope["path"]
         is_long = path.startswith(LONG_RUNNING_PATHS) or (
             path == "/mcp" and scope["method"] == "GET"

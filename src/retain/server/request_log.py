@@ -9,9 +9,10 @@ from typing import Any
 
 from fastapi import FastAPI
 from starlette.routing import Route
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.server import logs, traces
+from retain.server.exchange import Exchange
 from retain.server.metrics import Metrics
 
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -40,45 +41,36 @@ class Watch:
         state = scope.setdefault("state", {})
         method = scope["method"] if scope["method"] in _METHODS else "OTHER"
         trace = traces.Request(method, scope["headers"]) if traces.on else None
-        status = 0
-        sent = 0
         error: BaseException | None = None
-        counted = 0 if scope["path"] in QUIET else 1  # a scrape must not count itself
-
-        async def send_and_count(message: Message) -> None:
-            nonlocal status, sent
-            if message["type"] == "http.response.body":
-                sent += len(message.get("body", b""))
-            elif message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
+        is_counted = scope["path"] not in QUIET  # a scrape must not count itself
         started = time.perf_counter()
-        if counted:
+        if is_counted:
             self._metrics.request_started()
         try:
-            await self._app(scope, receive, send_and_count)
+            await self._app(scope, receive, send)
         except BaseException as raised:
             error = raised
             raise
         finally:
             seconds = time.perf_counter() - started
-            gone = isinstance(error, asyncio.CancelledError) or (error is None and not status)
-            status = status or (CLOSED if gone else 500)
+            exchange: Exchange = state["exchange"]
+            status = exchange.status
+            is_gone = isinstance(error, asyncio.CancelledError) or (error is None and not status)
+            status = status or (CLOSED if is_gone else 500)
             plain = scope["path"] if scope["path"] in self._plain else UNKNOWN
             route = str(getattr(scope.get("route"), "path", plain))
-            if counted:
+            if is_counted:
                 self._metrics.request_ended()
             self._metrics.request(method, route, status, seconds)
             if trace:
                 trace.end(method, route, status, str(state.get("request_id", "")), error)
-            failure = None if gone else error
+            failure = None if is_gone else error
             self._tell(
                 method,
                 route,
                 status,
                 seconds,
-                sent,
+                exchange.sent_bytes,
                 state,
                 failure,
                 trace.trace_id if trace else None,

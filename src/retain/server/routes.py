@@ -1,14 +1,14 @@
 """Every endpoint of the table as a route.
 
-A request goes from `EndpointRouter` through a Starlette router to the `Handler` of its endpoint
-(handler.py), which calls the verb. Routes that are not in the table (chat, keys, sign-in) are
-FastAPI routes of the class `AuthenticatedRoute`.
+A request goes from `EndpointRouter` straight to the `Handler` of its endpoint (handler.py), which
+calls the verb. Routes that are not in the table (chat, keys, sign-in) are FastAPI routes of the
+class `AuthenticatedRoute`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
 from fastapi import FastAPI, Request, Response
@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
-from starlette.routing import Match, Route, Router
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.api import problem
@@ -97,9 +97,10 @@ def add_endpoint(
 
 
 def install(app: FastAPI) -> None:
-    """Route the requests to the endpoints that were added."""
-    app.state.endpoint_routes = endpoint_routes(app.state.handlers.values())
-    app.add_middleware(EndpointRouter, routes=app.state.endpoint_routes)
+    """Route the requests to the endpoints that were added, before FastAPI's own middleware."""
+    app.state.endpoint_routes = routes = endpoint_routes(app.state.handlers.values())
+    build = app.build_middleware_stack
+    app.build_middleware_stack = lambda: EndpointRouter(build(), routes)  # type: ignore[method-assign]
 
 
 def path_parameters(endpoint: Endpoint) -> dict[str, type]:
@@ -144,71 +145,85 @@ class NumberConvertor(Convertor[int]):
 register_url_convertor("number", NumberConvertor())
 
 
-class PathHandler:
-    """The handlers of one path, by HTTP method."""
+class EndpointRoute(Route):
+    """The route of one path, with its handlers by HTTP method."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: str) -> None:
+        super().__init__(path.replace(":int}", ":number}"), _not_found)
+        self.path = path
         self.by_method: dict[str, Handler] = {}
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
-        handler = self.by_method.get(scope["method"])
+    def handler(self, method: str) -> Handler:
+        """Return the handler of a method, or raise the error 405."""
+        handler = self.by_method.get(method)
         if handler is None:
             raise HTTPException(405, headers={"Allow": ", ".join(sorted(self.by_method))})
-        await handler(scope, receive, send)
+        return handler
 
 
-def endpoint_routes(handlers: Iterable[Handler]) -> list[Route]:
+def endpoint_routes(handlers: Iterable[Handler]) -> list[EndpointRoute]:
     """Return one route for each path, specific paths before those that match more."""
-    by_path: dict[str, PathHandler] = {}
+    by_path: dict[str, EndpointRoute] = {}
     for handler in handlers:
         endpoint = handler.endpoint
-        by_path.setdefault(endpoint.route, PathHandler()).by_method[endpoint.method] = handler
-    routes: list[Route] = []
-    for path in sorted(by_path, key=generality):
-        route = TemplateRoute(path.replace(":int}", ":number}"), by_path[path])
-        route.path = path
-        routes.append(route)
-    return routes
+        route = by_path.setdefault(endpoint.route, EndpointRoute(endpoint.route))
+        route.by_method[endpoint.method] = handler
+    return [by_path[path] for path in sorted(by_path, key=generality)]
 
 
 class EndpointRouter:
     """Middleware that routes requests to the endpoints of the table, and all others to the app.
 
-    Each first part of a path (`/api/messages/…`) has its own Starlette router, so that a request is
-    compared with about ten patterns instead of a hundred. The patterns match the path as it was
-    sent: a slash inside a name, sent as `%2F`, does not separate parts of the path.
+    A request is compared only with the routes that share the first part of its path
+    (`/api/messages/…`). The patterns are Starlette's. They match the path as it was sent: a slash
+    inside a name, sent as `%2F`, does not separate parts of the path. Starlette's router and
+    FastAPI's middleware around it would take as long as all other work on the event loop.
     """
 
-    def __init__(self, app: ASGIApp, routes: Iterable[Route]) -> None:
+    def __init__(self, app: ASGIApp, routes: Iterable[EndpointRoute]) -> None:
         self._app = app
-        by_prefix: dict[str, list[Route]] = {}
+        self._routes: dict[str, list[EndpointRoute]] = {}
         for route in routes:
-            by_prefix.setdefault(_prefix(route.path), []).append(route)
-        self._routers: Mapping[str, Router] = {
-            prefix: Router(routes, redirect_slashes=False, default=_not_found)
-            for prefix, routes in by_prefix.items()
-        }
+            self._routes.setdefault(_prefix(route.path), []).append(route)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Route one request."""
-        path: str = scope.get("path", "")
-        router = self._routers.get(_prefix(path)) if scope["type"] == "http" else None
-        if router is None:
+        routes = self._routes.get(_prefix(scope.get("path", "")))
+        if routes is None or scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         raw_path: bytes | None = scope.get("raw_path")
         if raw_path is not None:
             scope["path"] = raw_path.decode("latin-1")
+        request = Request(scope, receive)
         try:
-            await router(scope, receive, send)
+            handler = self._find(routes, scope)
+            response = await handler.handle(request)
         except problem.EXPECTED as error:
-            await problem.of(error, Request(scope))(scope, receive, send)
+            response = problem.of(error, request)
         except ClientDisconnect:
             return  # nobody waits for a response
+        except Exception:
+            await problem.unexpected(request)(scope, receive, send)
+            raise  # for the log
+        await response(scope, receive, send)
+
+    def _find(self, routes: Iterable[EndpointRoute], scope: Scope) -> Handler:
+        """Return the handler of a request, and store its route and parameters in the scope."""
+        for route in routes:
+            match = route.path_regex.match(scope["path"])
+            if match is None:
+                continue
+            parameters: dict[str, Any] = match.groupdict()
+            for name, convertor in route.param_convertors.items():
+                parameters[name] = convertor.convert(parameters[name])
+            scope["route"] = route
+            scope["path_params"] = parameters
+            return route.handler(scope["method"])
+        raise HTTPException(404)
 
 
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
+async def _not_found(request: Request) -> Response:
     raise HTTPException(404)
 
 
