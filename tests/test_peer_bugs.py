@@ -91,7 +91,7 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B22 what had expired took the places of what had not": {
         "test_peer_bugs.py": "test_a_page_is_full_though_nearly_everything_has_expired",
-        "search/test_find.py": "test_what_has_expired_takes_no_place",
+        "search/test_find.py": "test_expired_objects_take_no_place",
     },
     "B23 a NUL byte stopped a batch": {
         "base/test_canonical.py": "test_text_is_kept_but_for_nul_and_lone_surrogates",
@@ -104,7 +104,7 @@ PROVED: dict[str, dict[str, str]] = {
         "base/test_tokens.py": "test_no_character_is_split_at_any_offset",
     },
     "B27 an operator in a question was an error of the index": {
-        "search/test_find.py": "test_no_fuzzed_question_is_an_error",
+        "search/test_find.py": "test_fuzzed_queries_are_valid",
     },
     "B28 one huge tool result made summarising impossible for ever": {
         "kinds/test_summaries.py": "test_a_huge_tool_result_does_not_stop_folding",
@@ -133,7 +133,7 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B36 the vectors lagged behind the rows, or had another model's dimension, and nobody was told": {
         "jobs/test_embed.py": "test_another_embedder_embeds_again_while_search_goes_on",
-        "search/test_embed.py": "test_what_is_no_vector_is_an_error",
+        "search/test_embed.py": "test_invalid_vectors_are_rejected",
     },
     "B37 an export lost expiry and times": {
         "storage/test_copy.py": "test_export_import_export_is_byte_identical_between_any_two_engines",

@@ -24,7 +24,7 @@ from retain.search.query import Hit, Query, WordMatches
 from retain.search.question import parse_question
 from retain.search.search_engine import SearchFilter
 from tests.context.test_assemble import INJECTIONS, count_tokens
-from tests.search.test_find import Broken, opened
+from tests.search.test_find import FailingEmbedder, opened
 
 if TYPE_CHECKING:
     from retain.search.embedders import Family, Matrix
@@ -339,7 +339,7 @@ def test_recall_is_isolated_by_owner(memory: Memory, session: str) -> None:
 
 def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
     """X1, F7: the report says so."""
-    with opened(url, Broken("broken")) as memory:
+    with opened(url, FailingEmbedder("broken")) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.messages.append(me.sessions.add("trip").id, "user", CONVERSATION[0][1])
         context = me.context(me.sessions.add("now").id, QUESTION)

@@ -1,4 +1,4 @@
-"""Long texts in parts: all of the text, in order, along its structure, and no part too large."""
+"""Splitting of long texts: complete, in order, along the structure, within the size limit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ ENDINGS = st.sampled_from(["\n", "\r\n", "\r", "\n\n", "\n \n"])
 
 
 def check(text: str, parts: list[Chunk]) -> None:
-    """What holds for any text."""
+    """Check invariants of any split."""
     at = 0
     for part in parts:
         assert part.text
@@ -52,7 +52,7 @@ def check(text: str, parts: list[Chunk]) -> None:
 
 
 @given(DOCUMENTS, ENDINGS, st.sampled_from(["text", "markdown"]))
-def test_parts_are_all_of_the_text_in_order_without_overlap(
+def test_chunks_cover_the_text_in_order_without_overlap(
     lines: list[str], ending: str, media: Markup
 ) -> None:
     text = ending.join(lines)
@@ -65,14 +65,14 @@ def test_any_text_can_be_split(text: str, media: Markup) -> None:
 
 
 @given(DOCUMENTS, ENDINGS)
-def test_blocks_are_the_whole_text(lines: list[str], ending: str) -> None:
+def test_blocks_cover_the_text(lines: list[str], ending: str) -> None:
     text = ending.join(lines)
     found = list(markdown.blocks(text))
     assert "".join(text[block.start : block.end] for block in found) == text
     assert [block.start for block in found] == [0, *(block.end for block in found)][: len(found)]
 
 
-def test_a_short_text_is_one_part_and_a_blank_one_none() -> None:
+def test_a_short_text_is_one_chunk_and_a_blank_one_none() -> None:
     assert split("  Hello.\n") == [Chunk("", "Hello.", 2, 8)]
     assert split("") == split(" \n\t\n") == split("", "markdown") == split("\n\n", "markdown") == []
 
@@ -100,7 +100,7 @@ retain search
 """
 
 
-def test_headings_are_the_title() -> None:
+def test_headings_become_titles() -> None:
     parts = split(GUIDE, "markdown")
     assert list(dict.fromkeys(part.title for part in parts)) == [
         "Guide › Install › Linux",
@@ -113,7 +113,7 @@ def test_headings_are_the_title() -> None:
     assert not any("no heading" in part.title for part in parts)
 
 
-def test_tiny_sections_are_joined_and_others_are_not() -> None:
+def test_tiny_sections_are_joined() -> None:
     tiny = split(
         "# A\n\n## B\n\nOne.\n\n## C\n\nTwo.\n\n## D\n\n" + "A long section about D. " * 12,
         "markdown",
@@ -135,7 +135,7 @@ def test_tiny_sections_are_joined_and_others_are_not() -> None:
     ],
     ids=["code", "list", "table", "paragraph"],
 )
-def test_what_belongs_together_stays_together(block: str) -> None:
+def test_blocks_stay_together(block: str) -> None:
     before, after = "Some words before it. " * 20, "Some words after it. " * 20
     parts = split(f"{before}\n\n{block}\n\n{after}", "markdown")
     assert sum(block.strip() in part.text for part in parts) == 1
@@ -149,14 +149,14 @@ def test_a_long_paragraph_is_cut_after_sentences() -> None:
     assert all(150 < estimate(part.text) <= MAX_TOKENS for part in parts[:-1])
 
 
-def test_lines_that_end_as_on_windows_are_cut_alike() -> None:
+def test_windows_line_endings_are_split_alike() -> None:
     text = "\n\n".join("A line of a paragraph,\nand one more. " * 12 for _ in range(20))
     assert [part.text.replace("\r\n", "\n") for part in split(text.replace("\n", "\r\n"))] == [
         part.text for part in split(text)
     ]
 
 
-def test_a_long_list_is_cut_between_items_and_a_table_between_rows() -> None:
+def test_lists_are_cut_between_items_and_tables_between_rows() -> None:
     items = "\n".join(
         f"- item {n}: it has a sentence. And another one\n  that goes on" for n in range(100)
     )
@@ -181,7 +181,7 @@ def test_sentences_of_other_languages(sentence: str) -> None:
     )
 
 
-def test_text_without_any_place_to_cut() -> None:
+def test_text_without_break_opportunities() -> None:
     for text in ("x" * 50_000, "你好" * 10_000, "👩‍👩‍👧" * 3_000, "e\u0301" * 20_000):
         parts = split(text)
         check(text, parts)
@@ -204,7 +204,7 @@ def test_titles_are_short_and_plain() -> None:
     assert chunk.titled("a" * 1000) == "a" * 99 + "…"
 
 
-def test_large_documents_are_read_in_slices_as_they_would_be_whole(
+def test_slices_of_large_documents_match_the_whole(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     unit = (
@@ -223,7 +223,7 @@ def test_large_documents_are_read_in_slices_as_they_would_be_whole(
         assert "".join(text[b.start : b.end] for b in found) == text
 
 
-def test_code_that_is_larger_than_a_slice_has_no_headings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_larger_than_a_slice_has_no_headings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(markdown, "SLICE_CHARACTERS", 300)
     text = "```sh\n" + "# a comment\nls -l\n" * 100 + "```\n\n# Real\n\nText."
     assert [b.path for b in markdown.blocks(text) if b.kind == "heading"] == [("Real",)]
@@ -250,14 +250,14 @@ def test_code_that_is_larger_than_a_slice_has_no_headings(monkeypatch: pytest.Mo
         "1) ",
     ],
 )
-def test_work_grows_with_the_text_and_not_faster(unit: str) -> None:
-    """Texts made to be slow: tens of kilobytes of each are split at once."""
+def test_splitting_takes_linear_time(unit: str) -> None:
+    """Adversarial texts of tens of kilobytes are split at once."""
     for media in ("text", "markdown"):
         text = unit * (40_000 // len(unit))
         check(text, split(text, media))
 
 
-def test_parts_of_one_section_share_its_title() -> None:
+def test_chunks_of_one_section_share_its_title() -> None:
     text = "# Long\n\n" + "\n\n".join(
         f"Paragraph {n}. " + "More words follow here. " * 12 for n in range(20)
     )

@@ -1,4 +1,4 @@
-"""Which embedder the settings choose, and that nothing passes for a vector that is none."""
+"""The choice of embedder by the settings, and validation of vectors."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("how", WRONG)
-def test_what_is_no_vector_is_an_error(how: str) -> None:
-    """F7: a wrong dimension, a wrong count, NaN, zeros and any exception are told apart from vectors."""
+def test_invalid_vectors_are_rejected(how: str) -> None:
+    """F7: a wrong dimension or count, NaN, zeros and any exception."""
     error, words = WRONG[how]
     embedder = FakeEmbedder(fails=lambda text: text == "bad", how=how)
     with pytest.raises(error, match=words):
@@ -36,7 +36,7 @@ def test_what_is_no_vector_is_an_error(how: str) -> None:
     assert embed_texts(embedder, ["good"]).shape == (1, 16)
 
 
-def test_vectors_come_out_one_long() -> None:
+def test_vectors_are_normalized() -> None:
     class Long(FakeEmbedder):
         def embed(self, texts: Sequence[str]) -> Any:
             return np.full((1, 16), 3.0)
@@ -46,8 +46,8 @@ def test_vectors_come_out_one_long() -> None:
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("size", [3e38, 1e-38])
-def test_a_vector_has_a_length_whatever_its_components(size: float) -> None:
-    """F7: the square of a component may be no number of four bytes; what would be stored must be one long."""
+def test_extreme_components_are_normalized(size: float) -> None:
+    """F7: the square of a component may overflow float32."""
 
     class Extreme(FakeEmbedder):
         def embed(self, texts: Sequence[str]) -> Any:
@@ -57,7 +57,7 @@ def test_a_vector_has_a_length_whatever_its_components(size: float) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_what_is_no_number_of_four_bytes_is_infinity() -> None:
+def test_values_beyond_float32_are_rejected() -> None:
     class Huge(FakeEmbedder):
         def embed(self, texts: Sequence[str]) -> Any:
             return [[1e300] * 16]
@@ -71,7 +71,7 @@ def test_no_text_needs_no_embedder() -> None:
     assert embed_texts(embedder, []).shape == (0, 16)
 
 
-def test_a_byte_for_each_dimension_is_nearly_the_same_direction() -> None:
+def test_quantisation_keeps_the_direction() -> None:
     vectors = embed_texts(FakeEmbedder(256), [f"text {n}" for n in range(100)])
     again = np.array(
         [np.frombuffer(row, np.int8) * np.float32(scale) for scale, row in quantise(vectors)]
@@ -87,7 +87,7 @@ def test_a_title_is_embedded_with_its_text() -> None:
     assert embedding_text("theme", "") == "theme"
 
 
-def test_the_settings_choose() -> None:
+def test_the_settings_choose_the_embedder() -> None:
     assert choose(Settings(embedder="none")) is None
     static = choose(Settings())
     assert static is not None
@@ -98,7 +98,7 @@ def test_the_settings_choose() -> None:
     assert service.family == "strong"
 
 
-def test_an_unknown_embedder_and_a_folder_that_nobody_reads() -> None:
+def test_an_unknown_embedder_and_an_unused_folder_are_rejected() -> None:
     with pytest.raises(SettingsError, match="must be one of static, minilm, none, service"):
         Settings(embedder="word2vec")  # type: ignore[arg-type]
     with pytest.raises(SettingsError, match="minilm"):
@@ -138,7 +138,7 @@ def test_an_unknown_embedder_and_a_folder_that_nobody_reads() -> None:
         ({"api_key": "main", "model": "llama3.1:8b", "base_url": "http://here/v1"}, "main"),
     ],
 )
-def test_a_key_goes_to_no_other_service(given: dict[str, str], key: str) -> None:
+def test_an_api_key_is_sent_to_no_other_service(given: dict[str, str], key: str) -> None:
     found = choose(Settings(embedder="service", embedding_model="m", **given))  # type: ignore[arg-type]
     assert isinstance(found, ServiceEmbedder)
     assert found._api_key == key

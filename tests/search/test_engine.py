@@ -1,4 +1,4 @@
-"""What every engine must do for a search, on each engine in turn."""
+"""The search contract of every engine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Rows:
-    """Rows of one tenant, straight into the index."""
+    """Rows of one tenant, written directly to the index."""
 
     def __init__(self, memory: Memory, tenant: str = "acme") -> None:
         self.database = memory.database
@@ -84,7 +84,7 @@ class Rows:
         ]
 
     def findings(self, memory: Memory) -> set[str]:
-        """What `verify` finds wrong, but for the things that these rows are of, which nobody made."""
+        """Return the problems that `verify` finds, except for missing source objects."""
         found = {finding.check for finding in memory.verify() if not finding.ok}
         return found & {check.what for check in self.engine.checks}
 
@@ -97,12 +97,12 @@ _REMOVE = "delete from search_items where tenant = :tenant and number = :number"
 
 
 def name(n: int) -> str:
-    """A word that is indexed as it is."""
+    """Return a word that is indexed unchanged."""
     return "z" + "".join("bcdfghjklm"[int(digit)] for digit in str(n)) + "o"
 
 
 def directions(count: int, size: int = 64, seed: int = 1) -> Any:
-    """Vectors of length 1."""
+    """Return vectors of length 1."""
     made = np.random.default_rng(seed).normal(size=(count, size)).astype(np.float32)
     return made / np.linalg.norm(made, axis=1, keepdims=True)
 
@@ -113,7 +113,7 @@ def rows(memory: Memory) -> Rows:
 
 
 class TestWords:
-    """The leg of words."""
+    """Keyword search."""
 
     def test_a_row_is_found_at_once(self, rows: Rows) -> None:
         """P12."""
@@ -131,8 +131,8 @@ class TestWords:
         assert rows.having("train ticket zanzibar absent") == [31, 31, 2, 0]
         assert rows.extent() == 33
 
-    def test_it_makes_no_difference_how_rows_came(self, rows: Rows) -> None:
-        """Alone, together, in the tail or absorbed."""
+    def test_results_do_not_depend_on_how_rows_were_written(self, rows: Rows) -> None:
+        """Alone, together, in the tail or merged."""
         texts = [f"a{name(n % 7)} x{name(n)}" for n in range(300)]
         numbers = (
             rows.add(*texts[:100], together=False)
@@ -145,7 +145,7 @@ class TestWords:
             assert rows.matching("x" + name(place)) == [numbers[place]]
 
     def test_removed_rows_are_not_found(self, rows: Rows) -> None:
-        """P13: neither from the tail nor from what was absorbed."""
+        """P13: neither from the tail nor from merged rows."""
         numbers = rows.add(*[f"same {name(n)}" for n in range(200)], together=False)
         rows.remove([numbers[3], numbers[150], numbers[199]])
         left = [
@@ -158,8 +158,8 @@ class TestWords:
         assert len(rows.matching("same", most=1000)) == 397
         assert rows.extent() == 397
 
-    def test_how_many_rows_there_are_follows_removals(self, rows: Rows) -> None:
-        """They do not show in the newest number; a while later they are counted."""
+    def test_the_row_count_follows_removals(self, rows: Rows) -> None:
+        """The highest number does not show them; rows are recounted later."""
         numbers = rows.add(*["same"] * 100)
         assert rows.extent() == 100
         rows.remove(numbers[:90])
@@ -169,8 +169,8 @@ class TestWords:
             rows.engine._counts[key] = count._replace(until=0.0)
         assert rows.extent() == 10
 
-    def test_users_see_their_own_and_nobodys(self, rows: Rows) -> None:
-        for size in (1, 200):  # in the tail, and absorbed
+    def test_users_see_their_own_and_shared_rows(self, rows: Rows) -> None:
+        for size in (1, 200):  # in the tail, and merged
             mine = rows.add(*["public word"] * size, user="ada")
             theirs = rows.add(*["public word"] * size, user="bob")
             public = rows.add(*["public word"] * size, user=None)
@@ -187,7 +187,7 @@ class TestWords:
             rows.matching("publi", SearchFilter(), most=1000) == []
         )  # a prefix of a word is no word
 
-    def test_tenants_do_not_mix(self, rows: Rows, memory: Memory) -> None:
+    def test_tenants_are_isolated(self, rows: Rows, memory: Memory) -> None:
         other = Rows(memory, "other")
         mine = rows.add(*["same word"] * 150)
         theirs = other.add(*["same word"] * 150)
@@ -196,8 +196,8 @@ class TestWords:
         assert rows.having("same") == [150]
         assert rows.extent(SearchFilter()) == other.extent(SearchFilter()) == 150
 
-    def test_every_filter_comes_before_the_cut(self, rows: Rows) -> None:
-        """Nine of ten rows that match are not wanted, whatever for; the tenth ones are found all the same."""
+    def test_filters_apply_before_the_limit(self, rows: Rows) -> None:
+        """Nine of ten matching rows are filtered out; the others are found."""
         plain: dict[str, Any] = {"agent": None, "session": "s", "at": 5}
         for wrong in (
             {"agent": "other"},
@@ -216,15 +216,15 @@ class TestWords:
         assert rows.matching("lantern word", asked, most=10) == right[::-1][:10]
         assert rows.matching("lantern word", asked, most=100) == right[::-1]
 
-    def test_what_expired_takes_nobodys_place(self, rows: Rows) -> None:
-        """B22: of 6,000 rows 99 of 100 have expired, also the newest 5,000; the first ten are ten live ones."""
+    def test_expired_rows_take_no_place(self, rows: Rows) -> None:
+        """B22: of 6,000 rows 99 % have expired, also the newest 5,000; the first ten hits are live."""
         live = rows.add(*["lantern straw"] * 60)
         rows.add(*["lantern straw"] * 5940, expires_at=5)
         assert rows.matching("lantern straw") == live[::-1][:10]
         assert rows.having("lantern") == [6000]
 
     def test_narrow_filters_reach_old_rows(self, rows: Rows) -> None:
-        """A kind and a session of a few rows, older than thousands of others with the same words."""
+        """A kind and a session with few rows, older than thousands of others with the same words."""
         note = rows.add("camel word", kind="notes", id="n", session="old")
         rows.add(*["camel word"] * 4500)
         assert rows.matching("camel", SearchFilter("ada", kinds=("notes",))) == note
@@ -232,8 +232,8 @@ class TestWords:
         assert rows.matching("camel", SearchFilter("ada", kinds=("notes",), session="s")) == []
         assert rows.having("camel", SearchFilter("ada", kinds=("notes",))) == [4501]
 
-    def test_any_word_may_be_asked_for(self, rows: Rows) -> None:
-        """B27: nothing that FTS5 or SQL could take for its own."""
+    def test_any_word_is_a_valid_query(self, rows: Rows) -> None:
+        """B27: no syntax of FTS5 or SQL."""
         rows.add("plain text")
         for word in (
             '"',
@@ -260,9 +260,9 @@ class TestWords:
 
 
 class TestRows:
-    """Reading rows, and their neighbours."""
+    """Reading rows and their neighbours."""
 
-    def test_items_come_back_as_they_were(self, rows: Rows) -> None:
+    def test_items_round_trip(self, rows: Rows) -> None:
         (number,) = rows.add(
             "text",
             agent="scout",
@@ -294,7 +294,7 @@ class TestRows:
         )
         assert rows.read(lambda tx: rows.engine.items(tx, [])) == {}
 
-    def test_neighbours_are_of_the_same_thing(self, rows: Rows) -> None:
+    def test_neighbours_belong_to_the_same_object(self, rows: Rows) -> None:
         numbers = rows.add(*"abcdefghij")
         rows.add("other", id="t", seq=5)
         rows.add("expired", id="s", seq=3, part=1, expires_at=5)
@@ -305,9 +305,9 @@ class TestRows:
 
 
 class TestVectors:
-    """The leg of meaning."""
+    """Vector search."""
 
-    def test_nearest_are_the_nearest(self, rows: Rows) -> None:
+    def test_nearest_returns_the_nearest(self, rows: Rows) -> None:
         numbers = rows.add(*["text"] * 300)
         vectors = directions(300)
         rows.put(numbers, vectors)
@@ -326,7 +326,7 @@ class TestVectors:
             vectors[:50] @ vectors[17], abs=0.02
         )
 
-    def test_it_follows_what_is_put_and_removed(self, rows: Rows) -> None:
+    def test_nearest_follows_writes_and_removals(self, rows: Rows) -> None:
         numbers, vectors = rows.add(*["text"] * 40), directions(40)
         rows.put(numbers[:10], vectors[:10])
         assert rows.nearest(vectors[3])[0] == numbers[3]
@@ -340,12 +340,12 @@ class TestVectors:
         assert (
             rows.read(lambda tx: rows.engine.cosines(tx, vectors[30], MODEL, [numbers[30]])) == {}
         )
-        rows.put([numbers[30]], vectors[30:31])  # a row that is gone keeps no vector
+        rows.put([numbers[30]], vectors[30:31])  # a removed row keeps no vector
         assert (
             rows.read(lambda tx: rows.engine.cosines(tx, vectors[30], MODEL, [numbers[30]])) == {}
         )
 
-    def test_two_models_are_never_compared(self, rows: Rows) -> None:
+    def test_vectors_of_two_models_are_never_compared(self, rows: Rows) -> None:
         numbers, vectors = rows.add("a", "b"), directions(2)
         longer = directions(2, 96)
         rows.put(numbers, vectors)
@@ -358,7 +358,7 @@ class TestVectors:
         rows.put(numbers, longer, "other@1")
         assert set(rows.nearest(longer[0], model="other@1")) == set(numbers)
 
-    def test_whose_they_are(self, rows: Rows, memory: Memory) -> None:
+    def test_vectors_are_isolated_by_owner(self, rows: Rows, memory: Memory) -> None:
         vectors = directions(3)
         mine, theirs, public = (rows.add("text", user=user)[0] for user in ("ada", "bob", None))
         rows.put([mine, theirs, public], vectors)
@@ -370,8 +370,10 @@ class TestVectors:
         assert len(rows.nearest(vectors[1], SearchFilter())) == 3
         assert other.nearest(vectors[0], SearchFilter()) == foreign
 
-    def test_filters_come_first(self, rows: Rows) -> None:
-        """B22: the nearest 300 have expired or are of another kind or session; the twelve others are found."""
+    def test_filters_apply_first(self, rows: Rows) -> None:
+        """B22: the nearest 300 have expired or are of another kind or session; the twelve others
+        are found.
+        """
         best = directions(1)[0]
         wrong: list[dict[str, Any]] = [
             {"expires_at": 5},
@@ -397,8 +399,8 @@ def modern(postgres_url: str) -> Iterator[Rows]:
         yield Rows(memory)
 
 
-def index_nearness(rows: Rows, url: str) -> None:
-    """As `retain migrate up` does when the server says that there are very many vectors."""
+def create_vector_index(rows: Rows, url: str) -> None:
+    """Create the index, as `retain migrate up` does for a very large number of vectors."""
     with psycopg.connect(url, autocommit=True) as owner:
         owner.execute(
             "update pg_class set reltuples = 1e6 where oid = 'retain.search_vectors'::regclass"
@@ -410,10 +412,8 @@ _NEAR_INDEXES = "select count(*) from pg_indexes where indexname like 'search_ve
 _NEAR_COLUMNS = "select count(*) from information_schema.columns where table_name = 'search_vectors' and column_name = 'near'"
 
 
-def test_an_ordinary_database_pays_for_no_index_by_nearness(
-    modern: Rows, postgres_url: str
-) -> None:
-    """It makes writing a vector many times dearer; below a million, comparing all of them is quick."""
+def test_a_small_database_has_no_vector_index(modern: Rows, postgres_url: str) -> None:
+    """It makes writing a vector much slower; below a million rows a full scan is fast."""
     modern.put(modern.add("text"), directions(1, 256))
     modern.database.refit()
     with psycopg.connect(postgres_url) as owner:
@@ -422,7 +422,7 @@ def test_an_ordinary_database_pays_for_no_index_by_nearness(
             == owner.execute(_NEAR_COLUMNS).fetchone()
             == (0,)
         )
-    index_nearness(modern, postgres_url)
+    create_vector_index(modern, postgres_url)
     with psycopg.connect(postgres_url) as owner:
         assert owner.execute(_NEAR_INDEXES).fetchone() == (7,)
     modern.put(modern.add("text"), directions(1, 256))
@@ -430,17 +430,17 @@ def test_an_ordinary_database_pays_for_no_index_by_nearness(
     assert [finding for finding in modern.database.health() if not finding.ok] == []
 
 
-def test_an_index_by_nearness_finds_nearly_the_same(
+def test_the_vector_index_finds_nearly_the_same(
     modern: Rows, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the server has pgvector; filters come first there too, and what it cannot bring is looked for one by one."""
+    """With pgvector; filters apply first, and what the index misses is scanned."""
     rows = modern
     vectors = directions(900, 256)
     mine = rows.add(*["text"] * 600) + rows.add(*["text"] * 100, user=None)
     theirs, gone = rows.add(*["text"] * 100, user="bob"), rows.add(*["text"] * 100, expires_at=5)
     rows.put([*mine, *theirs, *gone], vectors)
     exact = [rows.nearest(vector, most=40) for vector in vectors[::90]]
-    index_nearness(rows, postgres_url)
+    create_vector_index(rows, postgres_url)
     monkeypatch.setattr(rows.engine, "exact", 0)
     by_index = [rows.nearest(vector, most=40) for vector in vectors[::90]]
     shared = [len(set(one) & set(other)) for one, other in zip(exact, by_index, strict=True)]
@@ -462,15 +462,15 @@ def test_an_index_by_nearness_finds_nearly_the_same(
 def test_a_server_that_gets_pgvector_later(
     modern: Rows, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is exact without, and `retain migrate up` makes the index of what is there."""
+    """It is exact without, and `retain migrate up` indexes the existing vectors."""
     with psycopg.connect(postgres_url, autocommit=True) as owner:
         owner.execute("drop extension if exists vector cascade")
     numbers, vectors = modern.add(*["text"] * 300), directions(300, 256)
     modern.put(numbers, vectors)
     monkeypatch.setattr(modern.engine, "exact", 0)
     assert modern.nearest(vectors[7])[0] == numbers[7]
-    index_nearness(modern, postgres_url)
-    index_nearness(modern, postgres_url)
+    create_vector_index(modern, postgres_url)
+    create_vector_index(modern, postgres_url)
     with psycopg.connect(postgres_url) as owner:
         rows = owner.execute(
             "select count(near), sum(vector_dims(near)) from retain.search_vectors"
@@ -480,8 +480,8 @@ def test_a_server_that_gets_pgvector_later(
     assert [finding for finding in modern.database.health() if not finding.ok] == []
 
 
-def test_it_is_what_a_plain_reading_of_the_rows_gives(rows: Rows) -> None:
-    """The same rows in the same order on every engine, because it is the order that the rows themselves say."""
+def test_results_match_a_plain_scan(rows: Rows) -> None:
+    """The same rows in the same order on every engine."""
     dice = random.Random(7)
     vocabulary = [name(n) for n in range(200)]
     texts = [
@@ -505,14 +505,14 @@ def test_it_is_what_a_plain_reading_of_the_rows_gives(rows: Rows) -> None:
         assert rows.having(" ".join(words)) == [len(having[word]) for word in words]
 
 
-def test_no_word_of_what_was_removed_is_left_in_the_file(tmp_path: Path) -> None:
-    """P13: words that were absorbed are in the pages of the word index, and go with the next compaction."""
+def test_words_of_removed_rows_are_not_left_in_the_file(tmp_path: Path) -> None:
+    """P13: merged words are removed by the next compaction."""
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
         rows = Rows(memory)
         kept = rows.add(*[f"lantern {name(n)}" for n in range(400)])
         gone = rows.add(
             *["zanzibarcanary"] * 200, user="bob"
-        )  # an index keeps words without what they share
+        )  # an index stores words without their common prefix
         rows.add(*[f"lantern {name(n)}" for n in range(400)])
         memory.database.compact()
         assert b"zibarcanar" in (tmp_path / "agent.db").read_bytes()
@@ -529,14 +529,14 @@ def test_no_word_of_what_was_removed_is_left_in_the_file(tmp_path: Path) -> None
 
 @pytest.fixture(params=SERVERS)
 def server(request: pytest.FixtureRequest) -> Iterator[Rows]:
-    """Each PostgreSQL in turn, before it has gathered any statistics."""
+    """Each PostgreSQL server in turn, before it has statistics."""
     for url in new_database(request.param):
         with Memory.open(url, settings=SETTINGS) as memory:
             yield Rows(memory)
 
 
 def words_read(rows: Rows, work: Callable[[Transaction], object]) -> int:
-    """How many words a server looks at for some work; it may count what the same connection did just before."""
+    """Return how many words a server reads for some work, possibly with the previous statement's."""
 
     def measured(tx: Transaction) -> int:
         work(tx)
@@ -553,7 +553,7 @@ _REMOVE_ALL = "delete from search_items where tenant = :tenant and id = :id"
 
 
 def test_removing_rows_reads_only_their_words(server: Rows) -> None:
-    """P13: a server that has no statistics yet looks at the words of what goes, and not at all words for each of them."""
+    """P13: without statistics, too."""
     for id in "abc":
         server.add(*[f"lantern {name(n)}" for n in range(500)], id=id)
     ((words,),) = server.read(lambda tx: tx.all(_WORDS))
@@ -562,8 +562,8 @@ def test_removing_rows_reads_only_their_words(server: Rows) -> None:
     assert server.read(lambda tx: tx.all(_WORDS)) == [(words // 3,)]
 
 
-def test_words_are_checked_in_one_pass(server: Rows) -> None:
-    """Also on a server that has no statistics yet."""
+def test_words_are_verified_in_one_pass(server: Rows) -> None:
+    """Also on a server without statistics."""
     server.add(*[f"lantern {name(n)}" for n in range(1000)])
     ((words,),) = server.read(lambda tx: tx.all(_WORDS))
     wordless, stray = (check.sql for check in server.engine.checks)
@@ -571,7 +571,7 @@ def test_words_are_checked_in_one_pass(server: Rows) -> None:
     assert words_read(server, lambda tx: tx.all(stray)) < 10 * words
 
 
-def test_verify_sees_what_is_wrong_with_words(rows: Rows, memory: Memory, engine: str) -> None:
+def test_verify_finds_damage_of_words(rows: Rows, memory: Memory, engine: str) -> None:
     """B36: words without a row, and a row without its words."""
     numbers = rows.add(*["lantern word"] * 300)
     assert rows.findings(memory) == set()
@@ -583,7 +583,7 @@ def test_verify_sees_what_is_wrong_with_words(rows: Rows, memory: Memory, engine
                 "delete from search_words where rowid = :n and :tenant <> ''", n=numbers[7]
             )
         )
-        mark = f"{EVERY_ROW}.{short_hash(rows.tenant)}"  # whose words they are, only the words say
+        mark = f"{EVERY_ROW}.{short_hash(rows.tenant)}"  # only the words say whose they are
         rows.write(
             lambda tx: tx.run(
                 "insert into search_words (rowid, words) select 9999, :mark where :tenant <> ''",

@@ -1,4 +1,4 @@
-"""The contract of search on every engine: what was written is found, what is gone is not, and nobody else's ever is."""
+"""The search contract: written data is found, removed data is not, foreign data never."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ HUGE = (
 
 
 class Hashing:
-    """An embedder for tests: each word is a direction of its own, so that texts with the same words are near."""
+    """An embedder for tests: each word is a direction, so texts with common words are similar."""
 
     def __init__(self, name: str = "hashing", dimensions: int = 64) -> None:
         self.identity, self.dimensions = f"{name}-{dimensions}", dimensions
@@ -65,8 +65,8 @@ class Hashing:
         return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
 
 
-class Broken(Hashing):
-    """An embedder that never answers."""
+class FailingEmbedder(Hashing):
+    """An embedder that always fails."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         raise ModelUnavailable(model=self.identity, problem="it was told to fail")
@@ -78,7 +78,7 @@ def session(me: Scope) -> str:
 
 
 def word(number: int) -> str:
-    """A word of letters alone, which is no other number's."""
+    """Return a word of letters only, unique per number."""
     return "z" + "".join("bcdfghjkmp"[int(digit)] for digit in f"{number:03}")
 
 
@@ -94,8 +94,8 @@ def opened(url: str, embedder: Embedder, **changes: Any) -> Memory:
     return Memory.open(url, settings=replace(SETTINGS, **changes), embedder=embedder)
 
 
-def test_an_embedder_of_no_known_family_is_refused(url: str) -> None:
-    """F7: when a memory is opened with it, and not in the midst of a search."""
+def test_an_embedder_of_an_unknown_family_is_rejected(url: str) -> None:
+    """F7: when a memory is opened, not during a search."""
     strange = Hashing()
     strange.family = "middling"  # type: ignore[assignment]
     with pytest.raises(
@@ -107,8 +107,8 @@ def test_an_embedder_of_no_known_family_is_refused(url: str) -> None:
 # -- what is written is found --------------------------------------------------------------------------------------------
 
 
-def test_what_was_written_is_found_at_once(me: Scope, session: str) -> None:
-    """P12, Q1: by words, before anything was embedded, whatever kind it is."""
+def test_a_write_is_found_at_once(me: Scope, session: str) -> None:
+    """P12, Q1: by words, before it is embedded, for every kind."""
     me.messages.append(session, "user", "The zeppelin leaves at noon.")
     me.notes.overwrite("# Travel\n\nA zeppelin is slow.")
     me.entries.add("I saw a zeppelin.")
@@ -120,8 +120,8 @@ def test_what_was_written_is_found_at_once(me: Scope, session: str) -> None:
     assert all("words" in hit.legs for hit in found if "zeppelin" in hit.text.lower())
 
 
-def test_every_one_of_many_is_found_right_after_its_own_write(me: Scope, session: str) -> None:
-    """P12: whether its words were gathered already or still wait for that."""
+def test_each_of_many_writes_is_found_at_once(me: Scope, session: str) -> None:
+    """P12: whether its words are merged or in the tail."""
     for number in range(300):
         me.messages.append(session, "user", f"The secret {word(number)} was spoken.")
         if number % 37 == 0 or number > 290:
@@ -132,13 +132,11 @@ def test_every_one_of_many_is_found_right_after_its_own_write(me: Scope, session
         ]
 
 
-def test_what_another_process_committed_is_found(
-    open_memory: Callable[..., Memory], url: str
-) -> None:
-    """P12: and what it removed is not."""
+def test_commits_of_another_process_are_found(open_memory: Callable[..., Memory], url: str) -> None:
+    """P12: and its removals are not."""
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
-    me.search("anything")  # whatever is kept in memory is kept now
+    me.search("anything")  # fill the caches
     write = f"""
 from retain import Memory, Settings
 from tests.search.test_find import word
@@ -157,7 +155,7 @@ me.state.set("door", "parcel"); me.state.remove("door")
     assert me.search("door", kinds=["state"]).hits == []
 
 
-def test_what_changes_is_found_as_it_is_now(me: Scope) -> None:
+def test_changed_objects_are_found_as_they_are_now(me: Scope) -> None:
     me.state.set("colour", "crimson")
     me.state.set("colour", "turquoise")
     entry = me.entries.add("The gate is green.", kind="core")
@@ -179,8 +177,8 @@ def test_what_changes_is_found_as_it_is_now(me: Scope) -> None:
 # -- what is removed is not ----------------------------------------------------------------------------------------------
 
 
-def test_what_was_removed_is_gone_from_every_leg(url: str) -> None:
-    """P13: by words and by vectors, at once, for every way in which things go."""
+def test_removed_objects_are_gone_from_every_ranker(url: str) -> None:
+    """P13: by words and by vectors, at once, for every way of removal."""
     with opened(url, Hashing()) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
@@ -215,14 +213,14 @@ def test_what_was_removed_is_gone_from_every_leg(url: str) -> None:
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_what_has_expired_takes_no_place(open_memory: Callable[..., Memory], now: Now) -> None:
-    """B22: of a corpus of which 99 % has expired, the top 10 are 10 that have not."""
+def test_expired_objects_take_no_place(open_memory: Callable[..., Memory], now: Now) -> None:
+    """B22: in a corpus of which 99 % has expired, the top 10 are live."""
     me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
     for number in range(1000):
         ttl = None if number % 100 == 7 else 60
         others = " ".join(
             word(number * step % 1000) for step in (1, 3, 7, 9, 11)
-        )  # or they are the same, and folded
+        )  # otherwise they are duplicates, and folded
         me.state.set(
             f"key{number}",
             f"pumpkin pumpkin {word(number)}" if ttl else f"a pumpkin among {others}",
@@ -238,8 +236,8 @@ def test_what_has_expired_takes_no_place(open_memory: Callable[..., Memory], now
 # -- filters come before the cut -------------------------------------------------------------------------------------------
 
 
-def test_filters_come_before_the_cut(open_memory: Callable[..., Memory], now: Now) -> None:
-    """Q1: one thing that passes the filter is found among a thousand better ones that do not."""
+def test_filters_apply_before_the_limit(open_memory: Callable[..., Memory], now: Now) -> None:
+    """Q1: one match that passes the filter is found among a thousand better ones that do not."""
     memory = open_memory(clock=now)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     early = datetime(2025, 3, 1, tzinfo=UTC)
@@ -264,7 +262,7 @@ def test_filters_come_before_the_cut(open_memory: Callable[..., Memory], now: No
     assert "apple apple apple" in texts(me.search("apple", kinds=["messages"], limit=5))
 
 
-def test_what_cannot_be_asked_is_refused(me: Scope, session: str) -> None:
+def test_invalid_searches_are_rejected(me: Scope, session: str) -> None:
     wrongs: list[dict[str, Any]]
     wrongs = [
         {"kinds": ["nonsense"]},
@@ -285,8 +283,8 @@ def test_what_cannot_be_asked_is_refused(me: Scope, session: str) -> None:
 # -- any text is a question ------------------------------------------------------------------------------------------------
 
 
-def test_any_text_is_a_question(me: Scope, session: str) -> None:
-    """B27: quotes, operators, NUL, half of an emoji, 100 kB: no error, and the words in it are found."""
+def test_any_text_is_a_valid_query(me: Scope, session: str) -> None:
+    """B27: quotes, operators, NUL, a lone surrogate, 100 kB: no error, and its words are found."""
     me.messages.append(session, "user", "The parrot can't pre-edit a:b AND (c).")
     me.messages.append(session, "user", "to be or not to be")
     for query in NASTY + HUGE:
@@ -301,7 +299,7 @@ def test_any_text_is_a_question(me: Scope, session: str) -> None:
         st.text(max_size=60), st.lists(st.sampled_from(NASTY), max_size=8).map(" ".join)
     )
 )
-def test_no_fuzzed_question_is_an_error(fuzzed: Scope, query: str) -> None:
+def test_fuzzed_queries_are_valid(fuzzed: Scope, query: str) -> None:
     """B27: 10,000 of them with CHAOS=full."""
     assert fuzzed.search(query).legs["words"]
 
@@ -317,8 +315,8 @@ def fuzzed(me: Scope) -> Scope:
 
 
 @pytest.mark.parametrize("embedded", [False, True])
-def test_tenants_users_and_agents_never_mix(url: str, embedded: bool) -> None:
-    """Q1: with vectors and without; what is nobody's is everybody's, in its tenant."""
+def test_tenants_users_and_agents_are_isolated(url: str, embedded: bool) -> None:
+    """Q1: with vectors and without; data without an owner is shared within its tenant."""
     with opened(url, Hashing()) as memory:
         scopes = {
             (tenant, user, agent): memory.scope(tenant=tenant, user=user, agent=agent)
@@ -353,7 +351,7 @@ def test_tenants_users_and_agents_never_mix(url: str, embedded: bool) -> None:
         assert len(memory.scope(tenant="acme").search("lighthouse", limit=100)) == 13
 
 
-def test_a_board_is_found_by_who_shares_it(memory: Memory) -> None:
+def test_a_board_is_found_by_its_members(memory: Memory) -> None:
     scout, cook, guest = (
         memory.scope(tenant="acme", user="ada", agent=agent) for agent in ("scout", "cook", "guest")
     )
@@ -372,7 +370,7 @@ def test_a_board_is_found_by_who_shares_it(memory: Memory) -> None:
 # -- meaning ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_without_a_vector_still_ranks(url: str) -> None:
+def test_a_row_without_a_vector_is_ranked(url: str) -> None:
     """P12: among rows that have one."""
     with opened(url, Hashing()) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -387,9 +385,9 @@ def test_a_row_without_a_vector_still_ranks(url: str) -> None:
         assert "vectors" not in found[0].legs
 
 
-def test_an_embedder_that_fails_is_a_leg_less(url: str) -> None:
-    """Q2, F7: what can be found by words is, and the answer says which leg did not run and why."""
-    with opened(url, Broken("broken")) as memory:
+def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
+    """Q2, F7: the result says which ranker did not run and why."""
+    with opened(url, FailingEmbedder("broken")) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
         me.messages.append("s", "user", "the quetzal is a bird")
@@ -400,7 +398,7 @@ def test_an_embedder_that_fails_is_a_leg_less(url: str) -> None:
         assert "it was told to fail" in found.legs["vectors"]
 
 
-def test_without_an_embedder_words_are_enough(open_memory: Callable[..., Memory]) -> None:
+def test_without_an_embedder_keyword_search_works(open_memory: Callable[..., Memory]) -> None:
     me = open_memory(embedder="none").scope(tenant="acme", user="ada", agent="scout")
     me.state.set("bird", "quetzal")
     assert me.search("quetzal")[0].kind == "state"
@@ -408,7 +406,7 @@ def test_without_an_embedder_words_are_enough(open_memory: Callable[..., Memory]
 
 
 def test_vectors_of_two_models_are_never_compared(url: str) -> None:
-    """B36: another embedder, of another length or the same, finds by words until its own vectors are there."""
+    """B36: a new embedder, of any dimension, finds by words until its own vectors exist."""
     with opened(url, Hashing("one")) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
@@ -425,7 +423,7 @@ def test_vectors_of_two_models_are_never_compared(url: str) -> None:
 
 # -- languages -------------------------------------------------------------------------------------------------------------
 
-SAID = {
+TEXTS = {
     "de": "Meine Versicherungsnummer steht auf der Krankenversicherungskarte.",
     "zh": "我昨天坐火车去了北京大学。",
     "ja": "東京タワーの近くでラーメンを食べました。",
@@ -462,14 +460,14 @@ SAID = {
     ],
 )
 def test_many_languages_and_code(me: Scope, session: str, query: str, expected: str) -> None:
-    me.messages.extend(session, [{"role": "user", "content": text} for text in SAID.values()])
-    assert me.search(query)[0].text == SAID[expected]
+    me.messages.extend(session, [{"role": "user", "content": text} for text in TEXTS.values()])
+    assert me.search(query)[0].text == TEXTS[expected]
 
 
 # -- what a hit says -------------------------------------------------------------------------------------------------------
 
 
-def test_a_hit_says_what_it_is_and_why(me: Scope, session: str) -> None:
+def test_a_hit_has_its_origin_and_reason(me: Scope, session: str) -> None:
     me.messages.append(session, "user", "Shall we sail?")
     me.messages.append(session, "assistant", "The regatta begins on Sunday.")
     me.messages.append(session, "user", "Good.")

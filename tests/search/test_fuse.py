@@ -16,8 +16,8 @@ from retain.search.ranking import Ranked, rank
 DAY = clock.DAY
 
 
-def said(number: int, text: str, **more: object) -> Candidate:
-    """A message that may be wanted."""
+def candidate(number: int, text: str, **more: object) -> Candidate:
+    """Return a message as a search candidate."""
     what = {
         "kind": "messages",
         "id": "s",
@@ -46,36 +46,43 @@ def first(found: list[Ranked]) -> int:
     return found[0].number
 
 
-OTHERS = [said(number, f"something else about thing{number}") for number in range(20, 40)]
+OTHERS = [candidate(number, f"something else about thing{number}") for number in range(20, 40)]
 
 
-def test_nothing_is_ranked_as_nothing() -> None:
+def test_no_candidates_give_no_ranking() -> None:
     assert order("anything", []) == []
 
 
 @pytest.mark.parametrize("family", ["static", "strong"])
 def test_one_candidate_is_ranked(family: str) -> None:
-    (found,) = order("the cat", [said(1, "a cat", cosine=0.5)], family)
+    (found,) = order("the cat", [candidate(1, "a cat", cosine=0.5)], family)
     assert found.number == 1
     assert 0 < found.score < 1
 
 
-def test_by_words_alone_what_has_the_words_comes_first() -> None:
+def test_matching_words_rank_first() -> None:
     assert (
-        first(order("where is the harmonica", [*OTHERS, said(1, "The harmonica is on the shelf.")]))
+        first(
+            order(
+                "where is the harmonica", [*OTHERS, candidate(1, "The harmonica is on the shelf.")]
+            )
+        )
         == 1
     )
 
 
 @pytest.mark.parametrize("family", ["static", "strong"])
-def test_what_is_near_in_meaning_comes_first_where_words_say_nothing(family: str) -> None:
-    candidates = [said(n, f"something else about thing{n}", cosine=0.1) for n in range(2, 30)]
-    assert first(order("kitten", [*candidates, said(1, "A young cat.", cosine=0.8)], family)) == 1
+def test_similar_meaning_ranks_first_without_matching_words(family: str) -> None:
+    candidates = [candidate(n, f"something else about thing{n}", cosine=0.1) for n in range(2, 30)]
+    assert (
+        first(order("kitten", [*candidates, candidate(1, "A young cat.", cosine=0.8)], family)) == 1
+    )
 
 
-def test_who_is_asked_about_is_preferred() -> None:
+def test_the_named_author_is_preferred() -> None:
     ada, bob = (
-        said(n, "I like the opera.", author=name, id=name) for n, name in ((1, "Ada"), (2, "Bob"))
+        candidate(n, "I like the opera.", author=name, id=name)
+        for n, name in ((1, "Ada"), (2, "Bob"))
     )
     assert (
         first(order("What does Bob like, opera?", [ada, bob, *OTHERS], authors=["Ada", "Bob"])) == 2
@@ -85,9 +92,9 @@ def test_who_is_asked_about_is_preferred() -> None:
     )
 
 
-def test_what_i_said_is_preferred_to_an_answer_unless_that_is_asked_for() -> None:
-    mine = said(1, "The opera in Bern.", id="a")
-    answer = said(2, "The opera in Bern.", id="b", role="assistant")
+def test_own_messages_are_preferred_unless_answers_are_asked_for() -> None:
+    mine = candidate(1, "The opera in Bern.", id="a")
+    answer = candidate(2, "The opera in Bern.", id="b", role="assistant")
     assert first(order("Which opera did I like?", [mine, answer, *OTHERS])) == 1
     told = {
         one.number: one.score
@@ -99,33 +106,33 @@ def test_what_i_said_is_preferred_to_an_answer_unless_that_is_asked_for() -> Non
     assert told[2] / told[1] > mine_then[2] / mine_then[1]
 
 
-def test_the_time_that_is_asked_about_is_preferred() -> None:
-    old = said(
+def test_the_named_time_is_preferred() -> None:
+    old = candidate(
         1,
         "We went to the opera.",
         id="a",
         at=clock.from_datetime(clock.to_datetime(400 * DAY), "at"),
     )
-    new = said(2, "We went to that opera.", id="b", at=800 * DAY)
+    new = candidate(2, "We went to that opera.", id="b", at=800 * DAY)
     when = clock.to_datetime(400 * DAY)
     assert first(order(f"opera on {when:%d %B %Y}", [old, new, *OTHERS], now=900 * DAY)) == 1
 
 
-def test_the_answer_beside_the_question_is_lifted() -> None:
-    """An answer has no word of what is asked; the turn before it has them all."""
-    asked = said(1, "Which harmonica did you buy in Bern?", seq=1)
-    answer = said(2, "A chromatic one, it was expensive.", seq=2)
-    far = said(3, "A chromatic one, it was cheap.", id="other", seq=2)
+def test_an_answer_next_to_its_question_is_lifted() -> None:
+    """The answer has no word of the query; the turn before it has all of them."""
+    asked = candidate(1, "Which harmonica did you buy in Bern?", seq=1)
+    answer = candidate(2, "A chromatic one, it was expensive.", seq=2)
+    far = candidate(3, "A chromatic one, it was cheap.", id="other", seq=2)
     places = [
         one.number for one in order("harmonica bought in Bern", [*OTHERS, asked, answer, far])
     ]
     assert places.index(2) < places.index(3)
 
 
-def test_near_duplicates_are_folded_but_not_where_many_are_wanted() -> None:
+def test_near_duplicates_are_folded_unless_many_are_wanted() -> None:
     twice = [
-        said(1, "The harmonica is on the shelf.", id="a"),
-        said(2, "the harmonica is on the shelf!", id="b"),
+        candidate(1, "The harmonica is on the shelf.", id="a"),
+        candidate(2, "the harmonica is on the shelf!", id="b"),
     ]
     found = order("where is the harmonica", [*twice, *OTHERS])
     assert first(found) in (1, 2)
@@ -136,11 +143,11 @@ def test_near_duplicates_are_folded_but_not_where_many_are_wanted() -> None:
     )
 
 
-def test_only_what_a_voice_repeats_is_the_same() -> None:
-    """Two keys may have one value, two customers differ in a number alone."""
-    keys = [said(n, "true", kind="state", id=f"flag {n}", seq=0) for n in (1, 2)]
+def test_only_repetitions_of_one_author_are_duplicates() -> None:
+    """Two keys may have one value; two customers may differ in a number alone."""
+    keys = [candidate(n, "true", kind="state", id=f"flag {n}", seq=0) for n in (1, 2)]
     customers = [
-        said(n, f"Customer {n} pays by invoice and has a discount of ten percent.", seq=n)
+        candidate(n, f"Customer {n} pays by invoice and has a discount of ten percent.", seq=n)
         for n in (3, 4, 5)
     ]
     assert {one.number for one in order("customer invoice true", [*keys, *customers])} == {
@@ -152,17 +159,17 @@ def test_only_what_a_voice_repeats_is_the_same() -> None:
     }
 
 
-def test_who_is_not_wanted_still_says_what_stands_beside_it() -> None:
-    twice = [said(n, "The harmonica is on the shelf.", seq=n) for n in (1, 2)]
+def test_unwanted_candidates_still_count_as_neighbours() -> None:
+    twice = [candidate(n, "The harmonica is on the shelf.", seq=n) for n in (1, 2)]
     question = parse_question("harmonica shelf")
     found = rank(question, [*twice, *OTHERS], corpus(question, [*twice, *OTHERS]), wanted={1})
     assert [one.number for one in found] == [1]
 
 
-def test_the_latest_is_the_later() -> None:
-    """Recency where the question asks for it, and only there."""
-    old = said(1, "My favourite colour is blue.", at=100 * DAY, id="a")
-    new = said(2, "My favourite colour is green.", at=400 * DAY, id="b")
+def test_the_latest_ranks_first_if_asked_for() -> None:
+    """Recency counts only if the query asks for it."""
+    old = candidate(1, "My favourite colour is blue.", at=100 * DAY, id="a")
+    new = candidate(2, "My favourite colour is green.", at=400 * DAY, id="b")
     for text in ("what is my current favourite colour", "the latest favourite colour"):
         assert first(order(text, [old, new, *OTHERS], now=401 * DAY)) == 2
     assert (
@@ -171,36 +178,38 @@ def test_the_latest_is_the_later() -> None:
     )
 
 
-def test_the_best_of_what_does_not_fit_is_unlikely() -> None:
-    """Something is always the best of all."""
-    alone = [said(1, "Ada is happiest near the sea.", cosine=0.09)]
+def test_the_best_of_poor_matches_has_a_low_score() -> None:
+    """There is always a best candidate."""
+    alone = [candidate(1, "Ada is happiest near the sea.", cosine=0.09)]
     assert order("how do I configure nginx", alone)[0].score < 0.2
     assert (
-        order("where is Ada happiest", [said(1, "Ada is happiest near the sea.", cosine=0.8)])[
+        order("where is Ada happiest", [candidate(1, "Ada is happiest near the sea.", cosine=0.8)])[
             0
         ].score
         > 0.5
     )
 
 
-def test_a_long_message_in_parts_is_one_place() -> None:
-    parts = [said(n, f"part {n} of the harmonica book", seq=5, part=n) for n in (1, 2, 3)]
+def test_chunks_of_a_long_message_are_one_place() -> None:
+    parts = [candidate(n, f"part {n} of the harmonica book", seq=5, part=n) for n in (1, 2, 3)]
     assert {one.number for one in order("harmonica", [*parts, *OTHERS])} >= {1, 2, 3}
 
 
-def test_what_stands_alone_is_not_punished_for_it() -> None:
-    alone = said(1, "The harmonica is on the shelf.", kind="entries", id="e", seq=0, role="core")
+def test_objects_without_neighbours_are_not_penalised() -> None:
+    alone = candidate(
+        1, "The harmonica is on the shelf.", kind="entries", id="e", seq=0, role="core"
+    )
     assert first(order("where is my harmonica", [alone, *OTHERS])) == 1
 
 
-def test_why_adds_up_to_the_order() -> None:
-    found = order("the harmonica of Ada", [*OTHERS, said(1, "The harmonica.")])
+def test_signals_add_up_to_the_order() -> None:
+    found = order("the harmonica of Ada", [*OTHERS, candidate(1, "The harmonica.")])
     sums = [sum(one.parts.values()) for one in found]
     assert all(a >= b - 0.05 for a, b in zip(sums, sums[1:], strict=False))
     assert "coverage" in found[0].parts
 
 
-def test_there_are_weights_for_every_family() -> None:
+def test_every_family_has_weights() -> None:
     names = {
         family: set(ranking.weights(family).signals) for family in ("words", "static", "strong")
     }
@@ -215,7 +224,7 @@ def test_there_are_weights_for_every_family() -> None:
 
 candidates_of_any_sort = st.lists(
     st.builds(
-        lambda number, text, seq, at, role, author, cosine, id: said(
+        lambda number, text, seq, at, role, author, cosine, id: candidate(
             number, text, seq=seq, at=at, role=role, author=author, cosine=cosine, id=id
         ),
         st.integers(1, 10**12),
@@ -238,10 +247,10 @@ candidates_of_any_sort = st.lists(
     st.text(alphabet="ab cd ef Ada 2023 I you first?", max_size=30),
     st.randoms(),
 )
-def test_every_order_is_the_same_whatever_order_they_came_in(
+def test_the_ranking_does_not_depend_on_the_input_order(
     candidates: list[Candidate], text: str, chance: random.Random
 ) -> None:
-    """P12: rows with and without a vector are ranked together, none is lost, and nothing is not a number."""
+    """P12: rows with and without a vector are ranked together, none is lost, and no score is NaN."""
     found = order(text, candidates, now=10**16, authors=["Ada"])
     mixed = candidates.copy()
     chance.shuffle(mixed)

@@ -1,4 +1,4 @@
-"""The index has everything that can be found, as it is now, and nothing else: after each verb, on each engine (P12, P13)."""
+"""The index matches the stored data: after each operation, on each engine (P12, P13)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _IS_BEHIND = "select round from search_behind where tenant = :tenant"
 
 
 def rows(memory: Memory, kind: str = "", tenant: str = "acme") -> list[dict[str, Any]]:
-    """What the index has, but for the numbers."""
+    """Return the index rows without their numbers."""
     found = memory.database.read(tenant, lambda tx: tx.all(_ROWS))
     return [dict(zip(COLUMNS, row, strict=False)) for row in found if kind in ("", row[0])]
 
@@ -52,7 +52,7 @@ def texts(memory: Memory, kind: str) -> list[str]:
 
 
 def numbers(memory: Memory, kind: str) -> dict[int, int]:
-    """The number of each row, by its place in a thing."""
+    """Return the number of each row, by its position in an object."""
     return {
         row[2]: row[15]
         for row in memory.database.read("acme", lambda tx: tx.all(_ROWS))
@@ -61,7 +61,7 @@ def numbers(memory: Memory, kind: str) -> dict[int, int]:
 
 
 def row(kind: str, id: str, text: str, **named: Any) -> dict[str, Any]:
-    """A row that has nothing but what is said here."""
+    """Return a row with defaults except the given values."""
     nothing = dict.fromkeys(COLUMNS) | {
         "seq": 0,
         "part": 0,
@@ -73,7 +73,7 @@ def row(kind: str, id: str, text: str, **named: Any) -> dict[str, Any]:
     return nothing | {"kind": kind, "id": id, "text": text, "at": START} | named
 
 
-def sound(memory: Memory) -> None:
+def assert_verified(memory: Memory) -> None:
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
@@ -83,18 +83,18 @@ def behind(memory: Memory, tenant: str = "acme") -> bool:
 
 @pytest.fixture
 def memory(open_memory: Callable[..., Memory], now: Now) -> Memory:
-    """The test's database, under a clock that stands still."""
+    """The test's database with a stopped clock."""
     return open_memory(clock=now)
 
 
 # -- messages ------------------------------------------------------------------------------------------------------
 
 
-def said(seq: int, text: str, **named: Any) -> dict[str, Any]:
+def message_row(seq: int, text: str, **named: Any) -> dict[str, Any]:
     return row("messages", "s", text, seq=seq, agent="scout", session_id="s", role="user", **named)
 
 
-def test_a_message_is_found_by_what_it_says(memory: Memory, me: Scope) -> None:
+def test_a_message_is_indexed_by_its_text(memory: Memory, me: Scope) -> None:
     me.sessions.add("s")
     me.messages.append("s", "user", "It rains\x00 in Porto.", author="Caroline", key="k")
     me.messages.append("s", "user", "It rains\x00 in Porto.", author="Caroline", key="k")
@@ -104,11 +104,12 @@ def test_a_message_is_found_by_what_it_says(memory: Memory, me: Scope) -> None:
     )
     memory.scope(tenant="acme").messages.append("s", "system", "Be kind.")
     assert rows(memory) == [
-        said(1, "It rains␀ in Porto.", author="Caroline"),
-        said(2, "Indeed.") | {"role": "assistant", "author": "scout", "at": 1_683_554_160_000_000},
-        said(4, "Be kind.") | {"role": "system"},
+        message_row(1, "It rains␀ in Porto.", author="Caroline"),
+        message_row(2, "Indeed.")
+        | {"role": "assistant", "author": "scout", "at": 1_683_554_160_000_000},
+        message_row(4, "Be kind.") | {"role": "system"},
     ]
-    sound(memory)
+    assert_verified(memory)
 
 
 @pytest.mark.parametrize(
@@ -132,10 +133,10 @@ def test_a_message_is_found_by_what_it_says(memory: Memory, me: Scope) -> None:
         ("user", {"text": 7}, None),
     ],
 )  # fmt: skip
-def test_what_a_message_says_in_other_ways(
+def test_other_message_content_is_indexed(
     open_memory: Callable[..., Memory], role: Any, content: Any, found: Any
 ) -> None:
-    """Captions, tools and what they answered; no data, and nothing twice."""
+    """Captions, tool calls and results; no binary data, and nothing twice."""
     memory = open_memory()
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
@@ -143,7 +144,7 @@ def test_what_a_message_says_in_other_ways(
     assert texts(memory, "messages") == ([] if found is None else [found])
 
 
-def test_a_long_message_is_found_in_parts(memory: Memory, me: Scope) -> None:
+def test_a_long_message_is_indexed_in_chunks(memory: Memory, me: Scope) -> None:
     me.sessions.add("s")
     whole = "\n\n".join(f"Paragraph {n} is about the number {n}. " * 8 for n in range(40))
     assert len(whole) > MAX_CHARACTERS
@@ -156,10 +157,10 @@ def test_a_long_message_is_found_in_parts(memory: Memory, me: Scope) -> None:
     assert "".join("".join(split_text(whole)).split()) == "".join(whole.split()), (
         "nothing is lost between them"
     )
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_a_turn_brings_its_messages_and_references(memory: Memory, me: Scope) -> None:
+def test_a_turn_indexes_its_messages_and_references(memory: Memory, me: Scope) -> None:
     me.sessions.add("s")
     call = {
         "tool_calls": [
@@ -181,14 +182,14 @@ def test_a_turn_brings_its_messages_and_references(memory: Memory, me: Scope) ->
     assert found[2]["text"].startswith("Ran `shell make test`. [MemoryRef: ")
     assert found[3]["session_id"] == "s"
     assert found[3]["text"].splitlines()[1:3] == ["shell make test", "line of the log"]
-    sound(memory)
+    assert_verified(memory)
 
 
 # -- notes ---------------------------------------------------------------------------------------------------------
 
 
-def test_notes_are_found_by_their_sections(memory: Memory, me: Scope, now: Now) -> None:
-    """A section that a change leaves as it was keeps its row, and the time it is from."""
+def test_notes_are_indexed_by_section(memory: Memory, me: Scope, now: Now) -> None:
+    """A section that a change leaves alone keeps its row and time."""
     services, work = "She lives in Turin. " * 20, "She writes software. " * 20
     me.notes.overwrite(f"# Ada\n\n## Home\n\n{services}\n\n## Work\n\n{work}")
     first = numbers(memory, "notes")
@@ -206,7 +207,7 @@ def test_notes_are_found_by_their_sections(memory: Memory, me: Scope, now: Now) 
     assert [one["title"] for one in rows(memory)] == ["Ada › Work"]
     me.notes.append("# Later\n\n" + "More is to come. " * 20)
     assert [one["title"] for one in rows(memory)] == ["Ada › Work", "Later"]
-    sound(memory)
+    assert_verified(memory)
     me.notes.clear()
     assert rows(memory) == []
     me.notes.restore(1)
@@ -214,10 +215,10 @@ def test_notes_are_found_by_their_sections(memory: Memory, me: Scope, now: Now) 
     with pytest.raises(WrongVersion):
         me.notes.overwrite("no", if_version=1)
     assert [one["title"] for one in rows(memory)] == ["Ada › Home", "Ada › Work"]
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_names_that_look_like_json_are_kept_apart(memory: Memory) -> None:
+def test_names_that_look_like_json_are_distinguished(memory: Memory) -> None:
     for user, agent in (('a","b', "c"), ("a", 'b","c'), ("\\", '"'), ('\\"', "%é")):
         memory.scope(tenant="acme", user=user, agent=agent).notes.overwrite(f"of {user}")
         memory.scope(tenant="acme", user=user).state.set(agent, user)
@@ -226,18 +227,18 @@ def test_names_that_look_like_json_are_kept_apart(memory: Memory) -> None:
         [one["user_id"], one["agent"]] for one in found
     )
     assert len({one["id"] for one in found}) == 4
-    sound(memory)
+    assert_verified(memory)
     memory.database.write(
         "acme", lambda tx: tx.run("delete from search_items where tenant = :tenant")
     )
     assert memory.reindex() == reindex.Reindexed(8, 0)
-    sound(memory)
+    assert_verified(memory)
 
 
 # -- entries -------------------------------------------------------------------------------------------------------
 
 
-def test_entries_are_found_by_whom_they_are_for(memory: Memory, me: Scope) -> None:
+def test_entries_are_indexed_for_their_readers(memory: Memory, me: Scope) -> None:
     me.entries.share("plans", ["scout", "cook"])
     core = me.entries.add("Ada is a pilot.", kind="core").id
     board = me.entries.add("Buy rice.", kind="whiteboard", board="plans").id
@@ -266,10 +267,10 @@ def test_entries_are_found_by_whom_they_are_for(memory: Memory, me: Scope) -> No
     }
     me.entries.share("plans", ["scout"])
     assert {one["id"]: one["board"] for one in rows(memory)} == {core: None, board: "plans"}
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_entries_that_are_brought_in_are_found_once(memory: Memory, me: Scope) -> None:
+def test_imported_entries_are_indexed_once(memory: Memory, me: Scope) -> None:
     given = [
         {"id": "one", "content": "One."},
         {"id": "two", "content": "Two. " * 1900, "kind": "core"},
@@ -284,10 +285,10 @@ def test_entries_that_are_brought_in_are_found_once(memory: Memory, me: Scope) -
     with pytest.raises(Conflict):
         me.entries.add_many([{"content": "new"}, {"id": "one", "content": "other"}])
     assert rows(memory) == found
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_what_faded_is_still_found(memory: Memory, me: Scope, now: Now) -> None:
+def test_expired_entries_are_still_found(memory: Memory, me: Scope, now: Now) -> None:
     me.entries.add("The ferry left at nine.")
     now.pass_days(30)
     assert me.entries.prompt() == ""
@@ -296,7 +297,7 @@ def test_what_faded_is_still_found(memory: Memory, me: Scope, now: Now) -> None:
     ]
 
 
-def test_a_consolidation_is_found_while_it_is_accepted(memory: Memory, me: Scope) -> None:
+def test_a_consolidation_is_indexed_while_accepted(memory: Memory, me: Scope) -> None:
     for place in ("harbour", "station", "harbour", "station"):
         me.entries.add(f"Ada goes to the {place} in Porto.")
     before = rows(memory)
@@ -313,7 +314,7 @@ def test_a_consolidation_is_found_while_it_is_accepted(memory: Memory, me: Scope
             role="core",
         )
     ]
-    sound(memory)
+    assert_verified(memory)
     me.consolidations.undo(made.id)
     assert rows(memory) == before
 
@@ -321,7 +322,7 @@ def test_a_consolidation_is_found_while_it_is_accepted(memory: Memory, me: Scope
 # -- references ----------------------------------------------------------------------------------------------------
 
 
-def test_references_are_found_by_their_description_command_and_beginning(
+def test_references_are_indexed_by_description_command_and_beginning(
     memory: Memory, me: Scope
 ) -> None:
     me.sessions.add("s")
@@ -347,18 +348,18 @@ def test_references_are_found_by_their_description_command_and_beginning(
     found = {one["id"]: one for one in rows(memory)}
     assert found["log"]["text"].splitlines()[:2] == ["The build log", "first line"]
     assert found["shared"]["role"] == INACTIVE_ROLE
-    sound(memory)
+    assert_verified(memory)
     me.refs.remove("log")
     with pytest.raises(NotFound):
         me.refs.edit("log", summary="gone")
     assert "log" not in {one["id"] for one in rows(memory)}
-    sound(memory)
+    assert_verified(memory)
 
 
 # -- state ---------------------------------------------------------------------------------------------------------
 
 
-def test_state_is_found_as_it_was_set_last(memory: Memory, me: Scope, now: Now) -> None:
+def test_state_is_indexed_with_its_last_value(memory: Memory, me: Scope, now: Now) -> None:
     me.sessions.add("s")
     me.state.set("theme", {"name": "dark"})
     me.state.set("theme", "light blue", ttl=60)
@@ -386,14 +387,14 @@ def test_state_is_found_as_it_was_set_last(memory: Memory, me: Scope, now: Now) 
     assert [(one["expires_at"], one["at"]) for one in rows(memory) if one["title"] == "theme"] == [
         (None, now.micros)
     ]
-    sound(memory)
+    assert_verified(memory)
 
 
 # -- removal -------------------------------------------------------------------------------------------------------
 
 
-def test_a_session_goes_with_all_that_is_found_of_it(memory: Memory, me: Scope) -> None:
-    """P13: messages, references and state of the session, and nothing of another, in the transaction that removes it."""
+def test_a_session_is_removed_with_its_index_rows(memory: Memory, me: Scope) -> None:
+    """P13: messages, references and state of the session only, in the same transaction."""
     for id in ("s", "s2", 's","'):
         me.sessions.add(id)
         me.messages.append(id, "user", f"said in {id}")
@@ -403,15 +404,13 @@ def test_a_session_goes_with_all_that_is_found_of_it(memory: Memory, me: Scope) 
     me.sessions.remove("s")
     assert {one["session_id"] for one in rows(memory)} == {"s2", 's","', None}
     assert len(rows(memory)) == 7
-    sound(memory)
+    assert_verified(memory)
     me.sessions.add("s")
     me.messages.append("s", "user", "begun anew")
     assert len(rows(memory)) == 8
 
 
-def test_a_purge_takes_old_messages_and_expired_state_out(
-    memory: Memory, me: Scope, now: Now
-) -> None:
+def test_a_purge_removes_index_rows(memory: Memory, me: Scope, now: Now) -> None:
     """P13."""
     me.sessions.add("s")
     for n in range(6):
@@ -421,11 +420,11 @@ def test_a_purge_takes_old_messages_and_expired_state_out(
     assert memory.purge(days=2.5).messages == 4
     assert texts(memory, "messages") == ["message 4", "message 5"]
     assert sorted(texts(memory, "state")) == ["0", "2", "4"]
-    sound(memory)
+    assert_verified(memory)
 
 
 def test_an_erased_user_is_found_nowhere(memory: Memory) -> None:
-    """P13, B1: in the same transaction as all else of theirs; the receipt counts memory, and the index is none."""
+    """P13, B1: in the same transaction; the receipt does not count index rows."""
     for user in ("ada", "bob"):
         populate(memory.scope(tenant="acme", user=user, agent="scout"), f"canary of {user}")
     memory.scope(tenant="acme").refs.add("of nobody")
@@ -434,19 +433,19 @@ def test_an_erased_user_is_found_nowhere(memory: Memory) -> None:
     assert not any(name.startswith("search") for name in receipt.removed)
     assert [one for one in rows(memory) if one["user_id"] == "ada"] == []
     assert rows(memory) == bobs
-    sound(memory)
+    assert_verified(memory)
 
 
 # -- filling it ----------------------------------------------------------------------------------------------------
 
 
-def alike(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows without what a section of notes knows only while it is written: when it was changed last."""
+def without_change_times(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows without the change times of note sections, which an import cannot restore."""
     return [one | {"at": 0} if one["kind"] == "notes" else one for one in found]
 
 
-def test_an_import_is_found_as_it_was_at_home(memory: Memory, tmp_path: Any) -> None:
-    """P15: the index is in no export; the import makes it anew, with the same rows."""
+def test_an_import_rebuilds_the_index(memory: Memory, tmp_path: Any) -> None:
+    """P15: the index is not exported; the import creates the same rows."""
     for tenant, user in (("acme", "ada"), ("acme", "bob"), ("z'\\%é", "ada")):
         populate(memory.scope(tenant=tenant, user=user, agent="scout"), f"canary of {user}")
     whole = exported(memory)
@@ -454,18 +453,20 @@ def test_an_import_is_found_as_it_was_at_home(memory: Memory, tmp_path: Any) -> 
     with Memory.open(f"sqlite:///{tmp_path}/away.db", clock=Now()) as away:
         away.import_(io.BytesIO(whole))
         for tenant in memory.tenants():
-            assert alike(rows(away, "", tenant)) == alike(rows(memory, "", tenant))
+            assert without_change_times(rows(away, "", tenant)) == without_change_times(
+                rows(memory, "", tenant)
+            )
             assert len(rows(away, "", tenant)) > 30
             assert not behind(away, tenant)
-        sound(away)
+        assert_verified(away)
         away.import_(io.BytesIO(whole))
-        assert alike(rows(away)) == alike(rows(memory))
+        assert without_change_times(rows(away)) == without_change_times(rows(memory))
 
 
-def test_a_database_from_before_the_index_gets_one_when_it_is_opened(
+def test_a_database_from_before_the_index_gets_one_on_opening(
     open_memory: Callable[..., Memory], now: Now, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """M1: from schema 8, with data of every kind that was there."""
+    """M1: from schema 8, with data of every kind."""
     memory = open_memory(clock=now)
     populate(memory.scope(tenant="acme", user="ada", agent="scout"))
     populate(memory.scope(tenant="other", user="bob", agent="scout"))
@@ -479,9 +480,9 @@ def test_a_database_from_before_the_index_gets_one_when_it_is_opened(
         again = open_memory(clock=now)
     assert "the index of tenant acme is behind" in caplog.text
     for tenant, found in before.items():
-        assert alike(rows(again, "", tenant)) == alike(found)
+        assert without_change_times(rows(again, "", tenant)) == without_change_times(found)
         assert not behind(again, tenant)
-    sound(again)
+    assert_verified(again)
 
 
 def fill(me: Scope, many: int) -> None:
@@ -492,8 +493,8 @@ def fill(me: Scope, many: int) -> None:
         me.entries.add(f"entry {n}")
 
 
-def forget(memory: Memory) -> None:
-    """Lose the index, as a database had it before there was one."""
+def drop_index(memory: Memory) -> None:
+    """Remove the index, as in a database from before it existed."""
 
     def work(tx: Transaction) -> None:
         tx.run("delete from search_items where tenant = :tenant")
@@ -503,22 +504,22 @@ def forget(memory: Memory) -> None:
 
 
 class Killed(BaseException):
-    """What is not an error, and ends a process all the same."""
+    """Ends a process without being an error."""
 
 
-def test_a_filling_that_is_killed_goes_on_when_opened_or_at_work(
+def test_an_interrupted_reindex_continues_on_opening_or_as_a_job(
     open_memory: Callable[..., Memory],
 ) -> None:
     memory = open_memory()
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), 60)
     before = rows(memory)
-    forget(memory)
+    drop_index(memory)
 
     def killed(done: int, total: int) -> None:
         raise Killed
 
     for finish in (lambda: open_memory(), lambda: memory.run_jobs()):
-        forget(memory)
+        drop_index(memory)
         with pytest.raises(Killed):
             memory.reindex(progress=killed)
         assert 0 < len(rows(memory)) < len(before)
@@ -527,15 +528,15 @@ def test_a_filling_that_is_killed_goes_on_when_opened_or_at_work(
         assert rows(memory) == before
         assert not behind(memory)
     assert memory.run_jobs().jobs["index"].done == 0
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_two_do_not_fill_the_same_index(open_memory: Callable[..., Memory]) -> None:
-    """While another process is at it, an open goes on with what there is, and work is left for the next round."""
+def test_two_processes_do_not_fill_the_same_index(open_memory: Callable[..., Memory]) -> None:
+    """While another process fills it, opening continues and the job waits for its next round."""
     memory = open_memory()
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), 3)
     before = rows(memory)
-    forget(memory)
+    drop_index(memory)
     lease = leases.claim(memory.database, "acme", "index", 60)
     assert lease is not None
     again = open_memory()
@@ -546,19 +547,19 @@ def test_two_do_not_fill_the_same_index(open_memory: Callable[..., Memory]) -> N
     assert rows(memory) == before
 
 
-def test_an_open_does_not_fail_where_the_index_cannot_be_filled(
+def test_opening_succeeds_if_the_index_cannot_be_filled(
     open_memory: Callable[..., Memory],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     memory = open_memory()
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), 1)
-    forget(memory)
+    drop_index(memory)
 
-    def full(*_: object) -> None:
+    def raise_full(*_: object) -> None:
         raise Full(problem="the disk")
 
-    monkeypatch.setattr(reindex, "_fill_under_lease", full)
+    monkeypatch.setattr(reindex, "_fill_under_lease", raise_full)
     open_memory()
     assert "`retain reindex` goes on with it" in caplog.text
     assert behind(memory)
@@ -568,10 +569,10 @@ def test_an_open_does_not_fail_where_the_index_cannot_be_filled(
     ]
 
 
-def test_an_import_meanwhile_keeps_a_tenant_behind(memory: Memory, me: Scope) -> None:
-    """Who fills the index ends what it began with, and not what came after that."""
+def test_an_import_during_a_reindex_keeps_the_tenant_marked(memory: Memory, me: Scope) -> None:
+    """The reindex finishes what it started with, not what came later."""
     fill(me, 1)
-    forget(memory)
+    drop_index(memory)
     later = "update search_behind set round = round + 1 where tenant = :tenant"
 
     def meanwhile(done: int, total: int) -> None:
@@ -583,13 +584,13 @@ def test_an_import_meanwhile_keeps_a_tenant_behind(memory: Memory, me: Scope) ->
     assert not behind(memory)
 
 
-def test_writers_go_on_while_the_index_is_filled(open_memory: Callable[..., Memory]) -> None:
-    """Nothing twice, nothing missing, nothing of what was removed: whoever came first, writer or filler."""
+def test_writers_continue_during_a_reindex(open_memory: Callable[..., Memory]) -> None:
+    """Nothing twice, missing, or removed: whoever comes first, writer or reindex."""
     memory = open_memory()
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, 80)
     entries = [entry.id for entry in me.entries.list()]
-    forget(memory)
+    drop_index(memory)
     start = threading.Barrier(4)
 
     def write(offset: int) -> None:
@@ -615,16 +616,16 @@ def test_writers_go_on_while_the_index_is_filled(open_memory: Callable[..., Memo
     assert len(texts(memory, "messages")) == 40 * 6
     assert {text.split()[0] for text in texts(memory, "entries")} == {"edited"}
     assert len(texts(memory, "entries")) == len(texts(memory, "state")) == 40
-    sound(memory)
+    assert_verified(memory)
 
 
 # -- checking it ---------------------------------------------------------------------------------------------------
 
 
-def test_verify_finds_what_is_missing_and_what_is_too_much(memory: Memory, url: str) -> None:
-    """B36: an index that lags behind its table is noticed, named, and repaired by `reindex`."""
+def test_verify_finds_missing_and_surplus_rows(memory: Memory, url: str) -> None:
+    """B36: an outdated index is detected, named, and repaired by `reindex`."""
     populate(memory.scope(tenant="acme", user="ada", agent="scout"))
-    sound(memory)
+    assert_verified(memory)
     before = rows(memory)
     kinds = sorted({one["kind"] for one in before})
     assert {"entries", "messages", "notes", "refs", "state"} <= set(kinds)
@@ -639,29 +640,29 @@ def test_verify_finds_what_is_missing_and_what_is_too_much(memory: Memory, url: 
         wrong = [finding.check for finding in memory.verify() if not finding.ok]
         assert wrong == [f"{kind} are in the index (`retain reindex` puts them there)"], kind
         assert memory.reindex(tenants=["acme"]).added >= 1
-        sound(memory)
-    assert alike(rows(memory)) == alike(before)
+        assert_verified(memory)
+    assert without_change_times(rows(memory)) == without_change_times(before)
     for kind in kinds:
         stray = [Item(kind, "of nothing", "of nothing", START, part=7)]
         memory.database.write("acme", partial(memory.services.index.add, items=stray))
         wrong = [finding.check for finding in memory.verify() if not finding.ok]
         assert wrong == [f"what the index has of {kind} is there"]
         assert memory.reindex() == reindex.Reindexed(0, 1)
-    sound(memory)
+    assert_verified(memory)
     with pytest.raises(NotFound):
         memory.reindex(tenants=["nobody"])
 
 
-ENTRY = "entri"  # as it is indexed
+ENTRY = "entri"  # the stem
 
 
 def every(memory: Memory) -> set[Any]:
-    """All rows, with their numbers."""
+    """Return all rows with their numbers."""
     return {tuple(row) for row in memory.database.read("acme", lambda tx: tx.all(_ROWS))}
 
 
-def found(memory: Memory, word: str) -> int:
-    """How many rows the words leg finds."""
+def count_matches(memory: Memory, word: str) -> int:
+    """Return how many rows keyword search finds."""
     engine = memory.services.index.engine
     return len(
         memory.database.read(
@@ -670,28 +671,28 @@ def found(memory: Memory, word: str) -> int:
     )
 
 
-def test_words_that_were_lost_are_written_again(memory: Memory, me: Scope, url: str) -> None:
-    """B36: rows that are there and are not found are named by verify, with the remedy, and that is one."""
+def test_lost_words_are_restored(memory: Memory, me: Scope, url: str) -> None:
+    """B36: verify names rows that are not found, with the remedy, which works."""
     fill(me, 40)
     before = every(memory)
-    assert found(memory, ENTRY) == 40
+    assert count_matches(memory, ENTRY) == 40
     with raw(url) as database:
         column = "rowid" if url.startswith("sqlite") else "number"
         database.all(f"delete from search_words where {column} % 2 = 0")
-    assert found(memory, ENTRY) < 40
+    assert count_matches(memory, ENTRY) < 40
     (wrong,) = (finding for finding in memory.verify() if not finding.ok)
     assert (
         wrong.check == "every row of the index has its words (`retain reindex` writes them again)"
     )
     assert memory.reindex().reworded >= 120
-    sound(memory)
-    assert found(memory, ENTRY) == 40
+    assert_verified(memory)
+    assert count_matches(memory, ENTRY) == 40
     assert every(memory) == before
     assert memory.reindex() == reindex.Reindexed()
 
 
-def test_words_of_rows_that_are_gone_are_removed(memory: Memory, me: Scope, url: str) -> None:
-    """P13; and verify names them in their own tenant alone."""
+def test_words_of_removed_rows_are_removed(memory: Memory, me: Scope, url: str) -> None:
+    """P13; verify names them in their own tenant only."""
     fill(me, 40)
     memory.scope(tenant="other", user="ada", agent="scout").entries.add("of another tenant")
     with raw(url) as database:
@@ -704,34 +705,34 @@ def test_words_of_rows_that_are_gone_are_removed(memory: Memory, me: Scope, url:
     assert wrong.problem.startswith("acme: ")
     assert "other: " not in wrong.problem
     assert memory.reindex().removed >= 30
-    sound(memory)
+    assert_verified(memory)
 
 
-def test_words_of_the_tail_are_kept_while_it_is_one(tmp_path: Path) -> None:
-    """Only SQLite has one. Numbers may come back with other texts, and what is absorbed is looked up where it is."""
+def test_words_of_the_tail_are_kept(tmp_path: Path) -> None:
+    """SQLite only. Numbers may be reused with other texts, and merged rows are looked up in place."""
     memory = Memory.open(f"sqlite:///{tmp_path}/tail.db")
     me, index = memory.scope(tenant="acme", user="ada", agent="scout"), memory.services.index.engine
     assert isinstance(index, SqliteEngine)
     fill(me, 40)
-    assert found(memory, ENTRY) == 40
+    assert count_matches(memory, ENTRY) == 40
     assert 0 < len(index._tail_words) <= 280 % TAIL
     last = max(number for number, _, _ in index._tail_words)
     other = "update search_items set text = :text where tenant = :tenant and number = :number"
     memory.database.write(
         "acme", lambda tx: tx.run(other, number=last, text="another text than it was")
     )
-    assert found(memory, "another") == 1
+    assert count_matches(memory, "another") == 1
     me.messages.extend("s000", [NewMessage("user", f"more {n}") for n in range(TAIL)])
     me.messages.append("s000", "user", "and one more")
-    assert found(memory, "more") == TAIL + 1
+    assert count_matches(memory, "more") == TAIL + 1
     assert len(index._tail_words) == 1, "the others are absorbed"
     memory.close()
 
 
-def test_words_are_analysed_before_the_write(
+def test_words_are_analysed_before_the_transaction(
     memory: Memory, me: Scope, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other writers do not wait for the words of a long document, or of a filling."""
+    """Other writers do not wait for the analysis of a long document or of a reindex."""
     inside, seen = False, []
     known, write = analysis.analyse, memory.database.write
 
@@ -756,27 +757,29 @@ def test_words_are_analysed_before_the_write(
         f"Paragraph {n}. " + " ".join(f"{n * k}" for k in range(200)) for n in range(150)
     )
     me.knowledge.add("long", said)
-    forget(memory)
+    drop_index(memory)
     memory.reindex()
     assert sum(size for within, size in seen if not within) >= 2 * len(said) * 0.9
     assert max(size for within, size in seen if within) < 100, (
         "nothing but authors, titles and months"
     )
     assert analysis._ready == {}
-    assert found(memory, "paragraph") >= 150 // 10
+    assert count_matches(memory, "paragraph") >= 150 // 10
 
 
-def test_rows_of_an_older_analysis_get_their_words_anew(
+def test_rows_of_an_older_analyser_are_reindexed(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B36: what an older version indexed is behind; killed or not, all has new words in the end, under its numbers."""
+    """B36: rows of an older version are outdated; even after interruptions all get new words and
+    keep their numbers.
+    """
     memory = open_memory()
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, 80)
     before = every(memory)
     known = analysis.item_words
     monkeypatch.setattr(
-        analysis, "item_words", lambda *said: [word + "new" for word in known(*said)]
+        analysis, "item_words", lambda *message_row: [word + "new" for word in known(*message_row)]
     )
     memory.database.write("acme", lambda tx: tx.run(_OUTDATED))
     assert behind(memory)
@@ -786,19 +789,19 @@ def test_rows_of_an_older_analysis_get_their_words_anew(
 
     with pytest.raises(Killed):
         memory.reindex(progress=killed)
-    assert 0 < found(memory, ENTRY) < 80
+    assert 0 < count_matches(memory, ENTRY) < 80
     me.entries.add("entry 80")
     me.sessions.remove("s000")
     again = open_memory()
     assert not behind(again)
-    assert (found(again, ENTRY), found(again, ENTRY + "new")) == (0, 81)
+    assert (count_matches(again, ENTRY), count_matches(again, ENTRY + "new")) == (0, 81)
     assert len(every(again) - before) == 1
     assert {row[1] for row in before - every(again)} == {"s000"}
-    sound(again)
+    assert_verified(again)
     assert again.reindex() == reindex.Reindexed()
 
 
-def test_writers_go_on_while_words_are_written_anew(
+def test_writers_continue_while_words_are_rewritten(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     memory = open_memory()
@@ -825,9 +828,9 @@ def test_writers_go_on_while_words_are_written_anew(
     assert (
         len(texts(memory, "messages")),
         len(texts(memory, "entries")),
-        found(memory, "meanwhil"),
+        count_matches(memory, "meanwhil"),
     ) == (0, 60, 60)
-    sound(memory)
+    assert_verified(memory)
 
 
 def test_the_command_fills_the_index(

@@ -1,4 +1,4 @@
-"""Sentence encoders in a folder, and the one that the extra brings; nothing is run that is not what it should be."""
+"""ONNX sentence encoders in a folder and the packaged one; altered files are not run."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def _weights() -> None:
     try:
         MINILM.embed(["a text"])
     except SettingsError as error:
-        if sys.version_info < (3, 14):  # for later versions nobody packages the weights yet
+        if sys.version_info < (3, 14):  # no package of the weights exists for later versions yet
             raise
         pytest.skip(str(error))
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The packaged model, as somebody else's folder."""
+    """The packaged model in a user's folder."""
     target = tmp_path / "mine"
     target.mkdir()
     for path in onnx_embedder._packaged().rglob("*"):
@@ -46,7 +46,7 @@ def _same_disk(one: Path, other: Path) -> bool:
     return one.stat().st_dev == other.stat().st_dev
 
 
-def test_what_is_near_in_meaning_is_near_though_no_word_is_shared() -> None:
+def test_similar_meaning_without_common_words() -> None:
     texts = [
         "my sister lives in Lisbon",
         "where is my sibling's services",
@@ -57,20 +57,20 @@ def test_what_is_near_in_meaning_is_near_though_no_word_is_shared() -> None:
     assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.2
 
 
-def test_its_vectors_are_those_of_the_model() -> None:
-    """The first numbers that the model's own library gives for this text."""
+def test_vectors_match_the_model() -> None:
+    """The first components that the model's own library computes for this text."""
     vector = embed_texts(MINILM, ["That is a happy person"])[0]
     near = embed_texts(MINILM, ["That is a very happy person", "Today is a sunny day"]) @ vector
     assert near == pytest.approx([0.943, 0.257], abs=0.005)
 
 
-def test_texts_have_the_same_vectors_alone_and_among_longer_ones() -> None:
+def test_vectors_do_not_depend_on_the_batch() -> None:
     texts = ["tea", "a cup of tea in the garden", "word " * 150, "", "🎉", "x" * 5000]
     alone = np.vstack([MINILM.embed([text]) for text in texts])
     assert np.abs(embed_texts(MINILM, texts) - alone).max() < 1e-4
 
 
-def test_only_the_beginning_of_a_long_text_is_read() -> None:
+def test_only_the_beginning_of_a_long_text_is_embedded() -> None:
     start = "word " * 300
     same = embed_texts(MINILM, [start + "tea", start + "coffee"])
     assert same[0] @ same[1] == pytest.approx(1)
@@ -98,9 +98,7 @@ def test_another_tokenizer_is_another_identity(folder: Path) -> None:
     assert OnnxEmbedder(str(other)).identity != before
 
 
-def test_files_that_are_not_the_packages_are_not_run(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_altered_package_files_are_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "tokenizer.json").unlink()
     (folder / "tokenizer.json").write_text("{}")
     monkeypatch.setattr(onnx_embedder, "_packaged", lambda: folder)
@@ -108,26 +106,26 @@ def test_files_that_are_not_the_packages_are_not_run(
         OnnxEmbedder().embed(["a text"])
 
 
-def test_a_folder_without_a_model(tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"embedding_model: there is no model.onnx"):
         OnnxEmbedder(str(tmp_path)).embed(["a text"])
 
 
-def test_a_folder_with_something_else(tmp_path: Path) -> None:
+def test_a_folder_with_invalid_files_is_rejected(tmp_path: Path) -> None:
     for name in ("model.onnx", "tokenizer.json"):
         (tmp_path / name).write_bytes(b"not this")
     with pytest.raises(SettingsError, match="cannot be used"):
         OnnxEmbedder(str(tmp_path)).embed(["a text"])
 
 
-def test_without_its_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_package_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnx_embedder, "_PACKAGE", "no-such-package-here")
     with pytest.raises(SettingsError, match=r"retain\[minilm\]"):
         OnnxEmbedder().embed(["a text"])
 
 
 @pytest.mark.parametrize("library", ["onnxruntime", "tokenizers"])
-def test_without_its_libraries_it_says_what_to_install(
+def test_without_its_libraries_it_names_the_extra(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
@@ -135,7 +133,7 @@ def test_without_its_libraries_it_says_what_to_install(
         OnnxEmbedder().embed(["a text"])
 
 
-def test_the_child_of_a_fork_has_a_model_of_its_own() -> None:
+def test_a_forked_child_loads_its_own_model() -> None:
     before = MINILM.embed(["a text"])
     child = os.fork()
     if not child:

@@ -13,7 +13,7 @@ NOW = datetime(2023, 5, 28, 12, tzinfo=UTC)  # a Sunday
 
 
 def days(question: Question) -> list[tuple[str, str]]:
-    """The spans as their first and last day."""
+    """Return the spans as their first and last day."""
     return [
         (str(clock.to_datetime(span.start).date()), str(clock.to_datetime(span.end - 1).date()))
         for span in question.spans
@@ -37,7 +37,7 @@ def days(question: Question) -> list[tuple[str, str]]:
         ("yesterday", "2023-05-26", "2023-05-29"),
     ],
 )
-def test_times_are_read(text: str, first: str, last: str) -> None:
+def test_times_are_parsed(text: str, first: str, last: str) -> None:
     assert days(parse_question(text, now=NOW)) == [(first, last)]
 
 
@@ -45,16 +45,16 @@ def test_times_are_read(text: str, first: str, last: str) -> None:
     "text",
     ["I may go", "march on", "the 45 May", "2023-02-31", "no time", "in 9999 ways", "version 3.11"],
 )
-def test_what_is_no_time_is_none(text: str) -> None:
+def test_other_text_is_no_time(text: str) -> None:
     assert parse_question(text, now=NOW).spans == ()
 
 
-def test_without_now_only_whole_dates_are_times() -> None:
+def test_without_now_only_complete_dates_are_times() -> None:
     assert parse_question("last week, or in May").spans == ()
     assert len(parse_question("in May 2023").spans) == 1
 
 
-def test_who_is_asked_about_is_known_by_name() -> None:
+def test_authors_are_recognised_by_name() -> None:
     question = parse_question(
         "When did caroline's friend Mel paint it?", authors=["Caroline", "Melanie", "Mel"]
     )
@@ -63,7 +63,7 @@ def test_who_is_asked_about_is_known_by_name() -> None:
     assert question.for_embedding == "When did friend paint it?"
 
 
-def test_a_name_alone_is_still_something_to_embed() -> None:
+def test_a_name_alone_is_still_embedded() -> None:
     assert parse_question("Caroline", authors=["Caroline"]).for_embedding == "Caroline"
 
 
@@ -100,11 +100,11 @@ def test_a_name_alone_is_still_something_to_embed() -> None:
             True,
             set(),
             "Who is Caroline?",
-        ),  # there is nothing else to look for
+        ),  # there is nothing else to search for
         ("بيت محمد", "محمد علي", True, {"محمد"}, "بيت"),
     ],
 )
-def test_a_word_is_a_name_only_where_it_is_said_as_one(
+def test_a_word_is_a_name_only_where_used_as_one(
     text: str, author: str, found: bool, names: set[str], embedded: str
 ) -> None:
     question = parse_question(text, authors=[author])
@@ -113,7 +113,7 @@ def test_a_word_is_a_name_only_where_it_is_said_as_one(
     assert question.for_embedding == embedded
 
 
-def test_a_name_of_nobody_is_a_word() -> None:
+def test_an_unknown_name_is_a_word() -> None:
     question = parse_question("Will it rain?", authors=["Ada"])
     assert question.authors == ()
     assert question.names == ()
@@ -130,7 +130,7 @@ def test_a_name_of_nobody_is_a_word() -> None:
         ("Where does Ada live?", set()),
     ],
 )
-def test_what_sort_of_answer_is_wanted(text: str, says: set[str]) -> None:
+def test_intents_are_recognised(text: str, says: set[str]) -> None:
     question = parse_question(text, now=NOW)
     assert {
         name for name in ("recent", "first", "many", "own", "told") if getattr(question, name)
@@ -143,7 +143,7 @@ def test_quoted_words_are_a_phrase() -> None:
     assert parse_question("it's Ada's dog's bed").phrases == ()
 
 
-def test_a_text_asks() -> None:
+def test_questions_are_detected() -> None:
     assert contains_question("How are you?")
     assert contains_question("Really? I see.")
     assert not contains_question("http://example.com/?q=1")
@@ -154,7 +154,7 @@ def test_a_text_asks() -> None:
     st.lists(st.text(max_size=20), max_size=5),
     st.integers(0, 253_402_300_799_999_999),
 )
-def test_any_text_is_a_question(text: str, authors: list[str], now: int) -> None:
+def test_any_text_is_valid(text: str, authors: list[str], now: int) -> None:
     """B27: no text is an error."""
     question = parse_question(text, now=now, authors=authors)
     assert question == parse_question(text, now=now, authors=authors)

@@ -1,4 +1,4 @@
-"""A second look at what was found: it changes the order, and where it fails, nothing."""
+"""Reranking: it changes the order of hits, and failures change nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXTS = (
 
 
 class Judge:
-    """A reranker for tests: it answers what it is told to, and keeps what it was asked."""
+    """A reranker for tests that returns given scores and records its input."""
 
     identity = "judge"
 
@@ -46,7 +46,7 @@ def fail(error: Exception) -> Callable[[Sequence[str]], Any]:
 
 
 def hits(count: int) -> list[Hit]:
-    """Hits that are less and less likely, though not by much."""
+    """Return hits with slightly decreasing scores."""
     return [
         Hit(
             "entries",
@@ -60,8 +60,8 @@ def hits(count: int) -> list[Hit]:
     ]
 
 
-def test_a_memory_is_opened_with_a_reranker(url: str) -> None:
-    """Q1: it sees the question and the best texts, and what it likes comes first."""
+def test_a_memory_with_a_reranker(url: str) -> None:
+    """Q1: it receives the query and the best texts, and its favourites come first."""
     judge = Judge(lambda texts: [100.0 * ("Otto" in text) for text in texts])
     with Memory.open(url, settings=SETTINGS, reranker=judge) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -94,10 +94,10 @@ def test_a_memory_is_opened_with_a_reranker(url: str) -> None:
         (lambda texts: 7, "TypeError"),
     ],
 )
-def test_a_reranker_that_fails_changes_nothing(
+def test_a_failing_reranker_changes_nothing(
     answer: Callable[[Sequence[str]], Any], said: str
 ) -> None:
-    """F7: whatever it raises or gives; and `legs` says so."""
+    """F7: whatever it raises or returns; `legs` says so."""
     before = hits(4)
     after, told = rerank(Judge(answer), "a question", before)
     assert after == before
@@ -107,8 +107,8 @@ def test_a_reranker_that_fails_changes_nothing(
 
 @pytest.mark.parametrize("scale", [1.0, 1e-300, 1e308])
 @pytest.mark.parametrize("count", [2, RERANK_LIMIT, RERANK_LIMIT + 1, 3 * RERANK_LIMIT])
-def test_scores_are_in_order(count: int, scale: float) -> None:
-    """Only the best are looked at, they stay before the others, and no score is above the one before it."""
+def test_scores_stay_in_order(count: int, scale: float) -> None:
+    """Only the best hits are reranked, they stay before the others, and scores never increase."""
     before = hits(count)
     judge = Judge(lambda texts: [scale * (int(text.split()[1]) / len(texts)) for text in texts])
     after, told = rerank(judge, "a question", before)
@@ -122,28 +122,28 @@ def test_scores_are_in_order(count: int, scale: float) -> None:
     assert all(0 <= score <= 1 for score in scores)
 
 
-def test_who_likes_all_the_same_changes_no_order() -> None:
+def test_equal_scores_keep_the_order() -> None:
     before = hits(10)
     after, _ = rerank(Judge(lambda texts: [0.5] * len(texts)), "a question", before)
     assert [hit.id for hit in after] == [hit.id for hit in before]
     assert [hit.score for hit in after] == pytest.approx([hit.score for hit in before])
 
 
-def test_one_hit_needs_no_second_look() -> None:
+def test_one_hit_is_not_reranked() -> None:
     judge = Judge(fail(ValueError("it is not asked")))
     assert rerank(judge, "a question", hits(1)) == (hits(1), "there was nothing to put in order")
     assert judge.asked == []
 
 
-def test_settings_choose_it() -> None:
+def test_the_settings_choose_the_reranker() -> None:
     assert choose(Settings()) is None
     late = choose(Settings(reranker="late"))
     assert isinstance(late, LateInteraction)
     assert choose(Settings(reranker="late")) is late
 
 
-def test_tokens_look_for_tokens() -> None:
-    """The encoder of the extra, for real: it prefers what answers to what only sounds alike."""
+def test_late_interaction() -> None:
+    """The real encoder: it prefers an answer to a text that only sounds alike."""
     late = LateInteraction()
     texts = [
         "The build failed with error 500.",
@@ -153,7 +153,7 @@ def test_tokens_look_for_tokens() -> None:
     try:
         found = late.scores("where does my sibling live", texts)
     except SettingsError as error:
-        if sys.version_info < (3, 14):  # for later versions nobody packages the weights yet
+        if sys.version_info < (3, 14):  # no package of the weights exists for later versions yet
             raise
         pytest.skip(str(error))
     assert found[1] == max(found)

@@ -1,4 +1,4 @@
-"""Embeddings from a service: asked as OpenAI is, never waited for past the deadline, never believed (F7)."""
+"""The embedding service: OpenAI's protocol, deadlines, and validation of responses (F7)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def embedder(service: FakeService, **changes: object) -> ServiceEmbedder:
     return ServiceEmbedder(**{**given, **changes})  # type: ignore[arg-type]
 
 
-def test_it_is_asked_as_openai_is(service: FakeService) -> None:
+def test_requests_follow_the_openai_protocol(service: FakeService) -> None:
     found = embedder(service, dimensions=12)
     vectors = embed_texts(found, ["a cup of tea", "coffee"])
     assert vectors.shape == (2, 12)
@@ -54,7 +54,7 @@ def test_it_is_asked_as_openai_is(service: FakeService) -> None:
     assert request.body == {"model": "m", "input": ["a cup of tea", "coffee"], "dimensions": 12}
 
 
-def test_its_dimension_is_learned_where_it_is_not_set(service: FakeService) -> None:
+def test_the_dimension_is_learned_if_not_set(service: FakeService) -> None:
     found = embedder(service)
     assert found.dimensions == 12
     assert found.identity == "m-12@service"
@@ -62,7 +62,7 @@ def test_its_dimension_is_learned_where_it_is_not_set(service: FakeService) -> N
     assert "dimensions" not in service.requests[0].body
 
 
-def test_many_texts_are_sent_in_several_requests_and_stay_in_order(service: FakeService) -> None:
+def test_many_texts_are_sent_in_batches_in_order(service: FakeService) -> None:
     texts = [f"text {n}" for n in range(2 * MAX_TEXTS_PER_REQUEST + 1)]
     vectors = embed_texts(embedder(service, dimensions=12), texts)
     assert [len(request.body["input"]) for request in service.requests] == [
@@ -73,14 +73,14 @@ def test_many_texts_are_sent_in_several_requests_and_stay_in_order(service: Fake
     assert np.allclose(vectors[200], embed_texts(embedder(service, dimensions=12), ["text 200"])[0])
 
 
-def test_what_is_sent_is_not_blank_and_not_endless(service: FakeService) -> None:
+def test_blank_and_huge_texts_are_adjusted(service: FakeService) -> None:
     embed_texts(embedder(service, dimensions=12), ["", " \n", "\ud800 a", "word " * 100_000])
     sent = service.requests[0].body["input"]
     assert sent[:3] == [".", ".", "? a"]
     assert len(sent[3]) < 10_000
 
 
-def test_the_tokens_it_took(service: FakeService) -> None:
+def test_token_usage_is_returned(service: FakeService) -> None:
     assert embedder(service, dimensions=12).metered(["one two three", "four"])[1] == 4
 
 
@@ -93,10 +93,8 @@ def test_vectors_out_of_order_and_in_base64(service: FakeService) -> None:
 
 @pytest.mark.parametrize("given", [(0, 1), ("0", "1"), (None, None), None], ids=str)
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}], ids=str)
-def test_services_that_answer_a_little_differently(
-    service: FakeService, given: Any, usage: Any
-) -> None:
-    """F7: no index, or one as text; no usage, or nothing in it."""
+def test_response_variants_are_accepted(service: FakeService, given: Any, usage: Any) -> None:
+    """F7: no index, or one as text; no usage, or an empty one."""
     rows = np.eye(2, dtype=np.float32)
     places = [{} if given is None else {"index": given[n]} for n in (0, 1)]
     data = [{**place, "embedding": row.tolist()} for place, row in zip(places, rows, strict=True)]
@@ -106,8 +104,8 @@ def test_services_that_answer_a_little_differently(
 
 
 @pytest.mark.filterwarnings("error")
-def test_numbers_that_are_too_large_are_refused_quietly(service: FakeService) -> None:
-    """F7: what is no number of four bytes is an error; what only its square is not, is a vector."""
+def test_huge_numbers_are_rejected(service: FakeService) -> None:
+    """F7: values beyond float32 are an error; values whose square overflows are not."""
     service.body = b'{"data": [{"index": 0, "embedding": [1e300, 1]}]}'
     with pytest.raises(BadAnswer, match="infinity"):
         embed_texts(embedder(service, dimensions=2), ["a"])
@@ -137,8 +135,8 @@ WRONG: dict[str, tuple[type[RetainError], str]] = {
 
 
 @pytest.mark.parametrize("how", WRONG)
-def test_whatever_it_does_wrong_is_an_error_in_time(service: FakeService, how: str) -> None:
-    """F7: bounded in time and memory, never a vector, and never the key in what is said."""
+def test_every_fault_is_an_error_in_time(service: FakeService, how: str) -> None:
+    """F7: bounded in time and memory, never a vector, and never the key in the message."""
     service.misbehave(how)
     found = embedder(service, dimensions=12, seconds=0.3 if how in ("hang", "drip") else 30.0)
     error, words = WRONG[how]
@@ -146,7 +144,7 @@ def test_whatever_it_does_wrong_is_an_error_in_time(service: FakeService, how: s
         embed_texts(found, ["a", "b"])
     assert KEY not in str(raised.value)
     assert len(service.requests) == 1
-    assert service.sent <= MAX_RESPONSE_BYTES + (8 << 20)  # what fits into the buffers between us
+    assert service.sent <= MAX_RESPONSE_BYTES + (8 << 20)  # as much as fits into the socket buffers
 
 
 BODIES = [
@@ -170,21 +168,23 @@ BODIES += [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body[:45])
-def test_whatever_it_answers_is_a_vector_or_an_error(service: FakeService, body: str) -> None:
+def test_malformed_responses_are_errors(service: FakeService, body: str) -> None:
     service.body = body.encode()
     with pytest.raises(BadAnswer):
         embed_texts(embedder(service, dimensions=2), ["a"])
 
 
 @pytest.mark.parametrize("how", ["500", "reset"])
-def test_it_is_asked_again(service: FakeService, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_requests_are_retried(
+    service: FakeService, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("retain.search.service_embedder.FIRST_RETRY_SECONDS", 0.01)
     service.misbehave(how, times=2)
     assert embed_texts(embedder(service, dimensions=12, retries=2), ["a"]).shape == (1, 12)
     assert len(service.requests) == 3
 
 
-def test_it_waits_as_long_as_it_is_asked_to_if_the_deadline_allows(service: FakeService) -> None:
+def test_retry_after_is_respected_within_the_deadline(service: FakeService) -> None:
     service.misbehave("429")
     found = embedder(service, dimensions=12, retries=5, seconds=0.5)
     with pytest.raises(ModelUnavailable, match="wait 1 s"):
@@ -192,8 +192,8 @@ def test_it_waits_as_long_as_it_is_asked_to_if_the_deadline_allows(service: Fake
     assert len(service.requests) == 1
 
 
-def test_a_service_that_fails_and_fails_is_left_alone(service: FakeService) -> None:
-    """F7: the breaker opens, and nobody waits; when the service is well again, it is asked again."""
+def test_the_circuit_breaker(service: FakeService) -> None:
+    """F7: after repeated failures it opens and calls fail at once; after recovery it closes."""
     service.misbehave("500")
     found = embedder(service, dimensions=12, pause=0.1)
     for _ in range(5):
@@ -207,7 +207,7 @@ def test_a_service_that_fails_and_fails_is_left_alone(service: FakeService) -> N
     assert embed_texts(found, ["a"]).shape == (1, 12)
 
 
-def test_a_text_that_is_refused_does_not_open_the_breaker(service: FakeService) -> None:
+def test_a_rejected_text_does_not_open_the_breaker(service: FakeService) -> None:
     service.misbehave("refused", times=6)
     found = embedder(service, dimensions=12)
     for _ in range(6):
@@ -216,7 +216,7 @@ def test_a_text_that_is_refused_does_not_open_the_breaker(service: FakeService) 
     assert embed_texts(found, ["a"]).shape == (1, 12)
 
 
-def test_nobody_there() -> None:
+def test_an_unreachable_service() -> None:
     with FakeService() as gone:
         url = gone.url
     found = ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0)
@@ -227,17 +227,17 @@ def test_nobody_there() -> None:
 @pytest.mark.parametrize(
     "url", ["", "here", "ftp://here/v1", "http://", "http://[::1/v1", "http://here:port/v1"]
 )
-def test_an_address_that_is_none(url: str) -> None:
+def test_an_invalid_url_is_rejected(url: str) -> None:
     with pytest.raises(SettingsError, match="embedding_base_url"):
         ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0).embed(["a"])
 
 
-def test_a_service_without_a_model() -> None:
+def test_a_service_needs_a_model() -> None:
     with pytest.raises(SettingsError, match="embedding_model"):
         ServiceEmbedder("", "http://here/v1", "", 12, 5.0, 0, 30.0).embed(["a"])
 
 
-def test_how_long_to_wait() -> None:
+def test_parsing_of_retry_after() -> None:
     assert _seconds("7") == 7
     assert _seconds("Wed, 21 Oct 2015 07:28:00 GMT") == 0
     assert _seconds("Fri, 21 Oct 2157 07:28:00 GMT") > 0

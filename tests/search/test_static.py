@@ -1,4 +1,4 @@
-"""The built-in embedder: the pieces of its own tokenizer, near in meaning near in direction, and any text has a vector."""
+"""The built-in embedder: its tokenizer, similarity, and a vector for any text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from retain.search.static_embedder import StaticEmbedder, _data
 
 EMBEDDER: Embedder = StaticEmbedder()
 
-# What the tokenizer of the weights makes of these texts.
+# Tokens of the original tokenizer.
 PIECES = {
     "The pottery workshop": ["▁The", "▁pot", "tery", "▁work", "shop"],
     "Melanie's photo, 2023": ["▁Mel", "anie", "'", "s", "▁photo", ",", "▁", "2", "0", "2", "3"],
@@ -28,7 +28,7 @@ PIECES = {
 
 
 @pytest.mark.parametrize("text", PIECES)
-def test_the_pieces_of_a_text(text: str) -> None:
+def test_tokens_match_the_original_tokenizer(text: str) -> None:
     names = {number: piece for piece, number in _data()[0].items()}
     assert [
         names[number] for number in np.frombuffer(StaticEmbedder().pieces(text), np.uint16)
@@ -52,11 +52,11 @@ def near(one: str, other: str) -> float:
         ("Flugzeug und Flughafen", "flying by plane, airport", "a recipe for soup"),
     ],
 )
-def test_what_is_near_in_meaning_is_near(text: str, like: str, unlike: str) -> None:
+def test_similar_meaning_is_near(text: str, like: str, unlike: str) -> None:
     assert near(text, like) > near(text, unlike) + 0.1
 
 
-def test_white_space_of_any_kind_is_the_same() -> None:
+def test_white_space_is_normalized() -> None:
     assert near("a cup\n\n of\ttea ", "a cup of tea") == pytest.approx(1)
 
 
@@ -68,17 +68,17 @@ def test_any_text_has_a_vector(texts: list[str]) -> None:
 @pytest.mark.parametrize(
     "text", ["", " \n", "\ud800", "\x00", "x" * 100_000, "漢字" * 20_000, "word " * 50_000]
 )
-def test_nothing_and_far_too_much(text: str) -> None:
+def test_empty_and_huge_texts_have_a_vector(text: str) -> None:
     assert np.linalg.norm(embed_texts(EMBEDDER, [text])) == pytest.approx(1)
 
 
-def test_a_text_has_the_same_vector_alone_and_among_others() -> None:
+def test_vectors_do_not_depend_on_the_batch() -> None:
     texts = [f"note number {n} about {'tea' if n % 2 else 'coffee'}" for n in range(50)]
     together = EMBEDDER.embed(texts)
     assert np.array_equal(together, np.vstack([StaticEmbedder().embed([text]) for text in texts]))
 
 
-def test_words_are_forgotten_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("retain.search.static_embedder._MAX_CACHED_WORDS", 10)
     embedder = StaticEmbedder()
     texts = [f"word{n}" for n in range(100)]
@@ -86,7 +86,7 @@ def test_words_are_forgotten_before_there_are_too_many(monkeypatch: pytest.Monke
     assert len(embedder._words) <= 10
 
 
-def test_threads_share_it() -> None:
+def test_threads_share_the_embedder() -> None:
     embedder, texts = StaticEmbedder(), [f"the {n}th thing that happened" for n in range(300)]
     found: list[object] = []
     threads = [
@@ -100,7 +100,7 @@ def test_threads_share_it() -> None:
     assert all(np.array_equal(one, EMBEDDER.embed(texts)) for one in found)  # type: ignore[arg-type]
 
 
-def test_it_needs_nothing_but_numpy() -> None:
+def test_it_imports_only_numpy() -> None:
     script = """import sys; from retain.search.static_embedder import StaticEmbedder; before = set(sys.modules)
 StaticEmbedder().embed(["a text"])
 new = {name.partition('.')[0] for name in set(sys.modules) - before if not name.startswith('_')}

@@ -1,4 +1,4 @@
-"""Vectors in memory: in step with their table, within their limit, and of one process."""
+"""The vector cache: in step with its table, within its limit, per process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEY = ("acme", "test@1", Whose(NOBODY))
 
 
 class Table:
-    """A table of vectors that grows."""
+    """A growing table of vectors."""
 
     def __init__(self, size: int = 0) -> None:
         self.vectors: Any = (directions(5000, 64) * 127).astype(np.int8)
@@ -40,7 +40,7 @@ class Table:
         return dict(zip(numbers.tolist(), scores.tolist(), strict=True))
 
 
-def test_only_what_is_new_is_read() -> None:
+def test_only_new_rows_are_read() -> None:
     table, cache = Table(3000), VectorCache(1 << 30)
     assert len(table.scores(cache)) == 3000
     table.numbers += [3001, 3002]
@@ -51,7 +51,7 @@ def test_only_what_is_new_is_read() -> None:
     assert list(table.scores(cache, np.array([7, 2999, 4000]))) == [7, 2999]
 
 
-def test_what_does_not_fit_is_read_each_time_and_as_exact(caplog: pytest.LogCaptureFixture) -> None:
+def test_vectors_beyond_the_limit_are_read_each_time(caplog: pytest.LogCaptureFixture) -> None:
     table, small, large = Table(3000), VectorCache(1000), VectorCache(1 << 30)
     assert table.scores(small) == table.scores(large)
     assert table.scores(small) == table.scores(large)
@@ -59,7 +59,7 @@ def test_what_does_not_fit_is_read_each_time_and_as_exact(caplog: pytest.LogCapt
     assert caplog.text.count("VECTOR_MEMORY_MIB") == 1
 
 
-def test_the_shelves_used_last_stay() -> None:
+def test_least_recently_used_entries_are_evicted() -> None:
     table, cache = Table(1000), VectorCache(200_000)
     keys = [("acme", "test@1", Whose("user", name)) for name in "abcd"]
     for key in keys:
@@ -72,7 +72,7 @@ def test_the_shelves_used_last_stay() -> None:
     assert table.read == 1000
 
 
-def test_rows_that_are_gone_are_dropped_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_removed_rows_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vector_cache, "SECONDS_BETWEEN_COUNTS", 0.0)
     table, cache = Table(1000), VectorCache(1 << 30)
     table.scores(cache)
@@ -80,7 +80,7 @@ def test_rows_that_are_gone_are_dropped_when_they_are_many(monkeypatch: pytest.M
     assert list(table.scores(cache)) == table.numbers
 
 
-def test_the_room_they_take_is_known_without_looking_at_each() -> None:
+def test_memory_usage_is_tracked() -> None:
     table, cache = Table(1000), VectorCache(300_000)
     for n in range(2000):
         table.numbers = list(range(1, 1 + n % 40))
@@ -88,13 +88,13 @@ def test_the_room_they_take_is_known_without_looking_at_each() -> None:
     kept = cache._entries.values()
     assert cache.bytes == sum(shelf.bytes for shelf in kept) <= 300_000
     table.numbers = []
-    for n in range(2000):  # who has none takes a little room too
+    for n in range(2000):  # an entry without vectors takes some memory too
         table.scores(cache, key=("acme", "test@1", Whose("user", f"none {n}")))
     assert len(kept) <= 300_000 // vector_cache.EMPTY_BYTES
 
 
 def failing(source: Source) -> Source:
-    """It breaks after its first page."""
+    """Return a source that fails after its first page."""
 
     def since(mark: int) -> Iterator[Page]:
         yield next(source.since(mark))
@@ -103,7 +103,7 @@ def failing(source: Source) -> Source:
     return Source(since, source.mark, source.count)
 
 
-def test_a_first_reading_that_fails_midway_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_first_read_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
     table, cache = Table(3000), VectorCache(1 << 30)
     whole = table.source
     monkeypatch.setattr(table, "source", lambda: failing(whole()))
@@ -114,8 +114,8 @@ def test_a_first_reading_that_fails_midway_begins_again(monkeypatch: pytest.Monk
     assert numbers.tolist() == table.numbers
 
 
-def test_a_second_reading_that_fails_midway_begins_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Because many rows were gone."""
+def test_a_failed_second_read_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After many rows were removed."""
     monkeypatch.setattr(vector_cache, "SECONDS_BETWEEN_COUNTS", 0.0)
     table, cache = Table(4000), VectorCache(1 << 30)
     table.scores(cache)
@@ -128,7 +128,7 @@ def test_a_second_reading_that_fails_midway_begins_again(monkeypatch: pytest.Mon
     assert list(table.scores(cache)) == table.numbers
 
 
-def test_what_did_not_fit_is_kept_when_it_does() -> None:
+def test_entries_are_cached_once_they_fit() -> None:
     table, cache = Table(3000), VectorCache(100_000)
     table.scores(cache)
     table.numbers, table.read = table.numbers[:500], 0
@@ -140,7 +140,7 @@ def test_what_did_not_fit_is_kept_when_it_does() -> None:
 def test_a_forked_child_starts_empty() -> None:
     table, cache = Table(1000), VectorCache(1 << 30)
     table.scores(cache)
-    cache._lock.acquire()  # as by a thread that the child does not have
+    cache._lock.acquire()  # as held by a thread that the child does not have
     if not (child := os.fork()):
         table.read = 0
         os._exit(0 if len(table.scores(cache)) == 1000 == table.read else 1)

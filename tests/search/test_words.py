@@ -11,7 +11,7 @@ from retain.search.english import stem
 
 
 def finds(question: str, text: str) -> bool:
-    """Whether the index has a word of the question for the text."""
+    """Return whether the index has a word of the query for the text."""
     return not set(words.query_words(question)).isdisjoint(words.item_words("", "", text, None))
 
 
@@ -36,12 +36,12 @@ def finds(question: str, text: str) -> bool:
         ("½", "1/2"),
     ],
 )
-def test_forms_of_an_english_word_are_one(one: str, other: str) -> None:
+def test_english_word_forms_are_stemmed(one: str, other: str) -> None:
     assert words.analyse(one) == words.analyse(other)
 
 
 @pytest.mark.parametrize("word", ["bus", "this", "glass", "sing", "red", "news1", "x1s"])
-def test_what_only_looks_like_an_ending_stays(word: str) -> None:
+def test_apparent_suffixes_are_kept(word: str) -> None:
     assert stem(word) == word
 
 
@@ -60,13 +60,13 @@ def test_different_words_stay_different(one: str, other: str) -> None:
     assert set(words.analyse(one)).isdisjoint(words.analyse(other))
 
 
-def test_where_somebody_lives_is_asked_with_live() -> None:
+def test_verb_forms_match() -> None:
     assert set(words.query_words("where does my sister live")) <= set(
         words.analyse("My sister lives in Lisbon")
     )
 
 
-def test_case_and_accents_do_not_matter() -> None:
+def test_case_and_accents_are_folded() -> None:
     assert words.analyse("Café MÜLLER Straße Ёлка Ñandú") == words.analyse(
         "cafe muller strasse елка nandu"
     )
@@ -95,8 +95,8 @@ def test_case_and_accents_do_not_matter() -> None:
         ("서울", "서울에서 만나요"),
     ],
 )
-def test_found_in_many_tongues_and_in_code(question: str, text: str) -> None:
-    """Q1: whatever the writing, what was written is found by what it is called."""
+def test_many_languages_and_code(question: str, text: str) -> None:
+    """Q1: in any script, a text is found by its terms."""
     assert finds(question, text)
 
 
@@ -104,31 +104,31 @@ def test_found_in_many_tongues_and_in_code(question: str, text: str) -> None:
     ("question", "text"),
     [("Hund", "我喜欢猫"), ("ion", "the nation"), ("v1.12", "v11.2"), ("Nummer", "number")],
 )
-def test_what_is_something_else_is_not_found(question: str, text: str) -> None:
+def test_unrelated_words_do_not_match(question: str, text: str) -> None:
     assert not finds(question, text)
 
 
-def test_an_english_text_has_no_ends_of_compounds() -> None:
+def test_english_text_is_not_decompounded() -> None:
     assert words.item_words(
         "", "", "The internationalization of everything", None
     ) == words.analyse("The internationalization of everything")
 
 
-def test_a_row_is_found_by_who_said_it_what_it_is_called_and_its_month() -> None:
+def test_author_title_and_month_are_indexed() -> None:
     indexed = words.item_words("Ada Lovelace", "Install › Linux", "Run it.", 1_684_000_000_000_000)
     assert {"ada", "lovelac", "install", "linux", "run", "may", "2023"} <= set(indexed)
 
 
-def test_a_question_is_its_content_words_once() -> None:
+def test_a_query_has_its_content_words_once() -> None:
     assert words.query_words("What did the cat say about the cat and the dog?") == ["cat", "dog"]
 
 
-def test_a_question_of_stop_words_looks_for_them() -> None:
+def test_a_query_of_stop_words_keeps_them() -> None:
     assert words.query_words("to be or not to be") == ["to", "be", "or", "not"]
     assert finds("to be or not to be", "To be, or not to be")
 
 
-def test_how_much_and_when_are_not_looked_for_in_what_was_said() -> None:
+def test_quantity_and_time_words_of_questions_are_dropped() -> None:
     assert words.query_words("How many weeks ago did I visit the museum?") == ["visit", "museum"]
     assert words.query_words("Which museum did I visit in the past two months?") == [
         "museum",
@@ -137,18 +137,18 @@ def test_how_much_and_when_are_not_looked_for_in_what_was_said() -> None:
     assert words.query_words("two weeks ago") == words.analyse("two weeks ago")
 
 
-def test_no_words_in_no_words() -> None:
+def test_text_without_words() -> None:
     for text in ("", "  ", "?!…", "🙂🙂", "---"):
         assert words.analyse(text) == []
         assert words.query_words(text) == []
 
 
-def test_a_month_that_no_calendar_has_is_left_out() -> None:
+def test_an_invalid_month_is_omitted() -> None:
     assert words.item_words("", "", "x1", 10**30) == ["x1"]
 
 
 @given(st.text(max_size=300))
-def test_any_text_is_read(text: str) -> None:
+def test_any_text_is_analysed(text: str) -> None:
     """B27: no text is an error, and every word is safe for every index."""
     found = words.analyse(text)
     assert found == words.analyse(text)
@@ -159,12 +159,12 @@ def test_any_text_is_read(text: str) -> None:
 
 
 @given(st.text(alphabet="abcXYZ019_./-'’:@ üß猫ก", max_size=200))
-def test_identifiers_of_any_shape_are_read(text: str) -> None:
+def test_identifiers_of_any_shape_are_analysed(text: str) -> None:
     for word in words.analyse(text):
         assert 0 < len(word.encode()) <= words.MAX_WORD_BYTES
 
 
-def test_what_is_remembered_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "MAX_CACHED_TOKENS", 10)
     monkeypatch.setattr(words, "_known", {})
     for number in range(100):
@@ -172,8 +172,8 @@ def test_what_is_remembered_of_words_is_bounded(monkeypatch: pytest.MonkeyPatch)
     assert len(words._known) <= 10
 
 
-def test_a_page_of_text_is_asked_by_its_longest_words() -> None:
-    """A question may be any text; each of its words is looked up, so there is a most."""
+def test_a_long_query_uses_its_longest_words() -> None:
+    """Each word is looked up, so their number is limited."""
     page = " ".join(f"thing{number:04d}{'x' * (number % 9)}" for number in range(3_000))
     asked = words.query_words(page)
     assert len(asked) == words.MAX_QUERY_WORDS
