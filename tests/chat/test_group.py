@@ -1,4 +1,4 @@
-"""A group conversation: an order, private memories, and one that fails."""
+"""Group conversations: order, private memories, and failures of one agent."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ def opened(url: str, model: ScriptedModel) -> Memory:
     return Memory.open(url, settings=settings, models=Models(settings, main=model))
 
 
-def named(asked: Asked) -> str:
-    """The agent who is asked, by its prompt."""
+def agent_of(asked: Asked) -> str:
+    """Return the agent that is called, from its prompt."""
     return asked.system.split()[2].rstrip(".")
 
 
 @one_engine
-def test_each_has_its_own_memory_and_hears_those_before_it(url: str) -> None:
-    """A6, J5: in the given order; the system text names the others; nobody sees another's entries."""
-    model = ScriptedModel(lambda asked: f"{named(asked)} agrees.")
+def test_each_agent_has_its_own_memory_and_reads_earlier_answers(url: str) -> None:
+    """A6, J5: in the given order; the system text names the others; no agent sees another's
+    entries.
+    """
+    model = ScriptedModel(lambda asked: f"{agent_of(asked)} agrees.")
     events: list[Event] = []
     with opened(url, model) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -75,14 +77,14 @@ def test_each_has_its_own_memory_and_hears_those_before_it(url: str) -> None:
     ]
 
 
-def test_one_that_fails_does_not_lose_the_others_and_a_retry_asks_it_alone(url: str) -> None:
-    """A6: and what the others said is not said twice."""
+def test_a_failing_agent_does_not_lose_the_others_and_a_retry_calls_it_alone(url: str) -> None:
+    """A6: the other answers are not repeated."""
     down = True
 
     def say(asked: Asked) -> str:
-        if named(asked) == "critic" and down:
+        if agent_of(asked) == "critic" and down:
             raise ModelUnavailable(model="m", problem="it is down")
-        return f"{named(asked)} agrees."
+        return f"{agent_of(asked)} agrees."
 
     model = ScriptedModel(say)
     events: list[Event] = []
@@ -107,7 +109,7 @@ def test_one_that_fails_does_not_lose_the_others_and_a_retry_asks_it_alone(url: 
 
 
 @one_engine
-def test_where_nobody_can_answer_the_error_is_raised(url: str) -> None:
+def test_the_error_is_raised_if_no_agent_can_answer(url: str) -> None:
     events: list[Event] = []
     with opened(url, ScriptedModel(ModelUnavailable(model="m", problem="it is down"))) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -119,7 +121,7 @@ def test_where_nobody_can_answer_the_error_is_raised(url: str) -> None:
 
 
 @one_engine
-def test_who_may_speak_is_checked(memory: Memory, me: Scope) -> None:
+def test_participants_are_validated(memory: Memory, me: Scope) -> None:
     """P16."""
     session = me.sessions.add().id
     wrong: list[tuple[Any, type[Exception]]] = [

@@ -1,4 +1,4 @@
-"""One turn of an agent, with models that say what they are told to: what is saved, told and tried again."""
+"""One turn of an agent with scripted models: what is stored, emitted and retried."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Open = Callable[..., Memory]
 
 
 class Chat:
-    """A session to talk in, the events that were told, and the model."""
+    """A session, its emitted events, and the model."""
 
     def __init__(self, url: str, model: Model | None, **changes: Any) -> None:
         settings = replace(SETTINGS, **changes)
@@ -54,10 +54,10 @@ class Chat:
             self.memory, self.me, self.session, message, emit=self.events.append, **more
         )
 
-    def told(self, what: str) -> list[dict[str, Any]]:
+    def events_of(self, what: str) -> list[dict[str, Any]]:
         return [dict(event.data) for event in self.events if event.what == what]
 
-    def said(self) -> list[tuple[str, str]]:
+    def transcript(self) -> list[tuple[str, str]]:
         return [(message.role, message.text) for message in self.me.messages.list(self.session)]
 
     def asked(self, place: int = -1) -> Asked:
@@ -79,16 +79,16 @@ def chat(url: str) -> Any:
 
 
 @one_engine
-def test_a_turn_is_told_and_saved(chat: Any) -> None:
-    """A1, T1: context, model, saved turn; the events say what happens; turns.get explains what the model was given."""
+def test_a_turn_is_emitted_and_stored(chat: Any) -> None:
+    """A1, T1: context, model, saved turn; events; turns.get has the report."""
     talk = chat("In Turin.", model=ScriptedModel("In Turin.", cost=0.5))
     talk.me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
     done = talk.say(key="k")
-    assert talk.said() == [("user", "Where does my sister live?"), ("assistant", "In Turin.")]
+    assert talk.transcript() == [("user", "Where does my sister live?"), ("assistant", "In Turin.")]
     assert [event.what for event in talk.events] == ["start", "text", "text", "message", "done"]
-    assert "".join(event["delta"] for event in talk.told("text")) == "In Turin."
-    assert talk.told("start") == [{"key": "k", "session": talk.session, "asked_seq": 1}]
-    assert talk.told("message") == [done.as_json()]
+    assert "".join(event["delta"] for event in talk.events_of("text")) == "In Turin."
+    assert talk.events_of("start") == [{"key": "k", "session": talk.session, "asked_seq": 1}]
+    assert talk.events_of("message") == [done.as_json()]
     assert (done.text, done.model, done.tools, done.cost, done.again) == (
         "In Turin.",
         "scripted",
@@ -112,7 +112,7 @@ def test_a_turn_is_told_and_saved(chat: Any) -> None:
 
 
 @one_engine
-def test_a_question_that_is_stored_already_is_what_recall_is_about(chat: Any) -> None:
+def test_recall_uses_an_already_stored_question(chat: Any) -> None:
     talk = chat("Then.")
     other = talk.me.sessions.add().id
     for topic in (
@@ -132,8 +132,8 @@ def test_a_question_that_is_stored_already_is_what_recall_is_about(chat: Any) ->
 
 
 @one_engine
-def test_tools_one_after_the_other_and_at_once(chat: Any) -> None:
-    """A1: the memory tools of the agent; each round is on record; calls and results are saved in their order."""
+def test_sequential_and_parallel_tools(chat: Any) -> None:
+    """A1: the agent's memory tools; each round is recorded; calls and results are stored in order."""
     talk = chat(
         calling(("save_to_core", {"content": "Mary lives in Turin."}), text="I note that."),
         calling(
@@ -144,7 +144,7 @@ def test_tools_one_after_the_other_and_at_once(chat: Any) -> None:
     )
     done = talk.say("My sister Mary lives in Turin. Remember it!")
     assert done.tools == ["save_to_core", "save_to_journal", "search_memory"]
-    assert [role for role, _ in talk.said()] == [
+    assert [role for role, _ in talk.transcript()] == [
         "user",
         "assistant",
         "tool",
@@ -167,7 +167,7 @@ def test_tools_one_after_the_other_and_at_once(chat: Any) -> None:
         "message",
         "done",
     ]
-    assert all(result["ok"] for result in talk.told("tool_result"))
+    assert all(result["ok"] for result in talk.events_of("tool_result"))
     assert [message["role"] for message in talk.asked().messages][-3:] == [
         "assistant",
         "tool",
@@ -180,10 +180,8 @@ def test_tools_one_after_the_other_and_at_once(chat: Any) -> None:
 
 
 @one_engine
-def test_what_goes_wrong_with_a_tool_is_for_the_model_to_read(
-    chat: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Unknown tools, arguments that are none, and a tool that breaks: the turn goes on."""
+def test_tool_errors_are_returned_to_the_model(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unknown tools, invalid arguments, and a failing tool: the turn continues."""
     talk = chat(
         calling(
             ("fly", {}),
@@ -199,18 +197,18 @@ def test_what_goes_wrong_with_a_tool_is_for_the_model_to_read(
 
     monkeypatch.setattr("retain.kinds.entries.entries.Entries._add", explode)
     talk.say("Do it.")
-    outputs = [text for role, text in talk.said() if role == "tool"]
+    outputs = [text for role, text in talk.transcript() if role == "tool"]
     assert [json.loads(output).keys() for output in outputs] == [{"error"}] * 4
     assert "Unknown tool 'fly'; available: " in outputs[0]
     assert "not valid JSON" in outputs[1]
     assert "must be of type string" in outputs[2]
     assert "boom" not in outputs[3]
-    assert not any(result["ok"] for result in talk.told("tool_result"))
+    assert not any(result["ok"] for result in talk.events_of("tool_result"))
 
 
 @one_engine
-def test_an_agent_has_the_tools_the_prompt_and_the_model_it_is_set_up_with(url: str) -> None:
-    """A2: and its notes where its prompt wants them."""
+def test_an_agent_uses_its_tools_prompt_and_model(url: str) -> None:
+    """A2: and its notes where its prompt places them."""
     settings = replace(SETTINGS)
     own = ScriptedModel("I am another.", name="other-model")
     with Memory.open(
@@ -234,28 +232,28 @@ def test_an_agent_has_the_tools_the_prompt_and_the_model_it_is_set_up_with(url: 
 
 
 @one_engine
-def test_a_model_that_asks_for_tools_without_end(chat: Any, limited: Limited) -> None:
-    """P16: so many rounds, then once more without tools; and no answer is no answer."""
+def test_the_number_of_tool_rounds_is_limited(chat: Any, limited: Limited) -> None:
+    """P16: then one call without tools; a missing answer is an error."""
     limited(CHAT_ROUNDS=2)
     talk = chat(calling(("search_memory", {"query": "x"})))
     with pytest.raises(BadAnswer, match="still calls tools after"):
         talk.say()
     assert [asked.use_tools for asked in talk.model.asked] == [True, True, False]
-    assert [role for role, _ in talk.said()] == ["user"]
+    assert [role for role, _ in talk.transcript()] == ["user"]
 
 
 @one_engine
-def test_at_most_so_many_tools_at_once(chat: Any) -> None:
+def test_the_number_of_parallel_tools_is_limited(chat: Any) -> None:
     talk = chat(calling(*[("search_memory", {"query": "x"})] * 20), "Done.")
     talk.say()
-    outputs = [text for role, text in talk.said() if role == "tool"]
+    outputs = [text for role, text in talk.transcript() if role == "tool"]
     assert len(outputs) == 20
     assert sum("at most 16 tools at once" in output for output in outputs) == 4
 
 
 @one_engine
-def test_a_big_output_is_a_reference_at_once(chat: Any) -> None:
-    """R5: the model sees the line in the next round, and so does who reads the session."""
+def test_a_large_output_becomes_a_reference_at_once(chat: Any) -> None:
+    """R5: the model sees the line in the next round, and so do readers of the session."""
     talk = chat(calling(("manage_long_term_memory", {"operation": "read"})), "Long.")
     talk.me.notes.append(
         "\n".join(f"Line {n} of what Ada likes, and there is a lot of it." for n in range(400))
@@ -264,16 +262,16 @@ def test_a_big_output_is_a_reference_at_once(chat: Any) -> None:
     seen = talk.asked().messages[-1]["content"]
     assert "[MemoryRef: " in seen
     assert len(seen) < 1000
-    assert [text for role, text in talk.said() if role == "tool"] == [seen]
+    assert [text for role, text in talk.transcript() if role == "tool"] == [seen]
     (ref,) = talk.me.refs.list(session=talk.session)
     assert ref.key in seen
 
 
 @pytest.mark.parametrize("error", [ModelUnavailable(model="m", problem="p"), ValueError("boom")])
-def test_a_model_that_fails_leaves_the_message_and_a_retry_completes(
+def test_a_failing_model_keeps_the_message_and_a_retry_completes(
     chat: Any, error: Exception
 ) -> None:
-    """P7: typed, told, on record; the same key later goes on without a second message."""
+    """P7: typed, emitted, recorded; a retry with the key stores no second message."""
 
     def fail(asked: Asked) -> str:
         raise error
@@ -281,8 +279,8 @@ def test_a_model_that_fails_leaves_the_message_and_a_retry_completes(
     talk = chat(fail, "In Turin.")
     with pytest.raises(ModelError):
         talk.say(key="k")
-    assert talk.said() == [("user", "Where does my sister live?")]
-    (told,) = talk.told("error")
+    assert talk.transcript() == [("user", "Where does my sister live?")]
+    (told,) = talk.events_of("error")
     assert told["error"] == (
         "ModelUnavailable" if isinstance(error, ModelUnavailable) else "ModelError"
     )
@@ -298,7 +296,7 @@ def test_a_model_that_fails_leaves_the_message_and_a_retry_completes(
         True,
         done.tokens_out,
     )
-    assert [role for role, _ in talk.said()] == ["user", "assistant"]
+    assert [role for role, _ in talk.transcript()] == ["user", "assistant"]
     assert len(talk.model.asked) == 2
 
 
@@ -308,10 +306,10 @@ def test_a_key_is_for_one_request(chat: Any) -> None:
     talk.say("One.", key="k")
     with pytest.raises(KeyReused):
         talk.say("Two.", key="k")
-    assert [role for role, _ in talk.said()] == ["user", "assistant"]
+    assert [role for role, _ in talk.transcript()] == ["user", "assistant"]
 
 
-def test_a_retry_that_was_overtaken_is_about_its_own_message(chat: Any) -> None:
+def test_an_overtaken_retry_answers_its_own_message(chat: Any) -> None:
     talk = chat(ModelUnavailable(model="m", problem="p"), "Blue.", "In Turin.")
     with pytest.raises(ModelUnavailable):
         talk.say(key="k")
@@ -321,8 +319,8 @@ def test_a_retry_that_was_overtaken_is_about_its_own_message(chat: Any) -> None:
 
 
 @one_engine
-def test_without_a_model_it_says_so_and_what_it_remembers(chat: Any) -> None:
-    """A3: kept, answered, marked; the same question has the same answer, without quoting itself."""
+def test_without_a_model_the_answer_lists_matching_memory(chat: Any) -> None:
+    """A3: stored, answered, marked; repeatable, without quoting itself."""
     talk = chat()
     assert "Nothing was remembered about it before." in talk.say("Hello!").text
     talk.me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
@@ -350,7 +348,7 @@ def test_without_a_model_it_says_so_and_what_it_remembers(chat: Any) -> None:
 
 
 @one_engine
-def test_bad_input_does_nothing(chat: Any) -> None:
+def test_invalid_input_does_nothing(chat: Any) -> None:
     talk = chat("Yes.")
     for message in ("", "  ", {"text": ""}):
         with pytest.raises(Invalid, match="must contain text or an image"):
@@ -373,13 +371,15 @@ def test_bad_input_does_nothing(chat: Any) -> None:
         )
     with pytest.raises(Invalid, match="key"):
         talk.say(key=" ")
-    assert talk.said() == []
+    assert talk.transcript() == []
     assert talk.model.asked == []
 
 
 @one_engine
-def test_an_image_is_shown_once_and_kept(chat: Any) -> None:
-    """A4: to the model as an image, in the conversation as a reference; later turns have the placeholder."""
+def test_an_image_is_sent_once_and_stored(chat: Any) -> None:
+    """A4: an image for the model, a reference in the conversation; later turns have the
+    placeholder.
+    """
     talk = chat("A pixel.", "It was a pixel.")
     talk.say("What is this?", images=[PIXEL], key="k")
     parts = talk.asked().messages[-1]["content"]
@@ -400,7 +400,7 @@ def test_an_image_is_shown_once_and_kept(chat: Any) -> None:
     assert len(talk.me.refs.list(session=talk.session)) == 1
 
 
-NO_IMAGES: list[tuple[Any, type[Exception]]] = [
+INVALID_IMAGES: list[tuple[Any, type[Exception]]] = [
     (b"GIF8nothing", Invalid),
     (b"", Invalid),
     ("http://169.254.169.254/latest", Invalid),
@@ -413,10 +413,10 @@ NO_IMAGES: list[tuple[Any, type[Exception]]] = [
 
 
 @one_engine
-def test_what_is_no_image_is_refused(memory: Memory, me: Scope) -> None:
-    """P16, S6: told by its first bytes; no address is ever followed; nothing is kept."""
+def test_invalid_images_are_rejected(memory: Memory, me: Scope) -> None:
+    """P16, S6: detected by the first bytes; no URL is fetched; nothing is stored."""
     session = me.sessions.add().id
-    for image, error in NO_IMAGES:
+    for image, error in INVALID_IMAGES:
         with pytest.raises(error):
             turn.run(memory, me, session, "What is this?", images=[image])
     with pytest.raises(TooLarge):
@@ -426,7 +426,7 @@ def test_what_is_no_image_is_refused(memory: Memory, me: Scope) -> None:
 
 
 def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
-    """A1: U A U A, in the order in which they came."""
+    """A1: U A U A, in order of arrival."""
     gate = threading.Event()
 
     def slow(asked: Asked) -> str:
@@ -442,7 +442,7 @@ def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
             )
         )
         threads[-1].start()
-        until(partial(waiting, talk, number + 1))
+        wait_until(partial(waiting, talk, number + 1))
     gate.set()
     for thread in threads:
         thread.join()
@@ -451,12 +451,12 @@ def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
         for number in range(5)
         for line in (("user", f"m{number}"), ("assistant", f"About m{number}"))
     ]
-    assert talk.said() == expected
+    assert talk.transcript() == expected
     assert turn_lock._queues == {}
 
 
-def test_a_retry_that_comes_while_the_first_try_runs(chat: Any) -> None:
-    """Who lost the connection and asks again waits for the answer, and pays for no second one."""
+def test_a_retry_during_the_first_attempt(chat: Any) -> None:
+    """A client that lost its connection and retries waits for the answer; the model is called once."""
     begun, gate = threading.Event(), threading.Event()
 
     def slow(asked: Asked) -> str:
@@ -470,24 +470,24 @@ def test_a_retry_that_comes_while_the_first_try_runs(chat: Any) -> None:
     threads[0].start()
     threads[1].start()
     assert begun.wait(60)
-    until(partial(waiting, talk, 2))
+    wait_until(partial(waiting, talk, 2))
     gate.set()
     for thread in threads:
         thread.join()
     assert [answer.again for answer in answers] == [False, True]
     assert len(talk.model.asked) == 1
-    assert [role for role, _ in talk.said()] == ["user", "assistant"]
+    assert [role for role, _ in talk.transcript()] == ["user", "assistant"]
 
 
-def test_a_session_that_is_never_free_is_busy(chat: Any, limited: Limited) -> None:
-    """Nothing is kept of who gave up waiting, and the next one is not held up by it."""
+def test_a_session_that_stays_locked_is_busy(chat: Any, limited: Limited) -> None:
+    """Nothing is stored for a caller that timed out, and the next one is not delayed."""
     limited(CHAT_SECONDS=1)
     talk = chat("Yes.")
     lease = leases.claim(talk.memory.database, "acme", f"chat {talk.session}", 60)
     assert lease
     with pytest.raises(Busy, match="another turn of this session"):
         talk.say()
-    assert talk.said() == []
+    assert talk.transcript() == []
     leases.release(talk.memory.database, lease)
     with turn_lock.hold_session(talk.memory.database, "acme", talk.session, 10):
         assert leases.claim(talk.memory.database, "acme", f"chat {talk.session}", 1) is None
@@ -505,7 +505,7 @@ def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(leases, "renew", noted)
 
     def slow(asked: Asked) -> str:
-        until(lambda: len(renewed) >= 4)
+        wait_until(lambda: len(renewed) >= 4)
         return "Yes."
 
     talk = chat(slow)
@@ -514,7 +514,7 @@ def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.Mon
 
 
 @one_engine
-def test_a_turn_takes_at_most_so_long(chat: Any, limited: Limited) -> None:
+def test_the_duration_of_a_turn_is_limited(chat: Any, limited: Limited) -> None:
     def slow(asked: Asked) -> Any:
         time.sleep(0.15)
         return calling(("search_memory", {"query": "x"}))
@@ -534,8 +534,8 @@ def waiting(talk: Chat, number: int) -> bool:
     return len(turn_lock._queues.get(("acme", talk.session), ())) == number
 
 
-def until(true: Callable[[], bool]) -> None:
-    """Wait for what another thread or process is about to do."""
+def wait_until(true: Callable[[], bool]) -> None:
+    """Wait for another thread or process."""
     for _ in range(3000):
         if true():
             return
@@ -544,7 +544,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 PROCESSES = ["sqlite", "modern"]
-"""A process takes seconds to start; one server is like the other here."""
+"""A process takes seconds to start; the servers do not differ here."""
 CHILD = """
 import sys, time
 from retain import Memory
@@ -574,8 +574,10 @@ def child(
 
 
 @pytest.mark.parametrize("engine", PROCESSES, indirect=True)
-def test_killed_in_the_middle_and_tried_again(url: str, memory: Memory, me: Scope) -> None:
-    """P1: kill -9 while the model writes; the message is there, and the same key in another process completes the turn."""
+def test_a_killed_turn_is_completed_by_a_retry(url: str, memory: Memory, me: Scope) -> None:
+    """P1: kill -9 while the model writes; the message is stored, and the key completes the turn
+    elsewhere.
+    """
     session = me.sessions.add().id
     with child(url, session, "k", "Where?", "hang") as running:
         assert running.stdout
@@ -593,7 +595,7 @@ def test_killed_in_the_middle_and_tried_again(url: str, memory: Memory, me: Scop
 
 
 def expire(memory: Memory, session: str) -> None:
-    """Let the lease of a process that died run out now."""
+    """Expire the lease of a dead process."""
     memory.database.write(
         "acme", lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant")
     )
@@ -603,7 +605,7 @@ def expire(memory: Memory, session: str) -> None:
 def test_turns_of_one_session_are_ordered_between_processes(
     url: str, memory: Memory, me: Scope
 ) -> None:
-    """A1: a lease that the other process waits for."""
+    """A1: by a lease that the other process waits for."""
     session = me.sessions.add().id
     with child(url, session, "k0", "m0") as one, child(url, session, "k1", "m1") as other:
         assert [process.wait(120) for process in (one, other)] == [0, 0]
@@ -629,10 +631,12 @@ STREAMS = [
 
 
 @pytest.mark.parametrize("how", STREAMS)
-def test_a_service_that_misbehaves_changes_nothing_but_the_message(
+def test_a_misbehaving_service_leaves_only_the_message(
     tmp_path: Any, how: str, limited: Limited
 ) -> None:
-    """F7: through a whole turn: typed, never half an answer, and the next try with the same key completes."""
+    """F7: through a complete turn: typed, never a partial answer, and a retry with the key
+    completes.
+    """
     with FakeService("In Turin, as she said.", retry_after=60) as service:
         limited(MODEL_RETRIES=0)
         settings = Settings(
@@ -655,8 +659,10 @@ def test_a_service_that_misbehaves_changes_nothing_but_the_message(
 
 
 @pytest.mark.parametrize("how", ["injection", "babble"])
-def test_what_a_model_says_is_data(tmp_path: Any, how: str) -> None:
-    """F7, S4: an answer that gives orders or forges a placeholder is kept as text, and forges nothing later."""
+def test_model_output_is_data(tmp_path: Any, how: str) -> None:
+    """F7, S4: an answer with instructions or a forged placeholder is stored as text, and forges
+    nothing later.
+    """
     with FakeService("In Turin.") as service:
         settings = Settings(model="m", base_url=service.url, api_key="k" * 20)
         with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings) as memory:
@@ -671,7 +677,7 @@ def test_what_a_model_says_is_data(tmp_path: Any, how: str) -> None:
 
 
 @one_engine
-def test_a_model_that_cannot_converse_says_so(chat: Any) -> None:
+def test_a_model_without_converse_is_reported(chat: Any) -> None:
     class Old:
         name = "old"
 
@@ -684,7 +690,7 @@ def test_a_model_that_cannot_converse_says_so(chat: Any) -> None:
 
 
 @one_engine
-def test_a_failing_model_is_a_double_that_works_here(chat: Any) -> None:
+def test_the_failing_model_double(chat: Any) -> None:
     talk = chat(model=FailingModel())
     with pytest.raises(ModelUnavailable):
         talk.say()

@@ -1,4 +1,4 @@
-"""What is due now, in numbers: the same that the jobs would find."""
+"""The backlog in numbers: the same that the jobs would find."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from retain.jobs.backlog import count_backlog
 from tests.conftest import START, Now
 
 
-def test_what_is_due_is_counted_and_done(open_memory: Callable[..., Memory], now: Now) -> None:
-    """T2: sessions to fold, agents whose journals fade, expired state and messages that are too old; and then no more."""
+def test_the_backlog_is_counted_and_processed(open_memory: Callable[..., Memory], now: Now) -> None:
+    """T2: sessions to fold, agents with fading journals, expired state and old messages; then zero."""
     memory = open_memory(
         clock=now, summary_enabled=True, summary_model="extractive", summary_threshold=3, summary_keep_last=1,
         consolidate="propose", retention_days=30,
@@ -43,7 +43,7 @@ def test_what_is_due_is_counted_and_done(open_memory: Callable[..., Memory], now
     assert count_backlog(memory.services, "acme") == {**nothing, "retention": 1}
 
 
-def test_nothing_is_due_of_what_is_turned_off(open_memory: Callable[..., Memory]) -> None:
+def test_disabled_jobs_have_no_backlog(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory(
         summary_enabled=False, summary_threshold=3, consolidate="off", retention_days=0
     )

@@ -1,4 +1,4 @@
-"""The job that looks through fading journals: what is due, by setting, once, whatever fails: spec J7; B5."""
+"""The consolidation job: what is due, by setting, once, despite failures: spec J7; B5."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Open = Callable[..., Memory]
 
 @pytest.fixture
 def opened(url: str, now: Now) -> Iterator[Open]:
-    """The test's database with a model and a setting, as often as wanted."""
+    """Open the test's database with a model and a setting, as often as wanted."""
     memories: list[Memory] = []
 
     def open_it(wanted: Any, model: Model | None = None) -> Memory:
@@ -41,13 +41,13 @@ def opened(url: str, now: Now) -> Iterator[Open]:
 
 
 def first_of(asked: Asked) -> str:
-    """An answer that keeps the first entry."""
+    """Return an answer that keeps the first entry."""
     content = asked.prompt.splitlines()[0].split("] ", 1)[1]
     return json.dumps({"memories": [{"content": content, "sources": [1]}]})
 
 
 def journals(memory: Memory, now: Now, *agents: str) -> list[Scope]:
-    """An entry in the journal of each agent, five days ago."""
+    """Add an entry to the journal of each agent, five days ago."""
     scopes = [memory.scope(tenant="acme", user="ada", agent=agent) for agent in agents]
     for me in scopes:
         me.entries.add(f"what {me.owner.agent} noticed")
@@ -60,7 +60,7 @@ def statuses(me: Scope) -> list[str]:
 
 
 def test_off_does_nothing(opened: Open, now: Now) -> None:
-    """J7: nothing happens that nobody asked for: off is the default."""
+    """J7: off is the default."""
     assert SETTINGS.consolidate == "off"
     model = ScriptedModel(first_of)
     memory = opened("off", model)
@@ -70,7 +70,7 @@ def test_off_does_nothing(opened: Open, now: Now) -> None:
 
 
 def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
-    """J7: and what was looked at is not due any more."""
+    """J7: considered entries are not due any more."""
     model = ScriptedModel(first_of)
     memory = opened("propose", model)
     scout, critic = journals(memory, now, "scout", "critic")
@@ -88,8 +88,8 @@ def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
     assert len(model.asked) == 2
 
 
-def test_due_is_a_question_of_age(opened: Open, now: Now) -> None:
-    """J7: from five days, two before it fades, until a week after it faded, to the microsecond."""
+def test_due_depends_on_age(opened: Open, now: Now) -> None:
+    """J7: from five days, two before expiry, until a week after it, to the microsecond."""
     memory = opened("propose")
     memory.scope(tenant="acme", user=None, agent="scout").entries.add("x")
     for age, due in (
@@ -102,8 +102,8 @@ def test_due_is_a_question_of_age(opened: Open, now: Now) -> None:
         assert consolidate.due(memory.services, "acme") == due
 
 
-def test_accept_makes_core_entries(opened: Open, now: Now) -> None:
-    """J7: also of what waited; by whoever wrote what they were made of; and each can be undone."""
+def test_accept_creates_core_entries(opened: Open, now: Now) -> None:
+    """J7: also from open proposals; with the source of their entries; each can be undone."""
     waiting = opened("propose", ScriptedModel(first_of))
     (critic,) = journals(waiting, now, "critic")
     consolidate.run(waiting.services, "acme")
@@ -119,8 +119,8 @@ def test_accept_makes_core_entries(opened: Open, now: Now) -> None:
     assert (statuses(scout), scout.entries.counts()) == (["undone"], {"core": 0, "journal": 1})
 
 
-def test_one_that_fails_is_reported_and_the_others_go_on(opened: Open, now: Now) -> None:
-    """J7: the error says whose; nothing of it was written; the next round tries again."""
+def test_a_failure_is_reported_and_the_others_continue(opened: Open, now: Now) -> None:
+    """J7: the error names the agent; nothing was written; the next round retries."""
     model = ScriptedModel("nonsense", first_of, first_of)
     memory = opened("accept", model)
     a, b = journals(memory, now, "a", "b")
@@ -134,8 +134,10 @@ def test_one_that_fails_is_reported_and_the_others_go_on(opened: Open, now: Now)
     assert statuses(a) == ["accepted"]
 
 
-def test_failures_are_counted_by_answer(opened: Open, now: Now) -> None:
-    """J7: of one agent's 90 entries two parts are kept and one is reported; the next round asks only about that one."""
+def test_failures_are_counted_per_answer(opened: Open, now: Now) -> None:
+    """J7: of one agent's 90 entries two parts are stored and one fails; the next round retries only
+    that one.
+    """
     model = ScriptedModel(first_of, "nonsense", first_of)
     memory = opened("propose", model)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -151,8 +153,8 @@ def test_failures_are_counted_by_answer(opened: Open, now: Now) -> None:
     assert [call.error for call in memory.scope(tenant="acme").interactions.list()] == [""] * 8
 
 
-def test_a_bad_answer_is_not_paid_in_every_round(opened: Open, now: Now) -> None:
-    """J7: three times at most, however many rounds there are."""
+def test_invalid_answers_are_not_retried_forever(opened: Open, now: Now) -> None:
+    """J7: at most three times, however many rounds there are."""
     model = ScriptedModel("nonsense")
     memory = opened("propose", model)
     journals(memory, now, "scout")
@@ -160,8 +162,8 @@ def test_a_bad_answer_is_not_paid_in_every_round(opened: Open, now: Now) -> None
     assert len(model.asked) == 3
 
 
-def test_the_lease_lasts_as_long_as_a_call_and_is_renewed(opened: Open, now: Now) -> None:
-    """J7: from each call on, a call's time and half a minute; whoever loses it stops, and what is kept stays."""
+def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
+    """J7: a call's timeout and half a minute; a worker that loses it stops, and its results stay."""
     ends: list[int] = []
     taken: list[leases.Lease | None] = []
 
@@ -194,8 +196,8 @@ def test_the_lease_lasts_as_long_as_a_call_and_is_renewed(opened: Open, now: Now
     )
 
 
-def test_what_went_wrong_first_is_what_is_told(opened: Open, now: Now) -> None:
-    """J7: when the database is gone, the lease cannot be given back either, and that is not the news."""
+def test_the_first_error_is_reported(opened: Open, now: Now) -> None:
+    """J7: when the database is gone, the lease cannot be released either; that is not the cause."""
 
     def think(asked: Asked) -> str:
         memory.close()
@@ -207,8 +209,8 @@ def test_what_went_wrong_first_is_what_is_told(opened: Open, now: Now) -> None:
         consolidate.run(memory.services, "acme")
 
 
-def test_every_call_of_a_model_is_on_record(opened: Open, now: Now) -> None:
-    """T1: what it cost, also where it failed."""
+def test_every_model_call_is_recorded(opened: Open, now: Now) -> None:
+    """T1: with its cost, also when it failed."""
     memory = opened("propose", ScriptedModel(first_of, cost=0.25))
     journals(memory, now, "scout")
     consolidate.run(memory.services, "acme")
@@ -221,8 +223,8 @@ def test_every_call_of_a_model_is_on_record(opened: Open, now: Now) -> None:
     assert (call.model, call.error[:16]) == ("failing", "ModelUnavailable")
 
 
-def test_what_another_process_works_on_is_left_to_it(opened: Open, now: Now) -> None:
-    """J7: the lease; and it is given back, also after a failure."""
+def test_work_of_another_process_is_skipped(opened: Open, now: Now) -> None:
+    """J7: by lease, which is released, also after a failure."""
     model = ScriptedModel(first_of)
     memory = opened("propose", model)
     (me,) = journals(memory, now, "scout")
@@ -236,8 +238,8 @@ def test_what_another_process_works_on_is_left_to_it(opened: Open, now: Now) -> 
     assert statuses(me) == ["proposed"]
 
 
-def test_six_at_once_ask_and_keep_once(opened: Open, now: Now) -> None:
-    """J7: nobody pays twice for the same journal."""
+def test_six_concurrent_workers_call_the_model_once(opened: Open, now: Now) -> None:
+    """J7: a journal is paid for once."""
     model = ScriptedModel(first_of)
     memory = opened("accept", model)
     scopes = journals(memory, now, "a", "b", "c")
@@ -250,7 +252,7 @@ def test_six_at_once_ask_and_keep_once(opened: Open, now: Now) -> None:
         assert me.entries.counts() == {"core": 1, "journal": 1}
 
 
-def test_without_a_model_the_rule_does_it(opened: Open, now: Now) -> None:
+def test_without_a_model_the_rule_is_used(opened: Open, now: Now) -> None:
     """J7."""
     memory = opened("accept")
     me = memory.scope(tenant="acme", user=None, agent="scout")
@@ -264,8 +266,8 @@ def test_without_a_model_the_rule_does_it(opened: Open, now: Now) -> None:
     ]
 
 
-def test_it_is_a_job_of_the_worker(opened: Open, now: Now) -> None:
-    """J7: `retain jobs` does it, in every round, in every tenant."""
+def test_consolidation_is_a_job_of_the_worker(opened: Open, now: Now) -> None:
+    """J7: `retain jobs` runs it in every round, in every tenant."""
     memory = opened("propose", ScriptedModel(first_of))
     journals(memory, now, "scout")
     worker = JobRunner(memory.services)

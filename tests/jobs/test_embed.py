@@ -1,4 +1,4 @@
-"""Vectors follow the write: all of them in the end, whatever fails meanwhile, and nothing is lost or hidden till then."""
+"""Vectors: all are computed eventually despite failures, and nothing is lost or hidden until then."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Open = Callable[..., Memory]
 
 
 def using(memory: Memory, embedder: Any) -> Memory:
-    """The same memory with another embedder."""
+    """Return the same memory with another embedder."""
     memory.services = replace(memory.services, embedder=embedder)
     return memory
 
@@ -37,8 +37,8 @@ def mine(memory: Memory) -> Scope:
     return memory.scope(tenant="acme", user="ada", agent="scout")
 
 
-def say(memory: Memory, count: int, start: int = 0) -> list[str]:
-    """So many messages in a session, each with a word of its own."""
+def add_messages(memory: Memory, count: int, start: int = 0) -> list[str]:
+    """Add this many messages to a session, each with a unique word."""
     me = mine(memory)
     if start == 0:
         me.sessions.add("s")
@@ -48,7 +48,7 @@ def say(memory: Memory, count: int, start: int = 0) -> list[str]:
 
 
 def vectors(memory: Memory) -> dict[str, tuple[str, bytes]]:
-    """The model and the vector of each text that has one."""
+    """Return model and vector of each text that has one."""
     rows = memory.database.read(
         "acme",
         lambda tx: tx.all(
@@ -65,9 +65,9 @@ def fake() -> FakeEmbedder:
     return FakeEmbedder()
 
 
-def test_whatever_is_written_gets_its_vector(memory: Memory, fake: FakeEmbedder) -> None:
-    """P12: pending is visible, and after a round there is nothing pending."""
-    texts = say(using(memory, fake), 600)
+def test_every_write_gets_its_vector(memory: Memory, fake: FakeEmbedder) -> None:
+    """P12: pending rows are counted, and after a round none is pending."""
+    texts = add_messages(using(memory, fake), 600)
     before = lag(memory.services, "acme")
     assert (before.pending, before.identity) == (600, "fake-16@1")
     assert before.seconds >= 0
@@ -85,7 +85,7 @@ def test_whatever_is_written_gets_its_vector(memory: Memory, fake: FakeEmbedder)
 
 
 def test_without_an_embedder_nothing_is_due(memory: Memory) -> None:
-    say(using(memory, None), 3)
+    add_messages(using(memory, None), 3)
     assert memory.run_jobs().jobs["vectors"].done == 0
     assert lag(memory.services, "acme") == Lag(0)
 
@@ -94,11 +94,13 @@ def test_without_an_embedder_nothing_is_due(memory: Memory) -> None:
     "how", ["error", "nan", "wrong-dimension", "zero", "wrong-count", "unavailable"]
 )
 def test_an_embedder_that_fails_for_a_third_loses_nothing(memory: Memory, how: str) -> None:
-    """B2: every row is stored and found by its words, the others have vectors, and what is pending can be seen."""
+    """B2: every row is stored and found by words, the others have vectors, and pending ones are
+    counted.
+    """
     fake = FakeEmbedder(
         fails=lambda text: "topic" in text and int(text.rpartition("topic")[2]) % 10 < 3, how=how
     )
-    texts = say(using(memory, fake), 100)
+    texts = add_messages(using(memory, fake), 100)
     done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.failed) == (70, 30)
     assert "acme, messages s" in done.errors[0]
@@ -114,16 +116,16 @@ def test_an_embedder_that_fails_for_a_third_loses_nothing(memory: Memory, how: s
     assert lag(memory.services, "acme").pending == 0
 
 
-def test_one_bad_text_costs_a_few_calls_and_no_other_text(memory: Memory) -> None:
+def test_one_failing_text_costs_few_calls_and_no_other_text(memory: Memory) -> None:
     fake = FakeEmbedder(fails=lambda text: text.endswith("topic77"))
-    say(using(memory, fake), 256)
+    add_messages(using(memory, fake), 256)
     assert memory.run_jobs().jobs["vectors"].done == 255
     assert len(fake.asked) <= 2 + 2 * 8
 
 
-def test_an_embedder_that_fails_with_everything_is_asked_twice(memory: Memory) -> None:
+def test_an_embedder_that_always_fails_is_called_twice(memory: Memory) -> None:
     fake = FakeEmbedder(fails=lambda text: True)
-    say(using(memory, fake), 300)
+    add_messages(using(memory, fake), 300)
     done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.failed) == (0, 1)
     assert "it was told to fail" in done.errors[0]
@@ -131,11 +133,9 @@ def test_an_embedder_that_fails_with_everything_is_asked_twice(memory: Memory) -
     assert lag(memory.services, "acme").pending == 300
 
 
-def test_a_worker_that_goes_on_lets_a_text_that_failed_wait(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_postpones_a_failed_text(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeEmbedder(fails=lambda text: text.endswith("topic5"))
-    say(using(memory, fake), 10)
+    add_messages(using(memory, fake), 10)
     worker = JobRunner(memory.services)
     assert worker.run().failed == 1
     fake.asked.clear()
@@ -146,34 +146,36 @@ def test_a_worker_that_goes_on_lets_a_text_that_failed_wait(
     assert worker.run().jobs["vectors"].done == 1
 
 
-def test_a_worker_looks_behind_its_floor_for_some_minutes_and_at_everything_after_an_hour(
+def test_a_worker_rereads_recent_rows_for_minutes_and_all_after_an_hour(
     open_memory: Open, now: Now
 ) -> None:
-    """PostgreSQL does not commit in the order of numbers: a row may appear below others that have their vectors."""
+    """PostgreSQL does not commit in the order of numbers: a row may appear below others with
+    vectors.
+    """
     fake = FakeEmbedder()
     memory = using(open_memory(now), fake)
     worker = JobRunner(memory.services)
-    say(memory, 3)
+    add_messages(memory, 3)
     assert worker.run().jobs["vectors"].done == 3
 
-    def forget() -> None:
+    def drop_vectors() -> None:
         memory.database.write(
             "acme", lambda tx: tx.run("delete from search_vectors where tenant = :tenant")
         )
 
-    forget()  # as if they had been committed only now
+    drop_vectors()  # as if they had been committed only now
     now.pass_days(1 / 24 / 60)
     assert worker.run().jobs["vectors"].done == 3
     now.pass_days(10 / 24 / 60)
-    say(memory, 1, 3)
+    add_messages(memory, 1, 3)
     assert worker.run().jobs["vectors"].done == 1
-    forget()
+    drop_vectors()
     assert worker.run().jobs["vectors"].done == 1  # the floor is above the first three
     now.pass_days(2 / 24)
     assert worker.run().jobs["vectors"].done == 3
 
 
-def test_what_is_removed_while_it_is_embedded_gets_no_vector(memory: Memory) -> None:
+def test_a_row_removed_while_it_is_embedded_gets_no_vector(memory: Memory) -> None:
     """P13."""
 
     def gone(text: str) -> bool:
@@ -181,15 +183,15 @@ def test_what_is_removed_while_it_is_embedded_gets_no_vector(memory: Memory) -> 
             mine(memory).sessions.remove("s")
         return False
 
-    say(using(memory, FakeEmbedder(fails=gone)), 5)
+    add_messages(using(memory, FakeEmbedder(fails=gone)), 5)
     memory.run_jobs()
     assert vectors(memory) == {}
     assert lag(memory.services, "acme").pending == 0
 
 
-def test_another_embedder_embeds_again_while_search_goes_on(memory: Memory) -> None:
-    """B36: vectors of two models are never compared, whatever their dimensions; in the end all are the new one's."""
-    texts = say(using(memory, FakeEmbedder(16, name="old")), 20)
+def test_another_embedder_embeds_again_while_search_works(memory: Memory) -> None:
+    """B36: vectors of two models are never compared; eventually all are the new one's."""
+    texts = add_messages(using(memory, FakeEmbedder(16, name="old")), 20)
     memory.run_jobs()
     new = FakeEmbedder(24, name="new")
     using(memory, new)
@@ -204,9 +206,9 @@ def test_another_embedder_embeds_again_while_search_goes_on(memory: Memory) -> N
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_the_same_embedder_with_another_dimension_embeds_again(memory: Memory) -> None:
-    """B36: a name alone says nothing of the length; who changes it is behind, and no vector of the old length stays."""
-    texts = say(using(memory, FakeEmbedder(16)), 20)
+def test_another_dimension_embeds_again(memory: Memory) -> None:
+    """B36: the name alone does not determine it; no vector of the old dimension stays."""
+    texts = add_messages(using(memory, FakeEmbedder(16)), 20)
     job = EmbedJob()
     job.run(memory.services, "acme")
     longer = FakeEmbedder(24)
@@ -224,7 +226,7 @@ def test_the_same_embedder_with_another_dimension_embeds_again(memory: Memory) -
 
 def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbedder) -> None:
     """B36."""
-    say(using(memory, fake), 3)
+    add_messages(using(memory, fake), 3)
     memory.run_jobs()
     memory.database.write(
         "acme",
@@ -246,7 +248,7 @@ def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbed
 
 
 def test_only_one_of_two_workers_embeds(memory: Memory, fake: FakeEmbedder) -> None:
-    say(using(memory, fake), 5)
+    add_messages(using(memory, fake), 5)
     lease = leases.claim(memory.database, "acme", "embed", 60)
     assert lease is not None
     done = memory.run_jobs().jobs["vectors"]
@@ -267,28 +269,28 @@ def test_a_worker_that_lost_its_lease_stops(
         taken.append(taken or leases.claim(memory.database, "acme", "embed", 60))
         return False
 
-    say(using(memory, FakeEmbedder(fails=take)), 6)
+    add_messages(using(memory, FakeEmbedder(fails=take)), 6)
     done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.left) == (2, 4)
 
 
-def test_progress_is_told(memory: Memory, fake: FakeEmbedder) -> None:
-    say(using(memory, fake), 300)
+def test_progress_is_reported(memory: Memory, fake: FakeEmbedder) -> None:
+    add_messages(using(memory, fake), 300)
     told: list[tuple[int, int]] = []
     EmbedJob().run(memory.services, "acme", progress=lambda done, of: told.append((done, of)))
     assert told == [(256, 300), (300, 300)]
 
 
-def test_many_rows_are_looked_at_in_parts(
+def test_many_rows_are_read_in_batches(
     memory: Memory, fake: FakeEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embed, "NUMBERS_PER_READ", 4)
-    say(using(memory, fake), 10)
+    add_messages(using(memory, fake), 10)
     assert memory.run_jobs().jobs["vectors"].done == 10
     assert [len(batch) for batch in fake.asked] == [4, 4, 2]
 
 
-def test_a_service_is_on_record_with_what_it_took(open_memory: Open, limited: Limited) -> None:
+def test_a_service_is_recorded_with_its_usage(open_memory: Open, limited: Limited) -> None:
     """T1."""
     limited(MODEL_RETRIES=0)
     with FakeService(dimension=8) as service:
@@ -297,11 +299,11 @@ def test_a_service_is_on_record_with_what_it_took(open_memory: Open, limited: Li
             "embedding_model": "m",
         }
         memory = open_memory(embedder="service", **given)
-        say(memory, 3)
+        add_messages(memory, 3)
         assert memory.run_jobs().jobs["vectors"].done == 3
         (call,) = memory.scope(tenant="acme").interactions.list()
         assert (call.route, call.model, call.tokens_in, call.error) == ("embed", "m", 9, "")
-        say(memory, 1, 3)
+        add_messages(memory, 1, 3)
         service.misbehave("500")
         done = memory.run_jobs().jobs["vectors"]
         assert (done.failed, lag(memory.services, "acme").pending) == (1, 1)
@@ -324,10 +326,10 @@ me.messages.append("s", "user", "message about topic0")
 memory.run_jobs()"""
 
 
-def test_what_a_killed_process_wrote_is_embedded_after_the_restart(
+def test_rows_of_a_killed_process_are_embedded_after_a_restart(
     url: str, open_memory: Open, now: Now
 ) -> None:
-    """P12, B36: the process dies between the write and the vector, while it has the lease."""
+    """P12, B36: the process dies between the write and the vector, holding the lease."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, url],
         capture_output=True,
@@ -347,7 +349,7 @@ def test_what_a_killed_process_wrote_is_embedded_after_the_restart(
         assert lag(memory.services, "acme").pending == 0
 
 
-def test_lag_of_an_embedder_that_cannot_say_who_it_is(memory: Memory) -> None:
+def test_lag_of_an_embedder_without_identity(memory: Memory) -> None:
     class Silent(FakeEmbedder):
         @property
         def identity(self) -> str:
@@ -357,26 +359,26 @@ def test_lag_of_an_embedder_that_cannot_say_who_it_is(memory: Memory) -> None:
         def identity(self, name: str) -> None:
             pass
 
-    say(using(memory, Silent()), 2)
+    add_messages(using(memory, Silent()), 2)
     done = memory.run_jobs().jobs["vectors"]
     assert (done.failed, done.done) == (1, 0)
     with pytest.raises(ModelUnavailable):
         lag(memory.services, "acme")
 
 
-def test_seconds_are_those_of_the_database(open_memory: Open, now: Now) -> None:
+def test_lag_uses_the_database_clock(open_memory: Open, now: Now) -> None:
     memory = using(open_memory(now), FakeEmbedder())
-    say(memory, 1)
+    add_messages(memory, 1)
     now.pass_days(0.5)
     assert lag(memory.services, "acme").seconds == pytest.approx(clock.DAY / clock.SECOND / 2)
 
 
-def test_what_is_old_and_written_now_waits_since_the_last_round(
-    open_memory: Open, now: Now
-) -> None:
-    """P12: `embedding_lag_seconds` is how long a row waits for its vector, not how long ago its thing happened."""
+def test_lag_of_old_content_counts_from_the_last_round(open_memory: Open, now: Now) -> None:
+    """P12: `embedding_lag_seconds` is how long a row waits for its vector, not the age of its
+    content.
+    """
     memory = using(open_memory(now), FakeEmbedder(fails=lambda text: text.endswith("topic1")))
-    say(memory, 2)
+    add_messages(memory, 2)
     now.pass_days(300)
     memory.run_jobs()
     assert lag(memory.services, "acme").seconds == pytest.approx(300 * clock.DAY / clock.SECOND), (
@@ -390,10 +392,8 @@ def test_what_is_old_and_written_now_waits_since_the_last_round(
     assert lag(memory.services, "acme") == Lag(1, clock.DAY / clock.SECOND / 4, "fake-16@1")
 
 
-def test_a_search_does_not_wait_for_a_service_that_hangs(
-    open_memory: Open, limited: Limited
-) -> None:
-    """F7: it goes on with words, says so, and what happened is on record; work may wait longer."""
+def test_a_search_does_not_wait_for_a_hanging_service(open_memory: Open, limited: Limited) -> None:
+    """F7: it continues with words, says so, and the failure is recorded; jobs may wait longer."""
     limited(QUERY_VECTOR_SECONDS=0.2)
     with FakeService(dimension=8) as service:
         given = {
@@ -401,7 +401,7 @@ def test_a_search_does_not_wait_for_a_service_that_hangs(
             "embedding_model": "m",
         }
         memory = open_memory(embedder="service", **given)
-        texts = say(memory, 2)
+        texts = add_messages(memory, 2)
         service.misbehave("hang")
         found = mine(memory).search("topic1")
         assert found.hits[0].text == texts[1]

@@ -1,4 +1,4 @@
-"""Retention (C7): what is old goes in small batches that nobody waits for, and numbering goes on as if nothing had gone."""
+"""Retention (C7): old messages are removed in small batches, and numbering continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ START = 20_000 * clock.DAY
 
 
 class Time:
-    """A clock that stands still until it is moved."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = START
@@ -45,7 +45,7 @@ def memory(open_memory: Callable[..., Memory], time_: Time) -> Memory:
     return open_memory(clock=time_)
 
 
-def say(me: Scope, count: int, session: str = "s", word: str = "x", **more: Any) -> None:
+def add_messages(me: Scope, count: int, session: str = "s", word: str = "x", **more: Any) -> None:
     me.messages.extend(
         session, [{"role": "user", "content": f"{word} {n}"} for n in range(count)], **more
     )
@@ -55,13 +55,13 @@ def seqs(me: Scope, session: str = "s") -> list[int]:
     return [message.seq for message in me.messages.window(session)]
 
 
-def test_what_is_older_than_so_many_days_goes_and_nothing_else(
+def test_only_messages_older_than_the_limit_are_removed(
     memory: Memory, me: Scope, time_: Time
 ) -> None:
-    """C7: to the microsecond; a session stays, and says where it begins now."""
+    """C7: to the microsecond; the session stays and records its first message."""
     me.sessions.add("s")
     for _ in range(10):
-        say(me, 1)
+        add_messages(me, 1)
         time_.pass_days(1)
     assert memory.purge(days=20).messages == 0
     assert memory.purge(days=4).messages == 6
@@ -77,41 +77,41 @@ def test_what_is_older_than_so_many_days_goes_and_nothing_else(
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_numbering_goes_on_after_everything_was_purged(
+def test_numbering_continues_after_everything_was_purged(
     memory: Memory, me: Scope, time_: Time
 ) -> None:
-    """P4: a number is never given twice."""
+    """P4: a number is never reused."""
     me.sessions.add("s")
-    say(me, 5)
+    add_messages(me, 5)
     time_.pass_days(30)
     assert memory.purge(days=7).messages == 5
     assert (seqs(me), me.sessions.get("s").first_seq, me.sessions.get("s").last_seq) == ([], 6, 5)
     assert me.messages.append("s", "user", "new", expected_last_seq=5).seq == 6
     time_.pass_days(30)
     assert memory.purge(days=7).messages == 1
-    say(me, 2)
+    add_messages(me, 2)
     assert seqs(me) == [7, 8]
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_the_keys_of_purged_messages_go_with_them(
+def test_keys_of_purged_messages_are_removed(
     memory: Memory, me: Scope, time_: Time, url: str
 ) -> None:
     me.sessions.add("s")
-    say(me, 3, key="old")
+    add_messages(me, 3, key="old")
     time_.pass_days(30)
-    say(me, 3, key="new")
+    add_messages(me, 3, key="new")
     memory.purge(days=7)
     with raw(url) as database:
         assert database.all("select key from message_keys") == [("new",)]
-    say(me, 3, key="new")
+    add_messages(me, 3, key="new")
     assert seqs(me) == [4, 5, 6]
-    say(me, 3, key="old")
+    add_messages(me, 3, key="old")
     assert seqs(me) == [4, 5, 6, 7, 8, 9]
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_expired_state_goes_and_live_state_stays(
+def test_expired_state_is_removed_and_live_state_stays(
     memory: Memory, me: Scope, time_: Time, url: str
 ) -> None:
     me.sessions.add("s")
@@ -157,13 +157,13 @@ class Watched:
 def test_no_transaction_removes_more_than_five_hundred_rows(
     memory: Memory, me: Scope, time_: Time, url: str
 ) -> None:
-    """P10, L9: by counting the rows before and after each of them; progress tells how far it is."""
+    """P10, L9: counted before and after each transaction; progress is reported."""
     me.sessions.add("s")
     for _ in range(3):
-        say(me, 400)
+        add_messages(me, 400)
     for n in range(20):
         me.sessions.add(f"s{n}")
-        say(me, 2, f"s{n}")
+        add_messages(me, 2, f"s{n}")
     memory.database.write("acme", plant_state(1100))
     time_.pass_days(30)
     watched = Watched(memory.database, url)
@@ -184,21 +184,21 @@ def test_no_transaction_removes_more_than_five_hundred_rows(
 
 
 def plant_state(count: int) -> Callable[[Transaction], None]:
-    """Many keys of the tenant that expire at once, in one write."""
+    """Add many keys of the tenant that expire at once, in one write."""
     rows = [{"key": f"k{n}"} for n in range(count)]
     sql = """insert into state (tenant, area, key, value, version, expires_at, created_at, updated_at)
              values (:tenant, 'tenant', :key, '1', 1, :now + 1, :now, :now)"""
     return lambda tx: tx.many(sql, rows)
 
 
-def test_writers_and_readers_go_on_during_a_purge(open_memory: Callable[..., Memory]) -> None:
-    """Nobody fails, order is kept, and what is new survives."""
+def test_writers_and_readers_continue_during_a_purge(open_memory: Callable[..., Memory]) -> None:
+    """Nobody fails, order is kept, and new data survives."""
     time_ = Time()
     memory = open_memory(clock=time_, wait_seconds=3.0)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     for _ in range(4):
-        say(me, 500)
+        add_messages(me, 500)
     time_.pass_days(30)
     stop = threading.Event()
     written: list[int] = []
@@ -231,10 +231,12 @@ def test_writers_and_readers_go_on_during_a_purge(open_memory: Callable[..., Mem
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_two_purges_at_once_remove_everything_once(memory: Memory, me: Scope, time_: Time) -> None:
+def test_two_concurrent_purges_remove_everything_once(
+    memory: Memory, me: Scope, time_: Time
+) -> None:
     for n in range(8):
         me.sessions.add(f"s{n}")
-        say(me, 300, f"s{n}")
+        add_messages(me, 300, f"s{n}")
     time_.pass_days(30)
     with ThreadPoolExecutor(3) as pool:
         purged = list(pool.map(lambda _: memory.purge(days=7).messages, range(3)))
@@ -243,14 +245,14 @@ def test_two_purges_at_once_remove_everything_once(memory: Memory, me: Scope, ti
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_an_interrupted_purge_leaves_whole_batches_and_can_be_repeated(
+def test_an_interrupted_purge_leaves_complete_batches_and_can_be_repeated(
     memory: Memory, me: Scope, time_: Time
 ) -> None:
     me.sessions.add("s")
     for _ in range(3):
-        say(me, 500)
+        add_messages(me, 500)
     time_.pass_days(30)
-    say(me, 1)
+    add_messages(me, 1)
 
     def stop(done: int, total: int) -> None:
         raise KeyboardInterrupt
@@ -263,14 +265,12 @@ def test_an_interrupted_purge_leaves_whole_batches_and_can_be_repeated(
     assert seqs(me) == [1501]
 
 
-def test_a_clock_that_jumps_does_not_break_the_order(
-    memory: Memory, me: Scope, time_: Time
-) -> None:
-    """F6: numbers decide what is a prefix, never times; a purge stops at the first message that is young enough."""
+def test_a_clock_jump_does_not_break_the_order(memory: Memory, me: Scope, time_: Time) -> None:
+    """F6: a purge removes a prefix by number and stops at the first message that is recent enough."""
     me.sessions.add("s")
     for day in (0, 5, -20, 3, 8, -1):
         time_.now = START + round(day * clock.DAY)
-        say(me, 1)
+        add_messages(me, 1)
     time_.now = START + 9 * clock.DAY
     assert memory.purge(days=7).messages == 1
     assert seqs(me) == [2, 3, 4, 5, 6]
@@ -285,9 +285,7 @@ def test_a_clock_that_jumps_does_not_break_the_order(
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_history_that_was_brought_in_is_as_old_as_it_says(
-    memory: Memory, me: Scope, time_: Time
-) -> None:
+def test_imported_history_has_its_own_age(memory: Memory, me: Scope, time_: Time) -> None:
     me.sessions.add("s")
     moment = datetime.fromtimestamp(START / 1e6, UTC)
     for days in (40, 20, 3):
@@ -303,7 +301,7 @@ def test_history_that_was_brought_in_is_as_old_as_it_says(
     assert all(finding.ok for finding in memory.verify())
 
 
-def test_every_tenant_is_purged_and_other_things_stay(
+def test_every_tenant_is_purged_and_other_data_stays(
     open_memory: Callable[..., Memory], url: str
 ) -> None:
     time_ = Time()
@@ -311,7 +309,7 @@ def test_every_tenant_is_purged_and_other_things_stay(
     for tenant in ("acme", "other"):
         me = memory.scope(tenant=tenant, user="ada", agent="scout")
         me.sessions.add("s")
-        say(me, 3)
+        add_messages(me, 3)
     time_.pass_days(30)
     for tenant in ("acme", "other"):
         fill(memory, tenant)
@@ -326,7 +324,7 @@ def test_one_tenant_can_be_purged_alone(memory: Memory, time_: Time) -> None:
     for tenant in ("acme", "other"):
         me = memory.scope(tenant=tenant, user="ada", agent="scout")
         me.sessions.add("s")
-        say(me, 3)
+        add_messages(me, 3)
         me.state.set("k", 1, ttl=1)
     time_.pass_days(30)
     purged = memory.purge(days=7, tenants=["acme"])
@@ -334,14 +332,14 @@ def test_one_tenant_can_be_purged_alone(memory: Memory, time_: Time) -> None:
     assert seqs(memory.scope(tenant="other")) == [1, 2, 3]
 
 
-def test_how_long_is_the_settings_word_where_none_is_given(
+def test_the_setting_is_the_default(
     open_memory: Callable[..., Memory],
 ) -> None:
     time_ = Time()
     memory = open_memory(clock=time_, retention_days=7)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
-    say(me, 3)
+    add_messages(me, 3)
     time_.pass_days(8)
     assert open_memory(clock=time_).purge().messages == 0, "by default messages are kept"
     assert memory.purge(days=30).messages == 0
@@ -349,14 +347,14 @@ def test_how_long_is_the_settings_word_where_none_is_given(
 
 
 @pytest.mark.parametrize("days", [0, -1, True, float("nan"), float("inf"), 1e9])
-def test_a_number_of_days_that_makes_no_sense_is_bad_input(memory: Memory, days: float) -> None:
+def test_an_invalid_number_of_days_is_rejected(memory: Memory, days: float) -> None:
     with pytest.raises(Invalid) as error:
         memory.purge(days=days)
     assert error.value.field == "days"
 
 
-def test_two_purges_at_once_do_not_set_numbering_back(open_memory: Callable[..., Memory]) -> None:
-    """P4: the second waits for the session's lock, and must look again before it writes."""
+def test_concurrent_purges_do_not_reset_numbering(open_memory: Callable[..., Memory]) -> None:
+    """P4: the second waits for the session's lock, and must read again before it writes."""
     memories = [open_memory() for _ in range(4)]
     me = memories[0].scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
@@ -375,18 +373,18 @@ def test_two_purges_at_once_do_not_set_numbering_back(open_memory: Callable[...,
     assert all(finding.ok for finding in memories[0].verify())
 
 
-def test_a_purge_of_next_to_everything_ends(
+def test_a_purge_of_almost_everything_ends(
     memory: Memory, me: Scope, time_: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C7: while time passes, a session that was emptied does not become old again; what comes meanwhile stays."""
+    """C7: an emptied session does not become due again; messages added meanwhile stay."""
     for session in ("s", "t"):
         me.sessions.add(session)
-        say(me, 3, session)
+        add_messages(me, 3, session)
     time_.pass_days(1)
 
     def meanwhile(seconds: float) -> None:
         time_.pass_days(1)
-        say(me, 1)
+        add_messages(me, 1)
 
     monkeypatch.setattr("retain.jobs.retention.sleep", meanwhile)
     assert memory.purge(days=1e-9).messages == 6

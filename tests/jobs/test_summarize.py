@@ -1,4 +1,4 @@
-"""Summaries that are due: which, that one failure does not stop the others, and that what it cost is on record."""
+"""The summary job: what is due, isolation of failures, and recorded costs."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def due(memory: Memory, since: int = 0) -> list[str]:
     return [one.session for one in summarize.due(memory.services, "acme", since)]
 
 
-def test_what_is_due_is_over_the_threshold_and_not_covered(open_memory: Open) -> None:
-    """S2: by the number of messages that no summary covers and that are still there."""
+def test_sessions_above_the_threshold_are_due(open_memory: Open) -> None:
+    """S2: by the number of stored messages that no summary covers."""
     memory = with_model(open_memory(summary_enabled=True), ScriptedModel(ANSWER))
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
@@ -51,8 +51,8 @@ def test_what_is_due_is_over_the_threshold_and_not_covered(open_memory: Open) ->
     assert due(memory) == []
 
 
-def test_what_was_not_active_is_not_looked_at(open_memory: Open) -> None:
-    """The last activity is known to a minute: whoever asks since a moment allows for that."""
+def test_inactive_sessions_are_skipped(open_memory: Open) -> None:
+    """Last use is stored to the minute: `since` allows for that."""
     memory = open_memory(summary_enabled=True)
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
     now = memory.database.read("acme", lambda tx: tx.now)
@@ -60,7 +60,7 @@ def test_what_was_not_active_is_not_looked_at(open_memory: Open) -> None:
     assert due(memory, now + clock.MINUTE) == []
 
 
-def test_many_sessions_are_found_page_by_page(
+def test_many_sessions_are_read_in_pages(
     open_memory: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(summarize, "SESSIONS_PER_READ", 3)
@@ -71,15 +71,15 @@ def test_many_sessions_are_found_page_by_page(
     assert sorted(due(memory)) == ["s1", "s3", "s5", "s7", "s9"]
 
 
-def test_switched_off_nothing_is_due(open_memory: Open) -> None:
+def test_disabled_summaries_are_never_due(open_memory: Open) -> None:
     """S3."""
     memory = with_model(open_memory(), ScriptedModel(ANSWER))
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 60)
     assert memory.run_jobs().jobs["summaries"] == JobResult()
 
 
-def test_one_failure_is_reported_and_does_not_stop_the_others(open_memory: Open) -> None:
-    """S4: never swallowed, and tried again in the next round."""
+def test_a_failure_is_reported_and_does_not_stop_the_others(open_memory: Open) -> None:
+    """S4: never swallowed, and retried in the next round."""
 
     def moody(asked: Asked) -> str:
         if "m7m" in asked.prompt:
@@ -102,7 +102,7 @@ def test_one_failure_is_reported_and_does_not_stop_the_others(open_memory: Open)
     assert [me.sessions.get(name).summarized_count for name in ("a", "bad", "c")] == [4, 0, 4]
 
 
-def test_without_a_model_it_is_said_once(open_memory: Open) -> None:
+def test_a_missing_model_is_reported_once(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     for n in range(3):
@@ -112,8 +112,8 @@ def test_without_a_model_it_is_said_once(open_memory: Open) -> None:
     assert "summary_model: extractive" in done.errors[0]
 
 
-def test_every_call_is_on_record_with_what_it_cost(open_memory: Open) -> None:
-    """T1: also the failed ones; for the session's user and agent."""
+def test_every_call_is_recorded_with_its_cost(open_memory: Open) -> None:
+    """T1: also failed ones; for the session's user and agent."""
     model = ScriptedModel("", ANSWER, name="priced", cost=0.25)
     memory = with_model(open_memory(summary_enabled=True), model)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -135,7 +135,7 @@ def test_every_call_is_on_record_with_what_it_cost(open_memory: Open) -> None:
     assert [call.user for call in calls] == ["ada"] * 3
 
 
-def test_a_session_that_was_removed_meanwhile_is_nobodys_failure(open_memory: Open) -> None:
+def test_a_session_removed_meanwhile_is_no_failure(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True)
 
     def meanwhile(asked: Asked) -> str:
@@ -147,7 +147,7 @@ def test_a_session_that_was_removed_meanwhile_is_nobodys_failure(open_memory: Op
     assert working.run_jobs().jobs["summaries"] == JobResult()
 
 
-def test_work_looks_at_every_tenant_or_at_those_it_is_told(open_memory: Open) -> None:
+def test_jobs_run_for_every_tenant_or_the_given_ones(open_memory: Open) -> None:
     memory = with_model(open_memory(summary_enabled=True, embedder="none"), ScriptedModel(ANSWER))
     for tenant in ("a", "b", "c"):
         fill(memory.scope(tenant=tenant, user="ada", agent="scout"), "long", 41)
@@ -159,8 +159,8 @@ def test_work_looks_at_every_tenant_or_at_those_it_is_told(open_memory: Open) ->
         memory.run_jobs(tenants=["typo"])
 
 
-def test_a_worker_looks_again_only_where_something_happened(open_memory: Open) -> None:
-    """A round that left or failed something is not forgotten by the next."""
+def test_a_worker_rereads_only_where_something_happened(open_memory: Open) -> None:
+    """A round with remaining or failed work is not forgotten by the next."""
     memory = open_memory()
     memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
     asked: list[int] = []
@@ -177,7 +177,7 @@ def test_a_worker_looks_again_only_where_something_happened(open_memory: Open) -
     assert asked[3] > 0
 
 
-def test_a_worker_that_goes_on_finds_what_comes_later(open_memory: Open) -> None:
+def test_a_running_worker_finds_later_work(open_memory: Open) -> None:
     memory = with_model(open_memory(summary_enabled=True), ScriptedModel(ANSWER))
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     worker = JobRunner(memory.services)
@@ -189,7 +189,7 @@ def test_a_worker_that_goes_on_finds_what_comes_later(open_memory: Open) -> None
     assert worker.run().jobs["summaries"].done == 0
 
 
-def test_two_workers_do_not_do_the_same(open_memory: Open) -> None:
+def test_two_workers_do_not_repeat_work(open_memory: Open) -> None:
     """S4."""
     memory = open_memory(summary_enabled=True)
     other = ScriptedModel("Never.")
@@ -205,7 +205,7 @@ def test_two_workers_do_not_do_the_same(open_memory: Open) -> None:
     assert other.asked == []
 
 
-def test_the_built_in_writer_works_without_models(open_memory: Open) -> None:
+def test_the_built_in_summarizer_works_without_models(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True, summary_model="extractive")
     memory = Memory(replace(memory.services, models=Models(memory.settings)), memory.migrations)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -215,13 +215,13 @@ def test_the_built_in_writer_works_without_models(open_memory: Open) -> None:
     assert me.interactions.list().items == []
 
 
-def test_reports_add_up_and_stay_small() -> None:
+def test_results_add_up_with_bounded_errors() -> None:
     many = sum((JobResult(1, 2, 3, ("e",)) for _ in range(30)), JobResult())
     assert (many.done, many.left, many.failed, len(many.errors)) == (30, 60, 90, MAX_ERRORS)
 
 
-def test_a_direct_fold_is_on_record_too(open_memory: Open) -> None:
-    """T1: whoever asked for it, a call that failed included; for the user and agent of the scope."""
+def test_a_direct_fold_is_recorded_too(open_memory: Open) -> None:
+    """T1: a failed call included; for the user and agent of the scope."""
     memory = with_model(
         open_memory(summary_enabled=True), ScriptedModel("", ANSWER, name="m", cost=0.5)
     )
@@ -238,7 +238,7 @@ def test_a_direct_fold_is_on_record_too(open_memory: Open) -> None:
 
 
 class Odd:
-    """A model whose word for what it took cannot be believed."""
+    """A model that reports impossible usage."""
 
     name = " "
 
@@ -246,8 +246,8 @@ class Odd:
         return Completion(ANSWER, "odd", -5, "many", float("nan"), -1.0)  # type: ignore[arg-type]
 
 
-def test_what_a_model_says_of_its_usage_harms_nothing(open_memory: Open) -> None:
-    """T1: the fold counts, and what can be believed is recorded."""
+def test_impossible_usage_is_harmless(open_memory: Open) -> None:
+    """T1: the fold counts, and plausible values are recorded."""
     memory = with_model(open_memory(summary_enabled=True), Odd())
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
@@ -262,8 +262,8 @@ def test_what_a_model_says_of_its_usage_harms_nothing(open_memory: Open) -> None
     )
 
 
-def test_an_odd_error_is_one_failure_and_not_the_end(open_memory: Open) -> None:
-    """S4: a wrong name of a model, for one; the next session is tried, and the next round as well."""
+def test_an_unexpected_error_is_one_failure(open_memory: Open) -> None:
+    """S4: such as an invalid model name; the next session is tried, and so is the next round."""
     memory = open_memory(summary_enabled=True, model="nobody:model")
     memory = Memory(replace(memory.services, models=Models(memory.settings)), memory.migrations)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -276,7 +276,7 @@ def test_an_odd_error_is_one_failure_and_not_the_end(open_memory: Open) -> None:
         assert "'nobody' is no provider that is known" in done.errors[0]
 
 
-def test_a_database_that_fails_is_nobodys_item(open_memory: Open) -> None:
+def test_a_database_failure_stops_the_jobs(open_memory: Open) -> None:
     memory = with_model(open_memory(summary_enabled=True), FailingModel(Busy(problem="held")))
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
     with pytest.raises(Busy):

@@ -1,4 +1,4 @@
-"""MCP clients for the tests: over HTTP with a key and headers, and over the standard streams of a process."""
+"""MCP clients for the tests: over HTTP with a key and headers, and over stdio of a process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MODES = {MODERN: MODERN, LEGACY: "legacy"}
 async def over_http(
     address: str, revision: str = MODERN, key: str = "", **whose: str
 ) -> AsyncIterator[Client]:
-    """A client that speaks one revision, with a key, for a user and an agent."""
+    """Yield a client of one protocol revision, with a key, for a user and an agent."""
     headers = {f"X-Retain-{name.title()}": value for name, value in whose.items()}
     if key:
         headers["Authorization"] = f"Bearer {key}"
@@ -34,22 +34,22 @@ async def over_http(
 
 @asynccontextmanager
 async def over_stdio(database: str, *flags: str, revision: str = MODERN) -> AsyncIterator[Client]:
-    """A client of a process of its own."""
+    """Yield a client of a new process."""
     async with Client(process(database, *flags), mode=MODES[revision]) as client:
         yield client
 
 
 def process(database: str, *flags: str) -> StdioServerParameters:
-    """How the process is started."""
+    """Return the parameters that start the process."""
     program, *arguments = command(database, *flags)
     return StdioServerParameters(command=program, args=arguments)
 
 
 def command(database: str, *flags: str) -> list[str]:
-    """The same, as words."""
+    """Return the same as a list of words."""
     return [str(Path(sys.executable).with_name("retain")), "mcp", "--database", database, *flags]
 
 
 def text(result: Any) -> str:
-    """The text of a result."""
+    """Return the text of a result."""
     return "".join(block.text for block in result.content)

@@ -1,4 +1,4 @@
-"""What others say of our MCP: the official conformance suite, the inspector's check of schemas, clients of other makers."""
+"""External checks of our MCP: the conformance suite, the inspector, clients of other vendors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SECONDS = 120
 
 
 def node(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a program of Node's; without it there is no proof, so nothing is skipped."""
+    """Run a Node program; it is required, so nothing is skipped."""
     assert NODE.exists(), (
         "Node.js is not there: run `make test-tools`, or the tests with `make test`"
     )
@@ -52,13 +52,13 @@ def node(*arguments: str | Path, folder: Path) -> subprocess.CompletedProcess[st
 
 @pytest.fixture
 def database(tmp_path: Path) -> str:
-    """The address of a file of the test's own."""
+    """The URL of the test's file."""
     return f"sqlite:///{tmp_path}/memory.db"
 
 
 @pytest.fixture
 def memory(database: str) -> Iterator[Memory]:
-    """It, open; with a note in it."""
+    """Open the database with a note in it."""
     with Memory.open(database, settings=SETTINGS) as memory:
         memory.scope(tenant="default", user="ada", agent="scout").notes.overwrite("# Tea")
         yield memory
@@ -66,7 +66,7 @@ def memory(database: str) -> Iterator[Memory]:
 
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
 def test_the_conformance_suite(memory: Memory, tmp_path: Path, revision: str) -> None:
-    """Everything that a revision requires passes, but for what is named, with the reason, in expected.yaml."""
+    """Everything a revision requires passes, except what expected.yaml lists with the reason."""
     suite = (
         PACKAGES / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js"
     )
@@ -81,7 +81,7 @@ def test_the_conformance_suite(memory: Memory, tmp_path: Path, revision: str) ->
 
 
 @pytest.mark.parametrize("profile", ["agent", "all"])
-def test_the_inspector_finds_no_fault_in_the_schemas(
+def test_the_inspector_accepts_the_schemas(
     database: str, memory: Memory, tmp_path: Path, profile: str
 ) -> None:
     inspector = PACKAGES / "node_modules" / ".bin" / "mcp-inspector"
@@ -97,7 +97,7 @@ def test_the_inspector_finds_no_fault_in_the_schemas(
 
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 @pytest.mark.parametrize("client", ["ai-sdk", "official"])
-def test_a_client_of_another_maker(
+def test_clients_of_other_vendors(
     database: str, memory: Memory, tmp_path: Path, client: str, transport: str
 ) -> None:
     _, key = Keys(memory.database).create("default", "a client", PERMISSIONS)

@@ -1,4 +1,4 @@
-"""The profile `graph` beside the official memory server: the same tools, answers and mistakes, and nothing is lost."""
+"""The `graph` profile against the official memory server: the same tools, answers and errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ WHOSE = ("--user", "ada")
 Ask = Callable[..., Any]
 ADA = {"name": "Ada", "entityType": "person", "observations": ["likes maps"]}
 KNOWS = {"from": "Ada", "to": "Bob", "relationType": "knows"}
-# What no random call makes: mistakes of every form, and what is left of one when a later part of a call fails.
+# Calls that random generation does not produce: errors of every form, and partial effects of failed
+# calls.
 ODD = [
     (
         "create_entities",
@@ -80,8 +81,10 @@ ODD = [
 
 
 @contextmanager
-def talking(words: list[str], **environment: str) -> Iterator[tuple[Ask, Any]]:
-    """A server of the older revision as a process, asked line by line; and what it says first."""
+def stdio_server(words: list[str], **environment: str) -> Iterator[tuple[Ask, Any]]:
+    """Run a server of the older revision as a process; yield a request function and its first
+    response.
+    """
     numbers = count(1)
     with subprocess.Popen(
         words,
@@ -116,7 +119,7 @@ def talking(words: list[str], **environment: str) -> Iterator[tuple[Ask, Any]]:
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the official server keeps its graph; without the file, it is empty."""
+    """The file of the official server's graph; it is empty without the file."""
     return tmp_path_factory.mktemp("official") / "memory.jsonl"
 
 
@@ -126,34 +129,38 @@ def official(file: Path) -> Iterator[Ask]:
     assert OFFICIAL.exists(), (
         "it is not there: run `make test-tools`, or the tests with `make test`"
     )
-    with talking([str(NODE), str(OFFICIAL)], MEMORY_FILE_PATH=str(file)) as (ask, _):
+    with stdio_server([str(NODE), str(OFFICIAL)], MEMORY_FILE_PATH=str(file)) as (ask, _):
         yield ask
 
 
-def bare(value: Any) -> Any:
-    """A schema or a resource without what is said in somebody's own words."""
+def without_descriptions(value: Any) -> Any:
+    """Return a schema or resource without its descriptions."""
     if isinstance(value, list):
-        return [bare(one) for one in value]
+        return [without_descriptions(one) for one in value]
     return (
-        {k: bare(v) for k, v in value.items() if k != "description"}
+        {k: without_descriptions(v) for k, v in value.items() if k != "description"}
         if isinstance(value, dict)
         else value
     )
 
 
-def test_over_standard_streams(official: Ask, file: Path, tmp_path: Path) -> None:
-    """A8: the same tools and resources, answers to the byte, and mistakes too."""
+def test_equivalence_over_stdio(official: Ask, file: Path, tmp_path: Path) -> None:
+    """A8: the same tools and resources, byte-identical answers, and the same errors."""
     file.unlink(missing_ok=True)
     left = tmp_path / "memory of mine.jsonl"
     left.touch()
     words = command(f"sqlite:///{tmp_path}/a.db", "--profile", "graph")
-    with talking(words, MEMORY_FILE_PATH=str(left)) as (ours, hello):
+    with stdio_server(words, MEMORY_FILE_PATH=str(left)) as (ours, hello):
         assert (
             f"retain import '{left}' --from mcp-memory --database sqlite:///{tmp_path}/a.db"
             in hello["instructions"]
         )
-        assert bare(ours("tools/list")["tools"]) == bare(official("tools/list")["tools"])
-        assert bare(ours("resources/list")) == bare(official("resources/list"))
+        assert without_descriptions(ours("tools/list")["tools"]) == without_descriptions(
+            official("tools/list")["tools"]
+        )
+        assert without_descriptions(ours("resources/list")) == without_descriptions(
+            official("resources/list")
+        )
         assert ours("resources/templates/list") == official("resources/templates/list")
         for name, arguments in ODD:
             asked = {"name": name, "arguments": arguments}
@@ -210,8 +217,8 @@ CALLS = st.one_of(
 )
 
 
-def test_whatever_is_called(memory: Memory, official: Ask, file: Path) -> None:
-    """Random calls, one after the other, are answered alike, and leave the same graph."""
+def test_random_calls_are_equivalent(memory: Memory, official: Ask, file: Path) -> None:
+    """They get the same answers and leave the same graph."""
     users, nodes = count(), GraphTools()
 
     @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
@@ -233,7 +240,7 @@ def test_whatever_is_called(memory: Memory, official: Ask, file: Path) -> None:
 
 
 def test_many_processes_write_one_graph(tmp_path: Path) -> None:
-    """B6: one process for each client, all on one file at once; every entity and every observation is there."""
+    """B6: one process per client on one file; every entity and observation is stored."""
     database = f"sqlite:///{tmp_path}/shared.db"
     with Memory.open(database, settings=SETTINGS) as memory:
         memory.scope(user="ada").graph.add([Entity("all", "shared")])
@@ -262,7 +269,7 @@ def test_many_processes_write_one_graph(tmp_path: Path) -> None:
 
 
 def _write(mark: str, alone: bool) -> tuple[str, dict[str, Any]]:
-    """A write of an entity, or of an observation of one that all of them observe."""
+    """Return a write of an entity, or of an observation of a common one."""
     if alone:
         return "create_entities", {
             "entities": [{"name": mark, "entityType": "own", "observations": [mark]}]
@@ -271,8 +278,8 @@ def _write(mark: str, alone: bool) -> tuple[str, dict[str, Any]]:
 
 
 @one_engine
-def test_over_http(memory: Memory) -> None:
-    """The same at /mcp/graph: for the user that is named, by who may; on record, and found by every search."""
+def test_the_graph_profile_over_http(memory: Memory) -> None:
+    """At /mcp/graph: for the named user, with permissions; audited, and found by every search."""
     keys = Keys(memory.database)
     _, key = keys.create("acme", "a test", PERMISSIONS)
     _, reader = keys.create("acme", "a reader", {"read"})
@@ -315,7 +322,7 @@ def test_over_http(memory: Memory) -> None:
 
 @one_engine
 @pytest.mark.parametrize("allowed", [frozenset({"read"}), frozenset({"write"}), PERMISSIONS])
-def test_what_is_not_allowed_is_not_offered(memory: Memory, allowed: frozenset[Permission]) -> None:
+def test_forbidden_tools_are_not_offered(memory: Memory, allowed: frozenset[Permission]) -> None:
     caller = McpCaller(memory, Principal("acme", allowed, "a test"), "ada")
     offered = {tool.name for tool in GraphTools().definitions(caller)}
     assert offered == {node.name for node in GRAPH_TOOLS if node.permission in allowed}
@@ -329,8 +336,8 @@ def test_what_is_not_allowed_is_not_offered(memory: Memory, allowed: frozenset[P
 
 
 @one_engine
-def test_the_file_of_the_official_server_is_offered_once(memory: Memory, tmp_path: Path) -> None:
-    """Whose configuration still names the file is told how to bring it in; nothing is read by itself."""
+def test_the_file_of_the_official_server_is_mentioned_once(memory: Memory, tmp_path: Path) -> None:
+    """A configuration that still names the file gets import advice; nothing is imported by itself."""
     file, graph = tmp_path / "memory.jsonl", memory.scope(tenant="acme", user="ada").graph
     words = (None, "acme", "ada")
     assert import_hint(memory, str(file), *words) == ""

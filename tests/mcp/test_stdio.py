@@ -1,4 +1,4 @@
-"""MCP over standard input and output, as a process of its own: what a desktop client starts."""
+"""MCP over standard input and output as a separate process, as a desktop client starts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retain.memory import Scope
 from tests.chaos.sizes import FULL
 from tests.conftest import SETTINGS
 from tests.mcp.clients import LEGACY, MODERN, command, over_stdio
-from tests.mcp.test_mcp import NAMES, READING, bad, good
+from tests.mcp.test_mcp import NAMES, READING, call_error, call_ok
 
 WHOSE = ("--tenant", "acme", "--user", "ada", "--agent", "scout")
 PROCESSES, WRITES = (8, 500) if FULL else (3, 25)
@@ -37,15 +37,15 @@ def request(number: int, method: str, **params: Any) -> bytes:
 
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
 def test_a_round_trip(tmp_path: Path, revision: str) -> None:
-    """A8: the file is made, the flags say whose memory it is, and nobody else's can be named."""
+    """A8: the file is created, the flags select the owner, and no other can be named."""
     database = f"sqlite:///{tmp_path}/new.db"
 
     async def use() -> None:
         async with over_stdio(database, *WHOSE, revision=revision) as client:
             assert client.protocol_version == revision
             assert [tool.name for tool in (await client.list_tools()).tools] == NAMES
-            await good(client, "save_to_core", content="Ich mag Karten: 地図 🗺")
-            await good(client, "manage_long_term_memory", operation="append", content="# Tee")
+            await call_ok(client, "save_to_core", content="Ich mag Karten: 地図 🗺")
+            await call_ok(client, "manage_long_term_memory", operation="append", content="# Tee")
             read = await client.read_resource("retain://notes/ada/scout")
             assert "# Tee" in str(read.contents)
             with pytest.raises(Exception, match="alone"):
@@ -54,7 +54,7 @@ def test_a_round_trip(tmp_path: Path, revision: str) -> None:
     async def only_read() -> None:
         async with over_stdio(database, *WHOSE, "--read-only", revision=revision) as client:
             assert {tool.name for tool in (await client.list_tools()).tools} == READING
-            assert "may not write" in await bad(client, "save_to_core", content="x")
+            assert "may not write" in await call_error(client, "save_to_core", content="x")
 
     asyncio.run(use())
     if revision == MODERN:
@@ -65,8 +65,10 @@ def test_a_round_trip(tmp_path: Path, revision: str) -> None:
         ]
 
 
-def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
-    """Every line is a message, whatever comes in; what else there is to say is on standard error, and the end is an end."""
+def test_standard_output_has_only_protocol_messages(tmp_path: Path) -> None:
+    """Every line is a message, whatever the input; logs go to standard error, and EOF ends the
+    process.
+    """
     hello = {
         "protocolVersion": LEGACY,
         "capabilities": {},
@@ -100,8 +102,8 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
     assert b"Traceback" not in errors
 
 
-def test_a_client_that_does_not_wait_for_the_revisions(tmp_path: Path) -> None:
-    """A process takes a while to start: who asked for the revisions and gave up may begin with an older one."""
+def test_a_client_that_gives_up_on_discovery(tmp_path: Path) -> None:
+    """A process takes a while to start: after a timeout a client may begin with an older revision."""
     hello = {
         "protocolVersion": LEGACY,
         "capabilities": {},
@@ -126,7 +128,7 @@ def test_a_client_that_does_not_wait_for_the_revisions(tmp_path: Path) -> None:
     assert answers[1]["result"]["protocolVersion"] == LEGACY
 
 
-def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_library_it_names_the_extra(tmp_path: Path) -> None:
     script = "import sys; sys.modules['anyio'] = None; from retain.cli.main import main; sys.exit(main(['mcp']))"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, check=False
@@ -136,7 +138,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path) -> None:
 
 
 def test_many_processes_write_to_one_file(tmp_path: Path) -> None:
-    """B6: one process for each client, all on one file at once; everything that was acknowledged is there."""
+    """B6: one process per client on one file; everything acknowledged is stored."""
     database = f"sqlite:///{tmp_path}/shared.db"
     Memory.open(database, settings=SETTINGS).close()
 
@@ -145,9 +147,11 @@ def test_many_processes_write_to_one_file(tmp_path: Path) -> None:
             await asyncio.gather(*(_one(client, f"{number}-{n}", n < NOTED) for n in range(WRITES)))
 
     async def _one(client: Client, name: str, noted: bool) -> None:
-        await good(client, "set_state", key=name, value=name)
+        await call_ok(client, "set_state", key=name, value=name)
         if noted:  # one document that all of them change
-            await good(client, "manage_long_term_memory", operation="append", content=f"- {name}")
+            await call_ok(
+                client, "manage_long_term_memory", operation="append", content=f"- {name}"
+            )
 
     async def crowd() -> None:
         await asyncio.gather(*(write(number) for number in range(PROCESSES)))
