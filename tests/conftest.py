@@ -167,10 +167,19 @@ one_engine = pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 """For tests that do not depend on the engine."""
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty SQLite database; copying it takes a quarter of the time of migrating another one."""
+    path = tmp_path_factory.mktemp("migrated") / "agent.db"
+    Memory.open(f"sqlite:///{path}", settings=SETTINGS).close()
+    return path
+
+
 @pytest.fixture
-def url(engine: str, tmp_path: Path) -> Iterator[str]:
-    """The address of an empty database; on a server it is migrated."""
+def url(engine: str, tmp_path: Path, migrated_file: Path) -> Iterator[str]:
+    """The address of an empty, migrated database."""
     if engine == "sqlite":
+        shutil.copy(migrated_file, tmp_path / "agent.db")
         yield f"sqlite:///{tmp_path}/agent.db"
     else:
         yield from shared_database(engine)

@@ -140,3 +140,10 @@ def test_anything_can_be_read(html: str) -> None:
 )
 def test_pages_made_to_be_slow(unit: str) -> None:
     read(unit * (200_000 // len(unit)))
+
+
+def test_content_of_deeply_nested_elements_is_read() -> None:
+    deep = "<div>" * 100_000 + "treasure" + "</div>" * 100_000
+    assert read(f"<h1>Map</h1>{deep}<p>The end").text == "# Map\n\ntreasure\n\nThe end"
+    fonts = "".join(f"<font size={size}>" for size in range(2_000))
+    assert read(fonts + "<p>x" * 2_000).text == "\n\n".join(["x"] * 2_000)

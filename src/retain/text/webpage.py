@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 MAX_LIST_DEPTH = 8
+MAX_DEPTH = 500
+"""Elements nested deeper are read as if they were not nested, as in browsers. The parser's time
+grows with the square of the depth."""
+MAX_FORMATTING_DEPTH = 16
+"""The same for formatting elements, which the parser repeats in every paragraph that follows."""
 
 
 def _names(names: str) -> frozenset[str]:
@@ -31,6 +36,13 @@ _BLOCKS = _names(
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = ("ul", "ol", "menu")
+_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*+)[^<>]*+>?")
+_FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
+# Elements without content, and those that the next one of their kind ends.
+_NEVER_NESTED = _names(
+    "area base br col embed hr img input link meta source track wbr "
+    "dd dt li option optgroup p rp rt tbody td tfoot th thead tr"
+)
 _HIDDEN_STYLE = re.compile(r"display\s*+:\s*+none|visibility\s*+:\s*+hidden", re.IGNORECASE)
 _LOOKS_LIKE_MARKDOWN = re.compile(
     r"(?m)^(?=[#`~<>|]|[-+*][ \t]|\d{1,9}[.)][ \t]|[-=_*]{3,}+[ \t]*+$)"
@@ -55,7 +67,7 @@ def read(html: str) -> Page:
             field="file",
             problem="is HTML; to read it, install the extra `documents`: retain[documents]",
         ) from None
-    tree = LexborHTMLParser(html)
+    tree = LexborHTMLParser(_limit_depth(html))
     title = tree.css_first("title")
     writer = _Writer()
     if tree.body is not None:
@@ -69,6 +81,28 @@ def read(html: str) -> Page:
     writer.flush()
     text = "".join(writer.output)
     return Page(_collapse(title.text()) if title is not None else "", text)
+
+
+def _limit_depth(html: str) -> str:
+    """Remove the tags of elements that are nested too deeply; keep their content."""
+    depth = 0
+    formatting_depth = 0
+
+    def check(tag: re.Match[str]) -> str:
+        nonlocal depth, formatting_depth
+        name = tag[2].lower()
+        if name in _NEVER_NESTED:
+            return tag[0]
+        step = -1 if tag[1] else 1
+        if name in _FORMATTING:
+            is_too_deep = max(formatting_depth, formatting_depth + step) > MAX_FORMATTING_DEPTH
+            formatting_depth = max(formatting_depth + step, 0)
+        else:
+            is_too_deep = max(depth, depth + step) > MAX_DEPTH
+            depth = max(depth + step, 0)
+        return "" if is_too_deep else tag[0]
+
+    return _TAG.sub(check, html)
 
 
 def _walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
