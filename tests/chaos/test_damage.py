@@ -15,7 +15,9 @@ import apsw
 import pytest
 
 from retain import Memory
+from retain.base import limits
 from retain.base.errors import Corrupt, NotOurs, ReadOnly, SchemaTooNew, StorageError, Unreachable
+from retain.cli.main import main
 from tests.chaos.history import messages_of
 from tests.chaos.writer import ROOT, SESSION, scope_of
 from tests.conftest import SETTINGS
@@ -221,9 +223,11 @@ def test_a_file_or_folder_that_may_not_be_written(
     open_folder.chmod(folder_mode)
     before = path.read_bytes()
     said = as_somebody_else(path)
-    assert said["error"] in ("ReadOnly", "Unreachable")
+    assert said["read"] == 1
+    assert said["error"] == "ReadOnly"
     assert str(path) in said["text"]
     assert path.read_bytes() == before
+    assert [file.name for file in open_folder.iterdir()] == ["agent.db"]
 
 
 def test_a_file_of_another_user_cannot_be_opened(open_folder: Path) -> None:
@@ -247,8 +251,9 @@ def test_a_folder_that_may_not_be_entered(open_folder: Path) -> None:
     assert list(folder.iterdir()) == []
 
 
-def test_a_read_only_disk(tmp_path: Path) -> None:
-    """A file system mounted without the right to write, which binds root too."""
+def test_a_read_only_disk_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Issue 14, 5: a file system mounted without the right to write, which binds root too."""
+    monkeypatch.setattr(limits, "REF_FILE_BYTES", 1000)
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(
@@ -260,11 +265,24 @@ def test_a_read_only_disk(tmp_path: Path) -> None:
     try:
         path = disk / "agent.db"
         with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
-            scope_of(memory).sessions.add(SESSION)
+            me = scope_of(memory)
+            me.sessions.add(SESSION)
+            me.messages.append(SESSION, "user", "the lighthouse keeper")
+            key = me.refs.add("x" * 5000, "big")
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         before = contents(disk)
-        with pytest.raises((ReadOnly, Unreachable), match=str(path)):
-            use(path)
+        with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+            me = scope_of(memory)
+            assert len(me.messages.window(SESSION)) == 1
+            assert me.search("lighthouse").hits
+            assert me.refs.content(key) == b"x" * 5000
+            assert [finding for finding in memory.verify() if not finding.ok] == []
+            memory.export(tmp_path / "export.jsonl")
+            memory.backup(tmp_path / "copy.db")
+            with pytest.raises(ReadOnly, match=str(path)):
+                me.messages.append(SESSION, "user", "more")
+        assert contents(disk) == before
+        assert main(["search", "lighthouse", "--database", f"sqlite:///{path}"]) == 0
         assert contents(disk) == before
         with pytest.raises((ReadOnly, Unreachable)):
             Memory.open(f"sqlite:///{disk}/new.db", settings=SETTINGS)

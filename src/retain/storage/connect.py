@@ -22,17 +22,20 @@ def connect(
     *,
     create: bool = True,
     wait_seconds: float | None = None,
+    read_only: bool = False,
 ) -> tuple[Database, list[Migration]]:
     """Open the database in the settings, and return it with the migrations of its engine.
 
-    Nothing is migrated yet. `wait_seconds` limits the wait for a connection or another writer.
+    Nothing is migrated yet. `wait_seconds` limits the wait for a connection or another writer. With
+    `read_only`, an SQLite file is not changed; one that may not be written is always opened so.
     """
     url = settings.database
     if in_memory(settings):
         return SqliteDatabase(None, settings, clock, wait_seconds=wait_seconds), shipped("sqlite")
     if url.startswith("sqlite:///") and len(url) > len("sqlite:///"):
         file = Path(url.removeprefix("sqlite:///"))
-        return SqliteDatabase(file, settings, clock, create, wait_seconds), shipped("sqlite")
+        database = SqliteDatabase(file, settings, clock, create, wait_seconds, read_only)
+        return database, shipped("sqlite")
     if url.startswith(("postgresql://", "postgres://")):
         try:
             from retain.storage.postgres.engine import PostgresDatabase

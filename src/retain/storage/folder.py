@@ -63,7 +63,7 @@ class Folder:
 
     def write(self, place: str, pieces: Iterable[bytes], see: See) -> Held:
         """Write a content to a new file in a place; durable files survive a power failure."""
-        with in_our_words(self.path):
+        with storage_errors(self.path):
             unfinished, file = self._new(place)
             try:
                 digest, size = pour(self._while_there_is_room(pieces), file, see)
@@ -138,7 +138,15 @@ class Folder:
         if not self.path.is_dir():
             yield
             return
-        with self._lock_file() as file:
+        try:
+            file = self._lock_file()
+        except ReadOnly:
+            try:
+                file = (self.path / "lock").open("rb")
+            except FileNotFoundError:
+                yield  # nobody has ever removed a file here
+                return
+        with file:
             fcntl.flock(file, fcntl.LOCK_SH)
             yield
 
@@ -149,7 +157,7 @@ class Folder:
         partial = target.with_name(target.name + ".partial")
         shutil.rmtree(partial, ignore_errors=True)
         try:
-            with in_our_words(target):
+            with storage_errors(target):
                 target_folder = Folder(partial, durable=self._durable, min_free_mib=0)
                 for name in self.names(""):
                     if _NAME.fullmatch(name):
@@ -249,7 +257,7 @@ class Folder:
             yield True
 
     def _lock_file(self) -> IO[bytes]:
-        with in_our_words(self.path):
+        with storage_errors(self.path):
             return os.fdopen(os.open(self.path / "lock", os.O_CREAT | os.O_RDWR, 0o600), "r+b")
 
 
@@ -288,7 +296,7 @@ def _create(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def in_our_words(path: Path) -> Iterator[None]:
+def storage_errors(path: Path) -> Iterator[None]:
     """Convert file system errors to storage errors."""
     try:
         yield

@@ -52,6 +52,47 @@ def open_connection(
         raise translate_error(error, path, wait_seconds) from error
 
 
+def may_write(path: Path) -> bool:
+    """Return True if the file and its folder can be written, or the file is still missing."""
+    if not os.path.exists(path):
+        return True
+    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+
+
+def open_read_only(path: Path, wait_seconds: float) -> apsw.Connection:
+    """Open a file that may not be written, such as one on a read-only disk, and leave no trace.
+
+    Every writer has a write-ahead log. Without one the file does not change, and SQLite can read it
+    without the shared memory for which it would have to create a file.
+    """
+    has_log = path.with_name(path.name + "-wal").exists()
+    mode = "mode=ro" if has_log else "mode=ro&immutable=1"
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    try:
+        connection = apsw.Connection(f"{path.absolute().as_uri()}?{mode}", flags=flags)
+        try:
+            connection.set_busy_handler(BusyHandler(wait_seconds))
+            connection.execute("pragma cache_size = -8192")
+            mark = connection.pragma("application_id")
+        except BaseException:
+            connection.close()
+            raise
+    except apsw.CantOpenError as error:
+        if has_log and os.access(path, os.R_OK):
+            problem = (
+                f"the last writer of {path} did not close it, and its log cannot be read without "
+                "write access; copy the file and its -wal file to a folder that can be written"
+            )
+            raise ReadOnly(problem=problem) from error
+        raise translate_error(error, path, wait_seconds) from error
+    except apsw.Error as error:
+        raise translate_error(error, path, wait_seconds) from error
+    if mark != APPLICATION_ID:
+        connection.close()
+        raise NotOurs(path=str(path), problem="another program made it")
+    return connection
+
+
 def _open(path: Path, wait_seconds: float, writing: bool, relaxed: bool) -> apsw.Connection:
     connection = apsw.Connection(str(path))
     try:

@@ -18,7 +18,7 @@ import apsw
 
 from retain.base import clock
 from retain.base.clock import Clock
-from retain.base.errors import Full, InDoubt, NetworkDrive, RetainError, Unreachable
+from retain.base.errors import Full, InDoubt, NetworkDrive, ReadOnly, RetainError, Unreachable
 from retain.base.settings import Settings
 from retain.storage import files
 from retain.storage.database import (
@@ -34,7 +34,13 @@ from retain.storage.database import (
 from retain.storage.files import check_target, filesystem_of, is_network, make_ballast
 from retain.storage.sqlite import connection as sqlite_connection
 from retain.storage.sqlite import maintenance
-from retain.storage.sqlite.connection import open_connection, translate_error, truncate_log
+from retain.storage.sqlite.connection import (
+    may_write,
+    open_connection,
+    open_read_only,
+    translate_error,
+    truncate_log,
+)
 from retain.storage.sqlite.fork import ConnectionGate
 from retain.storage.sqlite.group_commit import GroupCommit, Job
 from retain.storage.transaction_database import forbid_in_transaction
@@ -123,6 +129,7 @@ class SqliteDatabase:
         now: Clock | None = None,
         create: bool = True,
         wait_seconds: float | None = None,
+        read_only: bool = False,
     ) -> None:
         self._temporary = (
             tempfile.mkdtemp(prefix="retain-", dir=_memory_folder()) if path is None else None
@@ -143,6 +150,10 @@ class SqliteDatabase:
         self._gate = ConnectionGate(self._close_connections, self._reset_connections)
         self._reset_connections()
         self._check_path(create)
+        self._read_only = read_only or not may_write(self.path)
+        if self._read_only:
+            self.version()  # an unreadable file raises here
+            return
         with self._gate:
             self._writer()
         if BALLAST_MIB and not self._temporary:
@@ -182,6 +193,8 @@ class SqliteDatabase:
             raise
         finally:
             del self._reading[id(connection)]
+            # A file that may not be written can still be written by others: open it again.
+            keep = keep and not self._read_only
             if keep and not self._closed and len(self._idle) < MAX_IDLE_READERS:
                 self._idle.append(connection)
             else:
@@ -363,7 +376,7 @@ class SqliteDatabase:
 
     def backup(self, target: Path) -> None:
         check_target(target)
-        with self._own_connection() as connection:
+        with self._own_connection(writing=not self._read_only) as connection:
             maintenance.copy(connection, target)
 
     def compact(self, *, emergency: bool = False) -> bool:
@@ -430,6 +443,10 @@ class SqliteDatabase:
     def _connect(self, *, writing: bool) -> apsw.Connection:
         if self._closed:
             raise Unreachable(problem="it was closed")
+        if self._read_only:
+            if writing:
+                raise ReadOnly(problem=f"{self.path} may not be written")
+            return open_read_only(self.path, self._wait_seconds)
         relaxed = bool(self._temporary) or self._settings.sqlite_durability == "normal"
         return open_connection(self.path, self._wait_seconds, writing=writing, relaxed=relaxed)
 

@@ -14,8 +14,16 @@ from retain.storage.database import Finding, Step
 from retain.storage.files import make_private
 from retain.storage.sqlite.connection import APPLICATION_ID, truncate_log
 
-COLUMN_TYPES = {"{key}": "text", "{text}": "text", "{json}": "text", "{time}": "integer", "{int}": "integer",
-         "{real}": "real", "{blob}": "blob", "{strict}": "strict"}  # fmt: skip
+COLUMN_TYPES = {
+    "{key}": "text",
+    "{text}": "text",
+    "{json}": "text",
+    "{time}": "integer",
+    "{int}": "integer",
+    "{real}": "real",
+    "{blob}": "blob",
+    "{strict}": "strict",
+}
 
 
 def expand_types(sql: str) -> str:
@@ -60,12 +68,13 @@ def check_integrity(connection: apsw.Connection) -> list[Finding]:
     problems = [str(row[0]) for row in connection.execute("pragma integrity_check(20)")]
     broken = connection.execute("pragma foreign_key_check").fetchall()
     mode = connection.pragma("journal_mode")
+    is_logged = mode == "wal" or connection.readonly("main")  # the first writer switches it on
     return [
         Finding("pages and indexes are intact", "" if problems == ["ok"] else "; ".join(problems)),
         Finding(
             "every reference has its row", f"{len(broken)} rows without a parent" if broken else ""
         ),
-        Finding("write-ahead logging is on", "" if mode == "wal" else f"journal_mode is {mode}"),
+        Finding("write-ahead logging is on", "" if is_logged else f"journal_mode is {mode}"),
     ]
 
 
