@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -182,7 +183,7 @@ print(json.dumps(said))
 """
 
 
-def as_somebody_else(path: Path) -> dict[str, str]:
+def as_somebody_else(path: Path) -> dict[str, Any]:
     """What a process without root's rights is told."""
     command = as_nobody([sys.executable, "-c", READ_ONLY, str(path)])
     done = subprocess.run(

@@ -21,7 +21,16 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from retain import Memory, Scope
-from retain.base.errors import Busy, Invalid, NotFound, StorageError, TooLarge, Unreachable
+from retain.base.errors import (
+    Busy,
+    Corrupt,
+    Full,
+    Invalid,
+    NotFound,
+    SettingsError,
+    StorageError,
+    TooLarge,
+)
 from retain.storage import blobs
 from retain.storage.parts import PART_BYTES, PartsFile, cut, join
 from tests.chaos.sizes import FULL
@@ -336,7 +345,7 @@ def test_a_tampered_row_opens_no_other_file(
     memory.database.write(
         "acme", lambda tx: tx.run("update blobs set file = :name where tenant = :tenant", name=name)
     )
-    with pytest.raises(Unreachable, match="is not the name of a stored content"):
+    with pytest.raises(Corrupt, match="is not the name of a stored content"):
         me.refs.get(key)
 
 
@@ -532,8 +541,83 @@ def test_verify_finds_missing_and_damaged_contents(
     assert finding.check == "every stored content is what its hash says"
     assert all(digest in finding.problem for digest in digests.values())
     assert f"{digests[2]} is damaged" in finding.problem
-    with pytest.raises(Unreachable, match="a stored content is missing"):
+    with pytest.raises(Corrupt, match="a stored content is missing"):
         me.refs.get(keys[0])
+
+
+@PLACES
+@pytest.mark.parametrize("size", [100, 1 << 20, 6 << 20], ids=["small", "middle", "large"])
+def test_a_damaged_content_is_never_returned(
+    kept: Callable[..., Memory], tmp_path: Path, place: str, size: int
+) -> None:
+    """Issue 14, 5: not whole, not a page of it, not in an export, and not after a first good read."""
+    memory = kept(place=place)
+    me = memory.scope(tenant="acme", user="ada")
+    content = b"".join(b"%011d\n" % n for n in range(size // 12))
+    key = me.refs.add(content)
+    assert whole(me, memory, key) == content
+    assert me.refs.get(key, tail=2).text
+    _damage_last_byte(memory, tmp_path / "refs")
+    for read in (
+        lambda: me.refs.content(key),
+        lambda: me.refs.get(key, tail=1),
+        lambda: whole(me, memory, key),
+    ):
+        with pytest.raises(Corrupt, match="is damaged: its bytes do not match its hash"):
+            read()
+    with (
+        Memory.open(settings=memory.settings) as other,
+        pytest.raises(Corrupt, match="is damaged"),
+    ):
+        other.scope(tenant="acme", user="ada").refs.get(key, page=1)
+    assert [finding.check for finding in problems(memory)] == [
+        "every stored content is what its hash says"
+    ]
+
+
+def _damage_last_byte(memory: Memory, folder: Path) -> None:
+    """Change the last byte of the only stored content, in its file or in its table."""
+    if stored := files(folder):
+        with stored[0].open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            file.write(b"!")
+        return
+    memory.database.write(
+        "acme",
+        lambda tx: tx.run(
+            """update blob_parts set data = substr(data, 1, length(data) - 1) || '!'
+               where tenant = :tenant and part = (select max(part) from blob_parts where tenant = :tenant)"""
+        ),
+    )
+
+
+def test_an_export_of_a_damaged_content_fails(kept: Callable[..., Memory], tmp_path: Path) -> None:
+    memory = kept()
+    memory.scope(tenant="acme", user="ada").refs.add(b"x" * (FILE + 1))
+    _damage_last_byte(memory, tmp_path / "refs")
+    with pytest.raises(Corrupt, match="is damaged"):
+        memory.export(tmp_path / "export.jsonl")
+    assert not (tmp_path / "export.jsonl").exists()
+
+
+def test_a_file_whose_folder_is_not_set_is_a_settings_error(kept: Callable[..., Memory]) -> None:
+    memory = kept()
+    me = memory.scope(tenant="acme", user="ada")
+    key = me.refs.add(b"x" * (FILE + 1))
+    memory.services.blobs.folder = None
+    with pytest.raises(SettingsError, match="ref_folder: is not set"):
+        me.refs.get(key)
+
+
+def test_the_free_space_message_names_the_margin(
+    kept: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = kept()
+    folder = memory.services.blobs.folder
+    assert folder is not None
+    monkeypatch.setattr(folder, "_min_free", 1 << 60)
+    with pytest.raises(Full, match=r"needs \d+ MiB: a reserve of \d+ MiB and 16 MiB to write in"):
+        memory.scope(tenant="acme", user="ada").refs.add(b"x" * (FILE + 1))
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from retain.base.errors import Corrupt, Unreachable
+from retain.base.errors import Corrupt
 from retain.search import words as analysis
 from retain.search.index import Index
 from retain.search.retrieval import index_terms
@@ -217,7 +217,7 @@ class Reindexer:
         try:
             with self._blobs.open(self._tenant, *things.content(row)) as file:
                 return file.read(_BEGINNING).decode("utf-8", "replace")
-        except (Corrupt, Unreachable):
+        except Corrupt:
             return ""
 
 

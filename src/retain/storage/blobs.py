@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import io
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -19,16 +20,17 @@ from pathlib import Path
 from typing import IO, Any
 
 from retain.base import clock, limits
-from retain.base.errors import Busy, Corrupt, Invalid, TooLarge, Unreachable
+from retain.base.errors import Busy, Corrupt, Invalid, SettingsError, StorageError, TooLarge
 from retain.storage.database import Database, Finding, Transaction
 from retain.storage.files import check_target
-from retain.storage.folder import Folder, Held, See, older_than, pour
-from retain.storage.parts import PART_BYTES, Part, PartsFile, chunks, cut, join
+from retain.storage.folder import Folder, Held, See, older_than, pour, read_errors
+from retain.storage.parts import PART_BYTES, Fetch, Part, PartsFile, chunks, cut, join
 
 GRACE = 60 * clock.MINUTE
 """Age in microseconds from which an unreferenced content may be removed; a writer may still need a
 younger one."""
 _MAX_BYTES_IN_MEMORY = 4 << 20
+_MAX_REMEMBERED_CHECKSUMS = 16
 _PARTS_IN_ONE_WRITE = 8
 _IN_ONE_WRITE = 500
 _VANISHED = "a content was removed while it was being stored again"
@@ -49,9 +51,6 @@ _STAGE = """insert into blobs (tenant, user_id, digest, bytes, file, whole, stag
 _STAGING = """update blobs set staged_at = :now, whole = case when whole = 1 then 1 else :whole end
               where tenant = :tenant and user_id = :user and digest = :digest"""
 _FIND = "select bytes, file, whole from blobs where tenant = :tenant and user_id = :user and digest = :digest"
-_PART_AT = """select start, encoding, data from blob_parts
-              where tenant = :tenant and user_id = :user and digest = :digest and part <= :most and start <= :at
-              order by part desc limit 1"""
 _LOCK = "select 1 from blobs where tenant = :tenant and user_id = :user and digest = :digest"
 _RELEASE = """delete from blobs where tenant = :tenant and user_id = :user and digest = :digest
               and (staged_at is null or staged_at < :stale) and not exists (
@@ -93,6 +92,8 @@ class Blobs:
         self.database = database
         self.folder = folder
         self._tenants: dict[str, str] = {}
+        # By tenant, user and digest: the checksums of the blocks of large contents.
+        self._checksums: dict[tuple[str, str, str], dict[int, int]] = {}
 
     # -- storing -----------------------------------------------------------------------------
 
@@ -209,31 +210,77 @@ class Blobs:
     # -- reading -----------------------------------------------------------------------------
 
     def open(self, tenant: str, user: str, digest: str) -> IO[bytes]:
-        """Open a content as a seekable file."""
+        """Open a content as a seekable file; raise `Corrupt` if it is missing or damaged.
+
+        A small content is compared with its hash as a whole. Of a large one, the first opening
+        compares it and remembers a checksum of every block, and each block that is read later is
+        compared with that.
+        """
         row = self.database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
         if row is None or not row[2]:
             raise Corrupt(problem=f"the content {digest} is missing")
-        size, file, _ = row
-        if file is not None:
-            return self._in_folder(file)
-        problem = f"a part of the content {digest} is missing"
+        size, name, _ = row
+        file = None if name is None else self._open_file(name)
+        if size <= _MAX_BYTES_IN_MEMORY:
+            return self._open_small(tenant, user, digest, file)
+        fetch = self._fetch_part(tenant, user, digest) if file is None else _fetch_block(file)
+        close: Callable[[], None] = (lambda: None) if file is None else file.close
+        damaged = _damage(digest)
+        try:
+            key = (tenant, user, digest)
+            checksums = self._checksums.get(key)
+            if checksums is None:
+                checksums = _checksums(fetch, size, digest)
+                while len(self._checksums) >= _MAX_REMEMBERED_CHECKSUMS:
+                    self._checksums.pop(next(iter(self._checksums)), None)
+                self._checksums[key] = checksums
+        except BaseException:
+            close()
+            raise
 
+        def checked(at: int) -> tuple[int, bytes]:
+            start, data = fetch(at) or (at, b"")
+            if checksums.get(start) != zlib.crc32(data):
+                raise damaged
+            return start, data
+
+        return io.BufferedReader(PartsFile(size, checked, lambda: damaged, close), PART_BYTES)
+
+    def _open_small(self, tenant: str, user: str, digest: str, file: IO[bytes] | None) -> IO[bytes]:
+        if file is None:
+            parts = self.database.read(tenant, lambda tx: tx.all(_PARTS, user=user, digest=digest))
+            content = b"".join(join(encoding, data) for _, _, encoding, data in parts)
+        else:
+            with file, read_errors(file.name):
+                content = file.read()
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise _damage(digest)
+        return io.BytesIO(content)
+
+    def _fetch_part(self, tenant: str, user: str, digest: str) -> Fetch:
         def fetch(at: int) -> tuple[int, bytes] | None:
             last_part = at // PART_BYTES + 1
             part = self.database.read(
-                tenant, lambda tx: tx.one(_PART_AT, user=user, digest=digest, most=last_part, at=at)
+                tenant,
+                lambda tx: tx.one(
+                    """select start, encoding, data from blob_parts
+                       where tenant = :tenant and user_id = :user and digest = :digest
+                       and part <= :last_part and start <= :at
+                       order by part desc limit 1""",
+                    user=user,
+                    digest=digest,
+                    last_part=last_part,
+                    at=at,
+                ),
             )
             return None if part is None else (part[0], join(part[1], part[2]))
 
-        return io.BufferedReader(
-            PartsFile(size, fetch, lambda: Corrupt(problem=problem)), PART_BYTES
-        )
+        return fetch
 
-    def _in_folder(self, name: str) -> IO[bytes]:
+    def _open_file(self, name: str) -> IO[bytes]:
         if self.folder is None:
-            raise Unreachable(
-                problem=f"a large content is in a file ({name}), and the setting ref_folder does not say where"
-            )
+            problem = f"is not set, and a large content is in a file ({name}); name its folder"
+            raise SettingsError(where="ref_folder", problem=problem)
         return self.folder.open(name)
 
     # -- removing ----------------------------------------------------------------------------
@@ -330,8 +377,8 @@ class Blobs:
                 for row in tx.each(_PARTS, user=owner, digest=digest):
                     yield {**which, **row}
             else:
-                with self._in_folder(file) as content:
-                    for part in cut(chunks(content)):
+                with self._open_file(file) as content, read_errors(file):
+                    for part in cut(_checked_chunks(content, digest)):
                         yield {**which, **vars(part)}
 
     def put(
@@ -386,20 +433,20 @@ class Blobs:
         ):
             try:
                 with self.open(tenant, user, digest) as content:
-                    actual_digest = hashlib.sha256()
-                    length = 0
-                    for piece in chunks(content):
-                        actual_digest.update(piece)
-                        length += len(piece)
-            except (Corrupt, Unreachable, OSError) as error:
-                if self.database.read(
-                    tenant,
-                    lambda tx, u=user, d=digest: tx.one(_LOCK, user=u, digest=d),  # type: ignore[misc]
-                ):
-                    yield f"{digest}: {error}"
-                continue
-            if (actual_digest.hexdigest(), length) != (digest, size):
-                yield f"{digest} is damaged"
+                    length = sum(len(piece) for piece in _checked_chunks(content, digest))
+                if length == size:
+                    continue
+                problem = (
+                    f"the content {digest} is damaged: it has {length} bytes instead of {size}"
+                )
+            except (StorageError, SettingsError) as error:
+                problem = str(getattr(error, "problem", error))
+            # A content that was removed meanwhile is not missing.
+            if self.database.read(
+                tenant,
+                lambda tx, user=user, digest=digest: tx.one(_LOCK, user=user, digest=digest),  # type: ignore[misc]
+            ):
+                yield problem
 
     def _left(self, tenant: str) -> Iterator[str]:
         if self.folder is None:
@@ -414,6 +461,47 @@ class Blobs:
             name for (name,) in self.database.read(tenant, lambda tx: tx.all(_FILES), long=True)
         }
         yield from sorted(on_disk - known_files)
+
+
+def _damage(digest: str) -> Corrupt:
+    return Corrupt(problem=f"the content {digest} is damaged: its bytes do not match its hash")
+
+
+def _checked_chunks(file: IO[bytes], digest: str) -> Iterator[bytes]:
+    """Yield the chunks of a content; raise `Corrupt` at the end if they do not match its hash."""
+    actual_digest = hashlib.sha256()
+    for piece in chunks(file):
+        actual_digest.update(piece)
+        yield piece
+    if actual_digest.hexdigest() != digest:
+        raise _damage(digest)
+
+
+def _fetch_block(file: IO[bytes]) -> Fetch:
+    def fetch(at: int) -> tuple[int, bytes]:
+        start = at - at % PART_BYTES
+        with read_errors(file.name):
+            file.seek(start)
+            return start, file.read(PART_BYTES)
+
+    return fetch
+
+
+def _checksums(fetch: Fetch, size: int, digest: str) -> dict[int, int]:
+    """Compare a whole content with its hash, and return the checksum of each block by its start."""
+    checksums = {}
+    actual_digest = hashlib.sha256()
+    at = 0
+    while at < size:
+        start, data = fetch(at) or (at, b"")
+        if start != at or not data:
+            raise _damage(digest)
+        actual_digest.update(data)
+        checksums[start] = zlib.crc32(data)
+        at += len(data)
+    if actual_digest.hexdigest() != digest:
+        raise _damage(digest)
+    return checksums
 
 
 def _hashed(text: str) -> str:

@@ -26,7 +26,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from retain.base.errors import Full, ReadOnly, StorageError, Unreachable
+from retain.base.errors import Corrupt, Full, ReadOnly, StorageError
 
 _NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}/[0-9a-f]{64}\.[0-9a-f]{16}")
 _UNFINISHED = "new."
@@ -81,14 +81,16 @@ class Folder:
     def open(self, name: str) -> IO[bytes]:
         """Open a file for reading."""
         if not _NAME.fullmatch(name):
-            raise Unreachable(problem=f"{name!r} is not the name of a stored content")
+            raise Corrupt(problem=f"{name!r} is not the name of a stored content")
         try:
-            return (self.path / name).open("rb")
+            with read_errors(name):
+                return (self.path / name).open("rb")
         except FileNotFoundError:
-            problem = f"a stored content is missing: {name} is not in {self.path} (the setting ref_folder says where to look)"
-            raise Unreachable(problem=problem) from None
-        except OSError as error:
-            raise Unreachable(problem=f"{name} cannot be read: {error.strerror}") from error
+            problem = (
+                f"a stored content is missing: {name} is not in {self.path} "
+                "(the setting ref_folder says where to look)"
+            )
+            raise Corrupt(problem=problem) from None
 
     def made(self, name: str) -> float:
         """Return the time a file was written; infinity if it does not exist."""
@@ -225,10 +227,12 @@ class Folder:
     def _refuse_if_full(self) -> None:
         disk = os.statvfs(self.path)
         free = disk.f_bavail * disk.f_frsize
-        if free < self._min_free + _CHECK_INTERVAL_BYTES:
-            min_free_mib = self._min_free // _MIB
+        needed = self._min_free + _CHECK_INTERVAL_BYTES
+        if free < needed:
             raise Full(
-                problem=f"{free // _MIB} MiB are free and writing stops below {min_free_mib} MiB"
+                problem=f"{free // _MIB} MiB are free and a large content needs {needed // _MIB} MiB: "
+                f"a reserve of {self._min_free // _MIB} MiB and {_CHECK_INTERVAL_BYTES // _MIB} MiB "
+                "to write in"
             )
 
     def _settle(self, *folders: Path) -> None:
@@ -293,6 +297,17 @@ def _create(path: Path) -> IO[bytes]:
     return os.fdopen(
         os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb", buffering=_MIB
     )
+
+
+@contextmanager
+def read_errors(name: str) -> Iterator[None]:
+    """Convert errors while reading an existing file to `StorageError`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise StorageError(problem=f"{name} cannot be read: {error.strerror}") from error
 
 
 @contextmanager

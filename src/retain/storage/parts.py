@@ -84,13 +84,26 @@ Fetch = Callable[[int], tuple[int, bytes] | None]
 class PartsFile(io.RawIOBase):
     """A seekable file made of parts; only the current part is in memory."""
 
-    def __init__(self, size: int, fetch: Fetch, missing: Callable[[], Exception]) -> None:
+    def __init__(
+        self,
+        size: int,
+        fetch: Fetch,
+        missing: Callable[[], Exception],
+        release: Callable[[], None] = lambda: None,
+    ) -> None:
         self._size = size
         self._fetch = fetch
         self._missing = missing
+        self._release = release
         self._at = 0
         self._start = 0
         self._data = b""
+
+    def close(self) -> None:
+        """Close the file and release what it reads from."""
+        if not self.closed:
+            self._release()
+        super().close()
 
     def readable(self) -> bool:
         """Return True."""

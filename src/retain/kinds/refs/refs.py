@@ -10,11 +10,11 @@ from retain.base import canonical, clock, limits
 from retain.base.errors import (
     AlreadyExists,
     Busy,
+    Corrupt,
     InDoubt,
     Invalid,
     NotFound,
     RetainError,
-    Unreachable,
 )
 from retain.kinds import search_scope
 from retain.kinds.kind import (
@@ -578,7 +578,7 @@ class Refs(Kind):
                 raise self._not_found(key)
             try:
                 return self._services.blobs.open(self._owner.tenant, row[0], row[1])
-            except Unreachable as error:  # if it was just removed, the next read finds no row
+            except Corrupt as error:  # if it was just removed, the next read finds no row
                 last_error = error
         raise last_error
 
