@@ -548,20 +548,20 @@ def test_verify_finds_missing_and_damaged_contents(
 @PLACES
 @pytest.mark.parametrize("size", [100, 1 << 20, 6 << 20], ids=["small", "middle", "large"])
 def test_a_damaged_content_is_never_returned(
-    kept: Callable[..., Memory], tmp_path: Path, place: str, size: int
+    open_with_blobs: Callable[..., Memory], tmp_path: Path, place: str, size: int
 ) -> None:
     """Issue 14, 5: not whole, not a page of it, not in an export, and not after a first good read."""
-    memory = kept(place=place)
+    memory = open_with_blobs(place=place)
     me = memory.scope(tenant="acme", user="ada")
     content = b"".join(b"%011d\n" % n for n in range(size // 12))
     key = me.refs.add(content)
-    assert whole(me, memory, key) == content
+    assert read_blob(me, memory, key) == content
     assert me.refs.get(key, tail=2).text
     _damage_last_byte(memory, tmp_path / "refs")
     for read in (
         lambda: me.refs.content(key),
         lambda: me.refs.get(key, tail=1),
-        lambda: whole(me, memory, key),
+        lambda: read_blob(me, memory, key),
     ):
         with pytest.raises(Corrupt, match="is damaged: its bytes do not match its hash"):
             read()
@@ -591,8 +591,10 @@ def _damage_last_byte(memory: Memory, folder: Path) -> None:
     )
 
 
-def test_an_export_of_a_damaged_content_fails(kept: Callable[..., Memory], tmp_path: Path) -> None:
-    memory = kept()
+def test_an_export_of_a_damaged_content_fails(
+    open_with_blobs: Callable[..., Memory], tmp_path: Path
+) -> None:
+    memory = open_with_blobs()
     memory.scope(tenant="acme", user="ada").refs.add(b"x" * (FILE + 1))
     _damage_last_byte(memory, tmp_path / "refs")
     with pytest.raises(Corrupt, match="is damaged"):
@@ -600,8 +602,10 @@ def test_an_export_of_a_damaged_content_fails(kept: Callable[..., Memory], tmp_p
     assert not (tmp_path / "export.jsonl").exists()
 
 
-def test_a_file_whose_folder_is_not_set_is_a_settings_error(kept: Callable[..., Memory]) -> None:
-    memory = kept()
+def test_a_file_whose_folder_is_not_set_is_a_settings_error(
+    open_with_blobs: Callable[..., Memory],
+) -> None:
+    memory = open_with_blobs()
     me = memory.scope(tenant="acme", user="ada")
     key = me.refs.add(b"x" * (FILE + 1))
     memory.services.blobs.folder = None
@@ -610,9 +614,9 @@ def test_a_file_whose_folder_is_not_set_is_a_settings_error(kept: Callable[..., 
 
 
 def test_the_free_space_message_names_the_margin(
-    kept: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+    open_with_blobs: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = kept()
+    memory = open_with_blobs()
     folder = memory.services.blobs.folder
     assert folder is not None
     monkeypatch.setattr(folder, "_min_free", 1 << 60)
