@@ -66,7 +66,7 @@ def speed(plan: Plan) -> Table:
                 output, source=f"make target-{number}", status="Success", session=session
             )
     shown = sum(item.layer == "window" for item in me.context(SESSION, QUESTION).report.items)
-    held = memory.settings.context_tokens // me.messages.get(SESSION, 1).tokens
+    held = memory.settings.context_budget() // me.messages.get(SESSION, 1).tokens
     with closing(straight.connect(folder / "context.db")) as bare:
 
         def window(number: int) -> Callable[[], object]:
@@ -120,7 +120,7 @@ def speed(plan: Plan) -> Table:
         ),
     ]
     about = (
-        f"A budget of {memory.settings.context_tokens:,} tokens; {large + others * 1000:,} messages in the tenant, "
+        f"A budget of {memory.settings.context_budget():,} tokens; {large + others * 1000:,} messages in the tenant, "
         f"{ENTRIES} entries, {REFERENCES} references, notes of 20 sections, 20 keys; read, shared, written and reported."
     )
     return Table("A context, SQLite", about, RATIO_COLUMNS, rows)
@@ -192,7 +192,7 @@ def prefixes(plan: Plan) -> Table:
         )
     about = (
         "Tokens (exact, o200k) that are an unchanged beginning of the prompt of the turn before, of all prompts, "
-        f"over {plan.much(*TURNS)} turns with a budget of {ORDINARY.context_tokens:,} tokens; the same in the second half, "
+        f"over {plan.much(*TURNS)} turns with a budget of {ORDINARY.context_budget():,} tokens; the same in the second half, "
         "when the conversation no longer fits; and the largest prompt, as plain text."
     )
     return Table(

@@ -233,7 +233,7 @@ def test_the_prompt_is_bounded(talk: Any) -> None:
         for asked in chat.model.asked
     ]
     assert len(sizes) == 2
-    assert sizes[-1] < 3 * chat.memory.settings.context_tokens
+    assert sizes[-1] < 3 * chat.memory.settings.context_budget()
     assert "no more room" in chat.outputs()[-1]
 
 

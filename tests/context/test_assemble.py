@@ -500,3 +500,50 @@ def test_many_references_are_listed_by_key(me: Scope, session: str) -> None:
     for key in keys:
         assert f"[MemoryRef: {key}" in seen or f"refs {key}" in left
     assert len(listed) > 40
+
+
+def test_a_paste_does_not_empty_the_conversation(memory: Memory, me: Scope, session: str) -> None:
+    """R9, X4: it is shortened in later prompts, and its key opens all of it."""
+    paste = "\n".join(f"row {n}: nothing to report" for n in range(1, 1201))
+    for n in range(1, 7):
+        me.messages.append(session, "user" if n % 2 else "assistant", f"short message {n}")
+        if n == 3:
+            pasted = me.messages.append(session, "user", paste)
+    context = me.context(session, "go on")
+    texts = [message["content"] for message in context.messages]
+    assert all(any(f"short message {n}" in text for text in texts) for n in range(1, 7))
+    assert context.report.by_layer()["window"] < 1000
+    key = f"message-{pasted.seq}-{session}"
+    assert any(f"[MemoryRef: {key} - " in text for text in texts)
+    assert me.refs.content(key).decode() == paste
+    assert "row 700: nothing" in me.refs.get(key, grep="row 700:").text
+    (retrieve,) = me.tools(["retrieve_memory"])
+    assert "row 1200" in retrieve.call({"memory_key": key, "tail": 1})["content"]
+    assert me.refs.info(key).tokens == pasted.tokens
+    with pytest.raises(NotFound):
+        memory.scope(tenant="acme", user="bob", agent="scout").refs.get(key)
+
+
+def test_a_long_message_out_of_view_stays_listed(me: Scope, session: str) -> None:
+    """R7, R9."""
+    me.messages.append(session, "user", "The minutes of May.\n" + "agreed " * 2000)
+    for n in range(400):
+        me.messages.append(session, "user" if n % 2 else "assistant", f"message {n} " * 10)
+    texts = [
+        str(message["content"]) for message in me.context(session, "go on", budget=2000).messages
+    ]
+    mark = f"[MemoryRef: message-1-{session} - message 1, "
+    assert any(mark in text and "The minutes of May." in text for text in texts)
+
+
+def test_the_default_budget_follows_the_model(open_memory: Callable[..., Memory]) -> None:
+    """X4."""
+    memory = open_memory()
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    session = me.sessions.resume(None).id
+    assert me.context(session, "hi").report.budget == 8000
+    me.agents.add("scout", model="gpt-4.1-mini")
+    assert me.context(session, "hi").report.budget == 32_000
+    me.agents.edit("scout", model="llama-2-7b")
+    assert me.context(session, "hi").report.budget == 2000
+    assert me.context(session, "hi", budget=500).report.budget == 500

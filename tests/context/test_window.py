@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from retain.base import limits
 from retain.context.render import PromptMessage
 from retain.context.window import (
     NO_RESULT,
@@ -280,9 +281,7 @@ def test_a_huge_last_result_or_call_is_shortened() -> None:
     ]
     found = window(written, 500, {}, Speakers("me", "ada"))
     assert [line.seq for line in found] == [1, 2, 3]
-    assert found[1].message.calls[0].arguments == {
-        "left_out": found[1].message.calls[0].arguments["left_out"]
-    }
+    assert "is left out" in found[1].message.calls[0].arguments["text"]
     assert sum(line.tokens for line in found) <= 500
 
 
@@ -305,3 +304,60 @@ def test_most_aligned_is_the_first_number_that_passes_a_large_power_of_two() -> 
     assert most_aligned([40], seqs) == 40
     assert suffix_sums([1, 2, 3]) == [6, 5, 3]
     assert suffix_sums([]) == []
+
+
+def test_one_long_message_leaves_room_for_the_others() -> None:
+    """R9, X4: a paste of 1,200 lines is shortened and can be opened; what came before stays."""
+    paste = "\n".join(f"line {n} of the paste" for n in range(1200))
+    messages = [message(n, "user" if n % 2 else "assistant", f"short {n}") for n in range(1, 7)]
+    messages[2] = message(3, "user", paste, 9000)
+    found = window(messages, 2400, {}, Speakers("me", "ada"))
+    assert [line.seq for line in found] == [1, 2, 3, 4, 5, 6]
+    text = found[2].message.text
+    assert text.startswith("line 0 of the paste")
+    assert text.endswith("line 1199 of the paste")
+    assert "[MemoryRef: message-3-s - message 3, 9,000 tokens]" in text
+    assert found[2].tokens <= limits.SHORT_TOKENS
+
+
+def test_the_newest_message_is_whole() -> None:
+    """R9: only later prompts shorten it; one over the budget leaves room for what came before."""
+    paste = "word " * 1500
+    tokens = size(PromptMessage("user", paste))
+    messages = [*talk(4), message(5, "user", paste, tokens)]
+    found = window(messages, 4000, {}, Speakers("me", "ada"))
+    assert [line.seq for line in found] == [1, 2, 3, 4, 5]
+    assert found[-1].message.text == paste
+    later = window(messages, 4000, {}, Speakers("me", "ada"), ends_with_question=False)
+    assert later[-1].tokens <= limits.SHORT_TOKENS
+    small = window(messages, 800, {}, Speakers("me", "ada"))
+    assert [line.seq for line in small] == [1, 2, 3, 4, 5]
+    assert 400 <= small[-1].tokens <= 600
+
+
+def test_long_arguments_are_shortened() -> None:
+    """R9: what store_memory stored is shown by its placeholder, other arguments by their message."""
+    long = "fact " * 2000
+
+    def call(seq: int, name: str, output: str) -> list[Message]:
+        arguments = json.dumps({"content": long, "description": "the facts"})
+        calls = [{"id": f"c{seq}", "function": {"name": name, "arguments": arguments}}]
+        return [
+            message(seq, "assistant", {"tool_calls": calls}, 2100),
+            answer(seq + 1, f"c{seq}", output),
+        ]
+
+    mark = "[MemoryRef: the-facts-1 - the facts]"
+    stored = json.dumps({"success": True, "memory_key": "the-facts-1", "placeholder": mark})
+    messages = [
+        message(1, "user"),
+        *call(2, "store_memory", stored),
+        *call(4, "write_file", "done"),
+    ]
+    found = window(messages, 4000, {"the-facts-1": mark}, Speakers("me", "ada"))
+    assert [line.seq for line in found] == [1, 2, 3, 4, 5]
+    first, second = found[1].message.calls[0].arguments, found[3].message.calls[0].arguments
+    assert first["description"] == second["description"] == "the facts"
+    assert mark in first["content"]
+    assert "[MemoryRef: message-4-s - message 4, 2,100 tokens]" in second["content"]
+    assert all(line.tokens <= limits.SHORT_TOKENS + 50 for line in found)

@@ -807,16 +807,20 @@ def test_windows_are_suffixes(
     )
 
 
-def test_invalid_window_combinations_are_rejected(me: Scope, session: str) -> None:
-    choices: list[dict[str, Any]] = [
-        {"last": 1, "minutes": 1},
-        {"last": 0, "tokens": 0},
-        {"minutes": 1, "tokens": 1},
-    ]
-    for choice in choices:
-        with pytest.raises(Invalid) as error:
-            me.messages.window(session, **choice)
-        assert error.value.field == "window"
+def test_the_narrowest_limit_of_a_window_counts(open_memory: Callable[..., Memory]) -> None:
+    """C3: the last messages, a time box and a number of tokens can be combined."""
+    now = [START]
+    me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
+    session = me.sessions.resume().id
+    for n in range(10):
+        now[0] = START + n * MINUTE
+        me.messages.append(session, "user", str(n))
+    assert texts(me.messages.window(session, last=2, minutes=3)) == ["8", "9"]
+    assert texts(me.messages.window(session, last=9, minutes=3)) == ["6", "7", "8", "9"]
+    assert texts(me.messages.window(session, last=9, tokens=12)) == ["8", "9"]
+    assert texts(me.messages.window(session, last=1, tokens=12, minutes=3)) == ["9"]
+    assert texts(me.messages.window(session, last=1, minutes=60, before=4)) == ["2"]
+    assert me.messages.window(session, last=0, minutes=60) == []
 
 
 def test_forward_pages_are_complete(me: Scope, session: str) -> None:

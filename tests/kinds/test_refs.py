@@ -213,11 +213,22 @@ def test_a_chosen_key_is_unique(me: Scope, memory: Memory) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["", " ", "Upper", "under_score", "-first", "a b", "a]b", "é", "x" * 81, "a\nb"]
+    "key", ["", " ", "_first", ".first", "-first", "a b", "a]b", "é", "x" * 81, "a\nb"]
 )
 def test_a_key_that_fits_no_placeholder_is_rejected(me: Scope, key: str) -> None:
     with pytest.raises(Invalid):
         me.refs.add("x", key=key)
+
+
+@pytest.mark.parametrize("key", ["build_log", "Report.2026", "a-b_c.D"])
+def test_a_key_holds_letters_digits_hyphens_underscores_and_dots(me: Scope, key: str) -> None:
+    """R10."""
+    session = me.sessions.add().id
+    assert me.refs.add("x", "the log", key=key, session=session) == key
+    placeholder = f"[MemoryRef: {key} - the log]"
+    assert me.refs.get(placeholder).text == "x"
+    me.messages.append(session, "user", f"See {placeholder}")
+    assert me.context(session).messages[-1]["content"] == f"See {placeholder}"
 
 
 @pytest.mark.parametrize(

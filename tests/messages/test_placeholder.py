@@ -60,8 +60,8 @@ def test_what_is_written_is_found_again_whatever_the_description(description: st
 
 
 def test_keys_are_found_once_each_in_order() -> None:
-    text = "[MemoryRef: b - x] and [MemoryRef: a] and [MemoryRef: b - y] [MemoryRef: NOT - z] [MemoryRef: -no - z]"
-    assert placeholder.find_keys(text) == ["b", "a"]
+    text = "[MemoryRef: b - x] and [MemoryRef: a] and [MemoryRef: b - y] [MemoryRef: A_b.2 - z] [MemoryRef: -no - z]"
+    assert placeholder.find_keys(text) == ["b", "a", "A_b.2"]
 
 
 @pytest.mark.parametrize("fake", FAKES)

@@ -23,6 +23,8 @@ MAX_REF_BYTES = 1 << 30
 """The content of one reference."""
 REF_TOKENS = 500
 """Tool outputs above this many tokens become references."""
+SHORT_TOKENS = 250
+"""A user message or a tool call above `REF_TOKENS` is shortened to this in later prompts."""
 REF_FILE_BYTES = 256 << 10
 """References above this size are stored in files, if there is a folder for them."""
 

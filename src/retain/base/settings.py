@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from retain.base import tokens
 from retain.base.errors import SettingsError
 
 FILE = "retain.yaml"
@@ -149,7 +150,9 @@ class Settings:
         "`late` re-scores the best search hits token by token. Slower; needs the encoder of `minilm`.",
     )
     context_tokens: int = _setting(
-        8000, "The token budget of a context, if the call does not give one.", 100
+        0,
+        "The token budget of a context, if the call does not give one. 0: a quarter of the model's context window, at "
+        "most 32,000, and 8,000 if the model is not known.",
     )
     ref_describe: Literal["builtin", "model"] = _setting(
         "builtin",
@@ -258,6 +261,10 @@ class Settings:
             if variable in env:
                 settings = settings._with({name: env[variable]}, variable)
         return settings
+
+    def context_budget(self, model: str = "") -> int:
+        """Return the token budget of a context for a model (default: `model`)."""
+        return self.context_tokens or tokens.default_budget(model or self.model)
 
     def shown(self, name: str) -> str:
         """Return a setting as text, without passwords; of an API key only its last characters."""

@@ -57,6 +57,22 @@ _FACTORS = (
 docs/internals/tokens.md."""
 
 
+_WINDOWS = (
+    (1_000_000, r"gpt-4\.1|gemini|llama-4"),
+    (400_000, r"gpt-[5-9]"),
+    (200_000, r"claude|o[1-9]\b"),
+    (128_000, r"gpt-4o|gpt-4-turbo|gpt-oss|chatgpt|llama-?3\.[1-9]|mistral-(large|medium|small)"),
+    (128_000, r"qwen-?3|qwen-?2\.5|deepseek|gemma-?3|command-[ra]|phi-?[4-9]|kimi|glm|grok|nova"),
+    (32_000, r"mistral|mixtral|ministral|qwen"),
+    (16_000, r"gpt-3\.?5"),
+    (8_000, r"gpt-4|llama-?3|gemma"),
+    (4_000, r"llama-?2|phi|tinyllama"),
+)
+"""The context windows of model families, at least; the first match counts."""
+DEFAULT_BUDGET = 8_000
+MAX_DEFAULT_BUDGET = 32_000
+
+
 def _flags() -> bytes:
     flags = bytearray(256)
     for group, (plain, others) in enumerate(_GROUPS):
@@ -199,6 +215,20 @@ def _counter(model: str) -> Callable[[str], int]:
 def factor(model: str) -> float:
     """Return the model's tokens per estimated token: above 1 if its vocabulary is smaller."""
     return next((times for times, names in _FACTORS if _fits(model, names)), 1.0)
+
+
+@functools.lru_cache(256)
+def default_budget(model: str) -> int:
+    """Return the default token budget of a context for a model (X4).
+
+    A quarter of the model's context window, within limits: the rest is for tools and the answer,
+    and more text costs more with every message. 8,000 for a model that is not known.
+    """
+    window = next((size for size, names in _WINDOWS if _fits(model, names)), 0)
+    if not window:
+        return DEFAULT_BUDGET
+    budget = max(window // 4, min(window // 2, DEFAULT_BUDGET))
+    return min(budget, MAX_DEFAULT_BUDGET)
 
 
 def _fits(model: str, names: str) -> bool:

@@ -266,12 +266,13 @@ def _run_agent(
     memory: Memory, scope: Scope, open_turn: OpenTurn, others: Sequence[str], emit: Emit
 ) -> TurnOutput:
     agent = _find_agent(scope)
-    model = memory.services.models.named(agent.model if agent else "")
+    agent_model = agent.model if agent else ""
+    model = memory.services.models.named(agent_model)
     if model is None:
         text = answer_without_model(scope, open_turn.session.id, open_turn.text, open_turn.at)
         emit(Event("text", scope.owner.agent, {"delta": text, "round": 1}))
         # The context that a model would have received (X3).
-        context = _context(scope, open_turn, memory.settings.context_tokens, others)
+        context = _context(scope, open_turn, memory.settings.context_budget(agent_model), others)
         return TurnOutput(
             [{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}], context=context
         )
@@ -316,9 +317,10 @@ class _ToolLoop:
         self._open_turn = open_turn
         self._model = model
         self._emit = emit
-        room = memory.settings.context_tokens
+        room = memory.settings.context_budget(agent.model if agent else "")
         names = agent.tools if agent else ()
         self._tools = Tools(scope, open_turn.session.id, names, room, open_turn.caller)
+        self._room = room
         self._end = time.monotonic() + limits.CHAT_SECONDS
         self._output = TurnOutput()
 
@@ -328,8 +330,8 @@ class _ToolLoop:
         output = self._output
         agent = self._scope.owner.agent
         room = max(
-            self._settings.context_tokens - TOKENS_PER_IMAGE * len(open_turn.images),
-            self._settings.context_tokens // 2,
+            self._room - TOKENS_PER_IMAGE * len(open_turn.images),
+            self._room // 2,
         )
         output.context = _context(self._scope, open_turn, room, others)
         self._tools.check_earlier_results(output.context.messages)

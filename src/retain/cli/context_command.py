@@ -153,7 +153,7 @@ COMMANDS = (
             "--budget": {
                 "metavar": "N",
                 "type": int,
-                "help": "maximum number of tokens (default: the setting context_tokens)",
+                "help": "maximum number of tokens (default: the setting context_tokens, or by the model)",
             },
             "--others": {
                 "metavar": "NAMES",

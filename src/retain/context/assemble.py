@@ -76,9 +76,8 @@ def assemble(
 ) -> Context:
     """Return the context for a new message of a session, within a budget of tokens."""
     canonical.key(session, "session")
-    if budget is None:
-        budget = services.settings.context_tokens
-    canonical.whole(budget, "budget", 1)
+    if budget is not None:
+        canonical.whole(budget, "budget", 1)
     if isinstance(others, str) or not isinstance(others, Sequence):
         raise Invalid(field="others", problem="must be a list of names")
     new = _new_message(message)
@@ -95,6 +94,7 @@ def assemble(
     )
     if new is not None and ask.others:
         new = new._replace(text=with_speaker(material.owner.user or "", new.text))
+    budget = material.budget
     factor = tokens.factor(material.model or services.settings.model)
     writer = PromptWriter(material, ask, new, int(budget / factor))
     if writer.free < 0:
@@ -126,7 +126,12 @@ def _new_message(message: Content) -> PromptMessage | None:
 
 
 def _read(
-    tx: Transaction, services: Services, owner: Owner, ask: Ask, budget: int, query: Query | None
+    tx: Transaction,
+    services: Services,
+    owner: Owner,
+    ask: Ask,
+    budget: int | None,
+    query: Query | None,
 ) -> Material:
     row = tx.one(
         """select sessions.user_id, sessions.agent, first_seq, summarized_count,
@@ -142,6 +147,8 @@ def _read(
     if row is None:
         raise NotFound(what="session", id=ask.session)
     user, agent, first, covered, prompt, model = row
+    if budget is None:
+        budget = services.settings.context_budget(model)
     owner = replace(owner, user=user, agent=owner.agent or agent)
     sections = _sections(tx, services, owner, ask)
     if "summary" not in sections:
@@ -166,7 +173,17 @@ def _read(
     unknown = (references | _mentioned(recent)) - known.keys()
     known |= Refs(services, owner).known(tx, unknown)
     return Material(
-        owner, prompt, model, covered, first, sections, recent, known, recall_tokens, recalled
+        owner,
+        prompt,
+        model,
+        budget,
+        covered,
+        first,
+        sections,
+        recent,
+        known,
+        recall_tokens,
+        recalled,
     )
 
 

@@ -24,6 +24,7 @@ from retain.kinds.section import Ask, Piece, Section
 from retain.messages import placeholder
 from retain.messages.content import TOKENS_PER_MESSAGE
 from retain.messages.message import Message
+from retain.messages.shortening import is_long_text, prompt_tokens
 
 NOTES_VARIABLE = "{long_term_memory_notes}"
 NOTES_HEAD = "# Your Notes\n\n"
@@ -44,6 +45,7 @@ class Material:
     owner: Owner
     prompt: str
     model: str
+    budget: int
     covered: int  # the last message that the summary covers
     first: int  # the first message of the session
     sections: Mapping[str, Section]
@@ -87,7 +89,12 @@ class PromptWriter:
             "fragment": FRAGMENT,
         }
         self.free = budget - self._total([])
-        window_tokens = sum(message.tokens for message in material.messages)
+        window_tokens = sum(
+            prompt_tokens(message.role, message.tokens, False, budget)
+            for message in material.messages[:-1]
+        )
+        if material.messages:
+            window_tokens += material.messages[-1].tokens
         wants = wanted_tokens(material.sections, window_tokens, material.reserved)
         self.shares = dict(zip(LAYER_NAMES, share(self.free, wants), strict=True))
 
@@ -95,7 +102,10 @@ class PromptWriter:
         """Fill every layer; the recent messages get what the others leave."""
         for name in SECTION_LAYERS:
             self._fill(name, self.material.sections.get(name), self.shares[name])
-        if "references" in self.material.sections:
+        has_long = any(
+            is_long_text(message.tokens, message.raw) for message in self.material.messages
+        )
+        if "references" in self.material.sections or has_long:
             self.written["fragment"] = FRAGMENT
         cost = self._drop_until_it_fits()
         room = self.budget - cost - self.shares["references"]
@@ -184,7 +194,13 @@ class PromptWriter:
         material = self.material
         owner = material.owner
         speakers = Speakers(owner.agent or "", owner.user or "", bool(self.ask.others))
-        recent = window(material.messages, room, material.known, speakers)
+        recent = window(
+            material.messages,
+            room,
+            material.known,
+            speakers,
+            ends_with_question=self.new is None,
+        )
         stored = {message.seq: message for message in material.messages}
         shown = {line.seq for line in recent}
         end = material.messages[-1].seq if material.messages else material.covered
@@ -314,7 +330,9 @@ class PromptWriter:
 
 
 def _window_reason(line: Line, stored: Mapping[int, Message]) -> str:
-    is_shortened = "is left out) …" in line.message.text and line.tokens < stored[line.seq].tokens
+    is_shortened = (
+        " is left out" in line.message.text and line.tokens < stored[line.seq].tokens
+    ) or any(" is left out" in str(call.arguments) for call in line.message.calls)
     return "recent, shortened to fit" if is_shortened else "recent"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from retain.base import tokens
+from retain.base import limits, tokens
 from retain.context.render import PromptMessage
 from retain.messages import placeholder
 from retain.messages.content import TOKENS_PER_IMAGE, TOKENS_PER_MESSAGE, images, spoken_text
@@ -21,11 +21,16 @@ from retain.messages.pairing import (
     tool_calls,
     tool_results,
 )
+from retain.messages.shortening import (
+    MIN_CALL_TOKENS,
+    TOKENS_PER_CALL,
+    argument_tokens,
+    largest_in_window,
+    leave_out_middle,
+    shorten_arguments,
+)
 
 NO_RESULT = "(No result was stored for this call.)"
-MIN_CALL_TOKENS = 24
-TOKENS_PER_CALL = 12
-MAX_ATTEMPTS = 4
 
 
 class Line(NamedTuple):
@@ -34,6 +39,7 @@ class Line(NamedTuple):
     seq: int
     message: PromptMessage
     tokens: int
+    mark: str = ""  # the placeholder that opens the whole message, if it is long
 
 
 @dataclass(frozen=True)
@@ -45,16 +51,19 @@ class Speakers:
     group: bool = False
 
 
-def window_start(messages: Sequence[Message], budget: int) -> int:
+def window_start(
+    messages: Sequence[Message], budget: int, sizes: Sequence[int] | None = None
+) -> int:
     """Return the index at which a window of at most `budget` tokens starts.
 
     A window that slides by one message per turn changes the whole prompt and defeats the provider's
     prompt cache. So the start moves in large steps: it may give up half of the budget to land on a
     message whose number is a multiple of a large power of two, and then stays there for many turns.
 
-    Returns `len(messages)` if not even the last message fits.
+    `sizes` are the tokens of the messages as shown (default: as stored). Returns `len(messages)`
+    if not even the last message fits.
     """
-    token_sums = suffix_sums(message.tokens for message in messages)
+    token_sums = suffix_sums(sizes or [message.tokens for message in messages])
     candidates = [
         index
         for index, can_start in enumerate(safe_cuts(messages)[: len(messages)])
@@ -102,30 +111,62 @@ def most_aligned(candidates: Sequence[int], seqs: Sequence[int]) -> int:
 
 
 def window(
-    messages: Sequence[Message], budget: int, known: Mapping[str, str], speakers: Speakers
+    messages: Sequence[Message],
+    budget: int,
+    known: Mapping[str, str],
+    speakers: Speakers,
+    *,
+    ends_with_question: bool = True,
 ) -> list[Line]:
     """Return the recent messages within a budget.
 
-    Of a last turn that is too long on its own, the question and the end are kept, shortened.
-    `known` has the references that exist: key → placeholder.
+    One long message does not push out the others: it is shortened to its beginning, its end and a
+    placeholder. The newest user message is whole if it fits. Of a last turn that is too long on its
+    own, the question and the end are kept, shortened. `known` has the references that exist:
+    key → placeholder. Without `ends_with_question`, a newer user message follows the window.
     """
-    room = budget
-    for _ in range(MAX_ATTEMPTS):
-        shown = _window(messages, room, known, speakers)
-        excess = sum(line.tokens for line in shown) - budget
-        if excess <= 0:
-            return shown
-        # A call without a result was given one, or is longer when shown than it is stored.
-        room -= excess
-    return []
+    shown = lines(messages, known, speakers)
+    newest = _newest_question(messages, shown) if ends_with_question else 0
+    shown = [_limited(line, budget, newest) for line in shown]
+    if newest and newest == messages[-1].seq:
+        shown = [shorten(line, 3 * budget // 4) if line.tokens > budget else line for line in shown]
+    return _fit(messages, shown, budget)
 
 
-def _window(
-    messages: Sequence[Message], room: int, known: Mapping[str, str], speakers: Speakers
-) -> list[Line]:
-    start = window_start(messages, room)
+def _newest_question(messages: Sequence[Message], shown: Sequence[Line]) -> int:
+    """Return the number of the newest message in which the user says something; 0 if none does."""
+    asked = {message.seq for message in messages if message.role == "user"}
+    said = [line.seq for line in shown if line.seq in asked and line.message.result is None]
+    return max(said, default=0)
+
+
+def _limited(line: Line, budget: int, newest: int) -> Line:
+    """Shorten a line that is too long for an earlier message."""
+    image_tokens = TOKENS_PER_IMAGE * len(line.message.images)
+    text_tokens = line.tokens - image_tokens
+    if text_tokens <= limits.SHORT_TOKENS or line.seq == newest:
+        return line
+    limit = largest_in_window(budget)
+    if text_tokens > limits.REF_TOKENS and line.message.role == "user":
+        limit = min(limit, limits.SHORT_TOKENS)
+    return shorten(line, limit + image_tokens)
+
+
+def _fit(messages: Sequence[Message], shown: Sequence[Line], budget: int) -> list[Line]:
+    """Return the last lines that fit."""
+    sizes_by_seq = dict.fromkeys((message.seq for message in messages), 0)
+    for line in shown:
+        sizes_by_seq[line.seq] += line.tokens
+    sizes = list(sizes_by_seq.values())
+
+    def lines_from(start: int) -> list[Line]:
+        if start >= len(messages):
+            return []
+        return [line for line in shown if line.seq >= messages[start].seq]
+
+    start = window_start(messages, budget, sizes)
     if start == 0 or (start < len(messages) and messages[start].role == "user"):
-        return lines(messages[start:], known, speakers)
+        return lines_from(start)
 
     # The turn that is cut: its question first, then as much of its end as fits.
     question_index = max(
@@ -134,18 +175,19 @@ def _window(
     )
     question: list[Line] = []
     if question_index >= 0:
-        question = lines([messages[question_index]], known, speakers)
-        question = [shorten(line, room // 3) for line in question]
-    room -= sum(line.tokens for line in question)
-    rest = list(messages[question_index + 1 :])
-    start = window_start(rest, room)
+        seq = messages[question_index].seq
+        question = [shorten(line, budget // 3) for line in shown if line.seq == seq]
+    room = budget - sum(line.tokens for line in question)
+    first = question_index + 1
+    rest = messages[first:]
+    start = window_start(rest, room, sizes[first:])
     if start < len(rest) or not rest:
-        return question + lines(rest[start:], known, speakers)
+        return question + lines_from(first + start)
 
     # Not even the last message fits whole.
     can_start = safe_cuts(rest)
     last_start = max(index for index in range(len(rest)) if can_start[index])
-    return question + _shorten_to_fit(lines(rest[last_start:], known, speakers), room)
+    return question + _shorten_to_fit(lines_from(first + last_start), room)
 
 
 def _shorten_to_fit(shown: list[Line], room: int) -> list[Line]:
@@ -179,29 +221,56 @@ def lines(messages: Sequence[Message], known: Mapping[str, str], speakers: Speak
         )
         text = placeholder.verify(spoken_text(content), known)
         prompt_message = _prompt_message(message, text, speakers, is_own)
-        own_calls: list[Call] = []
+        calls: list[Call] = []
+        results: list[Line] = []
         if message.role == "assistant" and is_own:
-            own_calls = _with_unique_ids(message.seq, tool_calls(content))
-        if own_calls or prompt_message.text or prompt_message.images:
-            prompt_message = prompt_message._replace(calls=own_calls)
-            shown.append(Line(message.seq, prompt_message, size(prompt_message)))
-        for number, call in enumerate(own_calls):
+            calls = _with_unique_ids(message.seq, tool_calls(content))
+        for number, call in enumerate(calls):
             answer = message
             output: Any = NO_RESULT
             if pair := pairs.get((index, number)):
                 answer = messages[pair[0]]
                 output = tool_results(answer.role, answer.content)[pair[1]].output
             text = placeholder.verify(_output_text(output), known)
-            result = PromptMessage("tool", text, result=Result(call.id, None))
-            shown.append(Line(answer.seq, result, size(result)))
+            results.append(_line(answer, PromptMessage("tool", text, result=Result(call.id, None))))
+            if call_tokens(call) > limits.REF_TOKENS:
+                mark = known.get(stored_key(call.name, output)) or _mark(message)
+                calls[number] = shorten_call(call, limits.SHORT_TOKENS, mark)
+        if calls or prompt_message.text or prompt_message.images:
+            shown.append(_line(message, prompt_message._replace(calls=calls)))
+        shown += results
     return shown
+
+
+def stored_key(tool: str, output: Any) -> str:
+    """Return the key under which a call of `store_memory` stored its content; "" if it did not."""
+    if tool != "store_memory":
+        return ""
+    if isinstance(output, str):
+        try:
+            output = json.loads(output)
+        except (ValueError, RecursionError):
+            return ""
+    key = output.get("memory_key") if isinstance(output, Mapping) else None
+    return key if isinstance(key, str) else ""
+
+
+def _line(message: Message, prompt_message: PromptMessage) -> Line:
+    cost = size(prompt_message)
+    mark = _mark(message) if cost > limits.SHORT_TOKENS else ""
+    return Line(message.seq, prompt_message, cost, mark)
+
+
+def _mark(message: Message) -> str:
+    return placeholder.render_message(message.session, message.seq, message.tokens)
 
 
 def _plain_line(message: Message, known: Mapping[str, str]) -> Line:
     text = message.text
     safe = placeholder.verify(text, known)
     cost = message.tokens if safe is text else TOKENS_PER_MESSAGE + tokens.estimate(safe)
-    return Line(message.seq, PromptMessage(message.role, safe), cost)
+    mark = _mark(message) if cost > limits.SHORT_TOKENS else ""
+    return Line(message.seq, PromptMessage(message.role, safe), cost, mark)
 
 
 def shorten(line: Line, room: int) -> Line:
@@ -210,11 +279,12 @@ def shorten(line: Line, room: int) -> Line:
         return line
     message = line.message
     room = max(room - TOKENS_PER_MESSAGE, 0)
-    short_calls = [_shorten_call(call, room // (2 * len(message.calls))) for call in message.calls]
+    call_room = room // (2 * max(len(message.calls), 1))
+    short_calls = [shorten_call(call, call_room, line.mark) for call in message.calls]
     frame = size(message._replace(text="", calls=short_calls)) - TOKENS_PER_MESSAGE
-    text = _leave_out_middle(message.text, room - frame, line.seq)
+    text = leave_out_middle(message.text, room - frame, f"message {line.seq}", line.mark)
     message = message._replace(text=text, calls=short_calls)
-    return Line(line.seq, message, size(message))
+    return Line(line.seq, message, size(message), line.mark)
 
 
 def size(message: PromptMessage) -> int:
@@ -222,7 +292,7 @@ def size(message: PromptMessage) -> int:
     return (
         TOKENS_PER_MESSAGE
         + tokens.estimate(message.text)
-        + sum(_call_tokens(call) for call in message.calls)
+        + sum(call_tokens(call) for call in message.calls)
         + TOKENS_PER_IMAGE * len(message.images)
     )
 
@@ -256,26 +326,17 @@ def _with_unique_ids(seq: int, made: Sequence[Call]) -> list[Call]:
     return unique
 
 
-def _call_tokens(call: Call) -> int:
-    arguments = _output_text(call.arguments)
-    return tokens.estimate(call.name) + tokens.estimate(arguments) + TOKENS_PER_CALL
+def call_tokens(call: Call) -> int:
+    """Return the tokens of a tool call."""
+    return tokens.estimate(call.name) + argument_tokens(call.arguments) + TOKENS_PER_CALL
 
 
-def _shorten_call(call: Call, room: int) -> Call:
-    cost = _call_tokens(call)
-    if cost <= max(room, MIN_CALL_TOKENS):
+def shorten_call(call: Call, room: int, mark: str) -> Call:
+    """Shorten the arguments of a tool call; `mark` is the placeholder that opens them whole."""
+    if call_tokens(call) <= max(room, MIN_CALL_TOKENS):
         return call
-    return Call(call.id, call.name, {"left_out": f"{cost:,} tokens of arguments"})
-
-
-def _leave_out_middle(text: str, room: int, seq: int) -> str:
-    if tokens.estimate(text) <= room:
-        return text
-    mark = f" … (the middle of message {seq} is left out) … "
-    half = (room - tokens.estimate(mark)) // 2
-    if half <= 0:
-        return ""
-    return tokens.cut(text, half) + mark + tokens.cut(text, half, end=True)
+    arguments = shorten_arguments(call.arguments, room - TOKENS_PER_CALL, mark)
+    return Call(call.id, call.name, arguments)
 
 
 def _output_text(output: Any) -> str:

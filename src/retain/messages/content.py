@@ -83,6 +83,14 @@ def searchable_text(role: str, content: Mapping[str, Any]) -> str:
     return _DATA.sub("…", "\n".join(distinct))
 
 
+def whole_text(role: str, content: Mapping[str, Any]) -> str:
+    """Return all text of a message: what it says, its tool calls and their results, in full."""
+    texts = [spoken_text(content)]
+    texts += [f"{call.name} {_text(call.arguments)}" for call in pairing.tool_calls(content)]
+    texts += [_text(result.output) for result in pairing.tool_results(role, content)]
+    return "\n\n".join(dict.fromkeys(text for text in texts if text.strip()))
+
+
 def _text(value: Any) -> str:
     return (
         value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) if value else ""

@@ -1,7 +1,7 @@
 """Placeholders: `[MemoryRef: key - description]` stands in a prompt for content stored elsewhere.
 
-A key consists of lower-case letters, digits and hyphens. Text that imitates a placeholder is
-neutralized.
+A key consists of letters, digits, hyphens, underscores and dots. Text that imitates a placeholder
+is neutralized.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from retain.base import tokens
 
 MARK = "[MemoryRef: "
 MAX_DESCRIPTION = 200
+MESSAGE_BEGINNING = 80  # characters
 _WHOLE = re.compile(
-    r"\[MemoryRef: (?P<key>[a-z0-9][a-z0-9-]{0,79})(?: - (?P<description>[^\[\]\n]*))?\]"
+    r"\[MemoryRef: (?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,79})"
+    r"(?: - (?P<description>[^\[\]\n]*))?\]"
 )
 _UNSEEN = r"[\s_\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff-]*"
 """Characters between two letters that neither a reader nor a model notices."""
@@ -26,7 +28,8 @@ _LETTERS = "".join(
 )
 _LIKE = re.compile(rf"[\[\uff3b\u3010](?={_UNSEEN}{_LETTERS}[:\uff1a])", re.IGNORECASE)
 _FAKE = "[quoted "
-_KEY = re.compile(r"[a-z0-9][a-z0-9-]{0,79}")
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_MESSAGE_KEY = re.compile(r"message-([1-9][0-9]{0,15})-(.+)")
 _WORD = re.compile(r"[a-z0-9]+")
 _FOLDERS = re.compile(r"(?<!\S)\S*/(?=[^\s/])")
 _LOOK = 200
@@ -46,6 +49,33 @@ def new_key(words: str) -> str:
 def is_key(text: str) -> bool:
     """Return whether a text has the form of a key."""
     return _KEY.fullmatch(text) is not None
+
+
+def message_key(session: str, seq: int) -> str:
+    """Return the key under which a stored message can be opened; "" if its session has no such key.
+
+    The key names the message itself, so nothing is stored twice, and a removed message is gone.
+    """
+    key = f"message-{seq}-{session}"
+    return key if is_key(key) else ""
+
+
+def message_of_key(key: str) -> tuple[str, int] | None:
+    """Return the session and the number of the message that a key names; None for other keys."""
+    match = _MESSAGE_KEY.fullmatch(key)
+    return (match[2], int(match[1])) if match and is_key(key) else None
+
+
+def render_message(session: str, seq: int, size: int, text: str = "") -> str:
+    """Return the placeholder of a message of `size` tokens; "" if it has no key."""
+    key = message_key(session, seq)
+    return render(key, message_description(seq, size, text)) if key else ""
+
+
+def message_description(seq: int, size: int, text: str = "") -> str:
+    """Return the description of a long message: its number, its size and its beginning."""
+    beginning = one_line(text[:MESSAGE_BEGINNING])
+    return f"message {seq}, {size:,} tokens" + (f": {beginning}" if beginning else "")
 
 
 def render(key: str, description: str) -> str:

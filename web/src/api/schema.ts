@@ -65,7 +65,7 @@ export interface paths {
          *     before:     only messages with a smaller number, to page backwards through a session
          *     turns_only: only user messages and final answers, without system messages and tool traffic
          *
-         *     Takes at most one of `last`, `minutes` and `tokens`; without any, returns the whole session.
+         *     Limits combine, and the narrowest counts; without any, returns the whole session.
          *
          *     On the command line: `retain messages window trip --last 20 --turns-only`
          */
@@ -325,6 +325,8 @@ export interface paths {
         /**
          * Return a reference without its content.
          * @description Return a reference without its content.
+         *
+         *     The key of a long message, as its placeholder in a prompt names it, returns that message.
          *
          *     On the command line: `retain refs info npm-install-7f3a09c1 --json`
          */
@@ -2510,7 +2512,7 @@ export interface components {
             message: string | Record<string, never> | unknown[];
             /**
              * Budget
-             * @description Maximum number of tokens. Default: the setting `context_tokens`.
+             * @description Maximum number of tokens. Default: the setting `context_tokens`, or by the model.
              */
             budget?: number | null;
             /**

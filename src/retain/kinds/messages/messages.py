@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from retain.base import canonical, clock
@@ -15,6 +16,7 @@ from retain.kinds.messages.message_index import MESSAGE_INDEX
 from retain.kinds.section import RecallScope
 from retain.messages.content import Content
 from retain.messages.message import COLUMNS, Message, NewMessage, Role, merge_content, records
+from retain.messages.shortening import prompt_tokens
 from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
 
@@ -34,7 +36,7 @@ _NEWEST_OWN_MESSAGES = (
                select 1 from sessions where tenant = :tenant and id = :session and user_id = coalesce(:user, user_id))
            order by seq desc limit :size"""
 )
-_NEWEST_SIZES = """select seq, role, tokens from messages
+_NEWEST_SIZES = """select seq, role, tokens, chatter from messages
             where tenant = :tenant and session_id = :session and seq between :first and :upto and chatter < 2
             order by seq desc limit :size"""
 _INSERT_KEY = """insert into message_keys (tenant, session_id, key, digest, first_seq, last_seq, created_at)
@@ -203,11 +205,9 @@ class Messages(Kind):
         before:     only messages with a smaller number, to page backwards through a session
         turns_only: only user messages and final answers, without system messages and tool traffic
 
-        Takes at most one of `last`, `minutes` and `tokens`; without any, returns the whole session.
+        Limits combine, and the narrowest counts; without any, returns the whole session.
         """
         canonical.key(session, "session")
-        if (last is not None) + (minutes is not None) + (tokens is not None) > 1:
-            raise Invalid(field="window", problem="takes one of last, minutes and tokens")
         for name, number in (("last", last), ("tokens", tokens), ("before", before)):
             if number is not None:
                 canonical.whole(number, name)
@@ -217,13 +217,13 @@ class Messages(Kind):
         upto = _MAX_SEQ if before is None else before - 1
 
         def work(tx: Transaction) -> list[Message]:
-            if last is not None:
+            if last is not None and minutes is None and tokens is None:
                 return self._last(tx, session, last, upto, chatter)
             first = own_session(tx, self._owner, session)
             if minutes is None and tokens is None:
                 return _between(tx, session, first, upto, chatter)
             since = None if minutes is None else tx.now - round(min(minutes, 2**40) * clock.MINUTE)
-            rows = list(_newest(tx, session, upto, chatter, since, tokens))
+            rows = list(islice(_newest(tx, session, upto, chatter, since, tokens), last))
             return records(session, reversed(rows))
 
         return self._read(work)
@@ -389,8 +389,9 @@ class Messages(Kind):
     def recent(self, tx: Transaction, session: str, first: int, tokens: int) -> list[Message]:
         """Return the newest messages from number `first` on, oldest first.
 
-        Returns the messages that fit into `tokens`, the first one that does not, and more if needed
-        to include the last user message. Reads the sizes before any content.
+        Returns the messages that fit into `tokens` once long ones are shortened, the first one that
+        does not, and more if needed to include the last user message. Reads the sizes before any
+        content.
         """
         spent = 0
         has_user_message = False
@@ -399,13 +400,14 @@ class Messages(Kind):
         size = min(max(tokens // _MEAN_TOKENS, 16), _MAX_ROWS_PER_READ)
         while start > first and (spent <= tokens or not has_user_message) and upto > first:
             rows = tx.all(_NEWEST_SIZES, session=session, first=first, upto=upto, size=size)
-            for seq, role, cost in rows:
+            for seq, role, cost, chatter in rows:
                 if spent > tokens and (
                     has_user_message or start - seq > _MAX_USER_MESSAGE_DISTANCE
                 ):
                     break
                 start = seq
-                spent += cost
+                has_calls = chatter == 1 and role == "assistant"
+                spent += prompt_tokens(role, cost, has_calls, tokens)
                 has_user_message = has_user_message or role == "user"
             if len(rows) < size or start > rows[-1][0]:
                 break

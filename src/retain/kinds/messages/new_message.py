@@ -17,6 +17,7 @@ from retain.messages import pairing, placeholder
 from retain.messages.content import Content
 from retain.messages.content import parse_content as read_content
 from retain.messages.message import ROLES, NewMessage, message_fields
+from retain.messages.shortening import is_long_text
 from retain.search.search_engine import Item
 
 
@@ -116,10 +117,18 @@ def items(session: str, user: str, agent: str, values: Sequence[Mapping[str, Any
 
 
 def mentioned(session: str, values: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of the references that a session's messages mention."""
-    return [
-        {"session": session, "seq": value["seq"], "key": key}
-        for value in values
-        if placeholder.MARK in value["content"]
-        for key in placeholder.find_keys(value["content"])
-    ]
+    """Return the rows of the references that a session's messages mention.
+
+    A long user message has a reference of its own (R9).
+    """
+    rows = []
+    for value in values:
+        keys = []
+        if placeholder.MARK in value["content"]:
+            keys = placeholder.find_keys(value["content"])
+        if value["role"] == "user" and is_long_text(value["tokens"], value["content"]):
+            own_key = placeholder.message_key(session, value["seq"])
+            if own_key and own_key not in keys:
+                keys = [own_key, *keys]
+        rows += [{"session": session, "seq": value["seq"], "key": key} for key in keys]
+    return rows

@@ -28,12 +28,13 @@ from retain.kinds.kind import (
     make_page,
     own_session,
 )
-from retain.kinds.refs import reference
+from retain.kinds.refs import message_refs, reference
 from retain.kinds.refs.reference import COLUMNS, REF_INDEX, Output, Ref
 from retain.kinds.refs.reference_tools import MemoryHits, similar_keys, tools
 from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Tool
 from retain.messages import placeholder
+from retain.messages.message import Message
 from retain.models import Model
 from retain.search.query import Hit
 from retain.storage.blobs import Stored
@@ -101,7 +102,8 @@ class RefPreparer:
         canonical.key(type, "type", secrets)
         if key is not None and not placeholder.is_key(canonical.key(key, "key", secrets)):
             raise Invalid(
-                field="key", problem="must be of lower-case letters, digits and hyphens, at most 80"
+                field="key",
+                problem="must consist of letters, digits, '-', '_' and '.', at most 80",
             )
         metadata_json = canonical.dump(
             reference.checked_metadata(metadata) | reference.origin(source, status),
@@ -338,12 +340,18 @@ class Refs(Kind):
         return self._open
 
     def info(self, key: str) -> Ref:
-        """Return a reference without its content."""
+        """Return a reference without its content.
+
+        The key of a long message, as its placeholder in a prompt names it, returns that message.
+        """
         key = reference.checked_key(key)
         row = self._read(lambda tx: tx.one(_SELECT_REF, key=key, user=self._owner.user))
-        if row is None:
+        if row is not None:
+            return reference.ref(row)
+        message = self._read(lambda tx: self._message(tx, key))
+        if message is None:
             raise self._not_found(key)
-        return reference.ref(row)
+        return message_refs.message_ref(key, message, self._owner.user)
 
     def edit(
         self,
@@ -441,6 +449,7 @@ class Refs(Kind):
             session=ask.session,
             size=MAX_LISTED,
         )
+        mentioned += message_refs.long_messages(tx, ask.session, MAX_LISTED)
         rows = stored
         if mentioned:
             newest_first = sorted(
@@ -464,7 +473,13 @@ class Refs(Kind):
             )
             if row is not None:
                 placeholders[key] = placeholder.render(key, row[0])
+            elif message := self._message(tx, key):
+                placeholders[key] = message_refs.message_placeholder(message)
         return placeholders
+
+    def _message(self, tx: Transaction, key: str) -> Message | None:
+        """Return the message of the scope that a key names, or None."""
+        return message_refs.find_message(tx, key, self._owner.user)
 
     @staticmethod
     def hit_origin(hit: Hit, scope: RecallScope) -> str:
@@ -575,7 +590,10 @@ class Refs(Kind):
                 )
             )
             if row is None:
-                raise self._not_found(key)
+                message = self._read(lambda tx: self._message(tx, key))
+                if message is None:
+                    raise self._not_found(key)
+                return message_refs.open_message(message)
             try:
                 return self._services.blobs.open(self._owner.tenant, row[0], row[1])
             except Corrupt as error:  # if it was just removed, the next read finds no row
