@@ -97,6 +97,9 @@ class Candidate(Served):
             content = f"Note {number} about the {topic}: " + "word " * 25
             self.post("/api/messages/long", {"role": "user", "content": content})
 
+    def __enter__(self) -> Candidate:
+        return self
+
     def post(self, path: str, body: object) -> None:
         """Send one request; raise an error unless it succeeds."""
         headers = {**self.headers, "Content-Type": "application/json"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -28,6 +28,8 @@ T = TypeVar("T")
 MAX_NAME_LENGTH = 100
 MAX_PLAUSIBLE_COUNT = 1 << 40
 APPENDING_OPERATIONS = ("messages.append", "messages.extend", "save_turn")
+REPORTING_OPERATIONS = ("interactions.add", "save_turn")
+"""Operations that report the use of a model."""
 
 WRITING_OPERATIONS = frozenset(
     endpoint.operation for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS) if endpoint.needs != "read"
@@ -55,24 +57,39 @@ class MeasuringObserver(Observer):
         outcome = "failed"
         result: Any = None
         try:
-            with _span(operation, owner) as span:
-                result = verb(*arguments, **named)
-                if span is not None:
+            if traces.on:
+                with _span(operation, owner) as span:
+                    result = verb(*arguments, **named)
                     span.set_attributes(_describe(result))
+            else:
+                result = verb(*arguments, **named)
             outcome = "ok"
         except RetainError as error:
             outcome = "refused" if error.status < 500 else "failed"
             raise
         finally:
             seconds = time.perf_counter() - started
-            with _errors_logged(operation):
-                appended = _appended_messages(operation, result)
-                self._metrics.operation(operation, outcome, seconds, appended)
-        with _errors_logged(operation):
+            try:
+                self._count(operation, outcome, seconds, result, arguments, named)
+            except Exception as error:  # The operation is done; its caller must not see it fail.
+                _log.error("The operation %s was not counted", operation, exc_info=error)
+        return cast(T, result)
+
+    def _count(
+        self,
+        operation: str,
+        outcome: str,
+        seconds: float,
+        result: Any,
+        arguments: Sequence[Any],
+        named: Mapping[str, Any],
+    ) -> None:
+        appended = _appended_messages(operation, result)
+        self._metrics.operation(operation, outcome, seconds, appended)
+        if outcome == "ok" and operation in REPORTING_OPERATIONS:
             usage = _reported_usage(operation, arguments, named)
             if usage is not None:
                 self._count_model_call(usage)
-        return cast(T, result)
 
     def call_tool(
         self, tool: Tool, owner: Owner, arguments: Mapping[str, Any] | str | None
@@ -122,18 +139,7 @@ class MeasuringObserver(Observer):
             traces.model_call(name, str(usage.route)[:MAX_NAME_LENGTH], *counts, str(usage.error))
 
 
-@contextmanager
-def _errors_logged(operation: str) -> Iterator[None]:
-    """Log errors of counting: the operation is done, and its caller must not see it fail."""
-    try:
-        yield
-    except Exception as error:
-        _log.error("The operation %s was not counted", operation, exc_info=error)
-
-
 def _span(operation: str, owner: Owner) -> AbstractContextManager[Any]:
-    if not traces.on:
-        return nullcontext()
     kind, _, verb = operation.rpartition(".")
     convention = traces.operation(kind, verb, writes=operation in WRITING_OPERATIONS)
     attributes = {"retain.operation": operation, traces.STORE: owner.tenant}

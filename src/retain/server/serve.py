@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import signal
 import socket
@@ -38,6 +39,8 @@ from retain.storage.connect import absent, in_memory
 
 KEEP_ALIVE_SECONDS = 75
 """Longer than that of proxies, which would otherwise send a request on a closing connection."""
+GARBAGE_THRESHOLD = 20_000
+"""Objects between two searches for garbage; a response of 50 messages makes a few hundred."""
 _FINISHING = 0.8  # share of the stop time for requests; the rest is for background tasks
 _NO_KEY = """retain: nobody can come in yet: this server needs a key, and there is none.
 Make one, on this database: retain keys create NAME --permissions read,write,delete,admin"""
@@ -181,6 +184,8 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and report that the server is ready."""
         await super().startup(sockets)
+        gc.freeze()  # the app itself stays: do not search it for garbage again and again
+        gc.set_threshold(GARBAGE_THRESHOLD)
         if self._parent is not None:
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C also reaches the parent
             asyncio.get_running_loop().add_reader(self._parent, self._orphaned)
