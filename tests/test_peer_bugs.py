@@ -43,7 +43,7 @@ PROVED: dict[str, dict[str, str]] = {
         "chaos/test_folding.py": "test_processes_never_fold_the_same_turns_twice",
     },
     "B6 processes on one file overwrote each other": {
-        "chaos/test_crowd.py": "test_8_processes_on_one_file_write_all_they_were_told_to",
+        "chaos/test_crowd.py": "test_8_processes_on_one_file_lose_no_write",
     },
     "B7 acknowledged writes were gone though the file was intact": {
         "chaos/test_history.py": "",
@@ -52,7 +52,7 @@ PROVED: dict[str, dict[str, str]] = {
         "test_isolation.py": "test_sixteen_tenants_write_at_once_through_one_memory",
     },
     "B10 a locked database was taken for a damaged one and deleted": {
-        "chaos/test_locks.py": "test_writers_wait_for_another_process_that_holds_the_lock",
+        "chaos/test_locks.py": "test_writers_wait_for_a_lock_of_another_process",
         "storage/test_sqlite.py": "test_a_locked_file_is_busy",
     },
     "B11 after a restart the summary was gone and its messages were still marked": {
@@ -112,7 +112,7 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B29 a summary parted a tool call from its result": {
         "kinds/test_summaries.py": "test_the_cut_never_separates_a_call_and_its_result",
-        "messages/test_pairing.py": "test_a_free_cut_parts_no_pair",
+        "messages/test_pairing.py": "test_a_safe_cut_separates_no_pair",
         "test_long_conversation.py": "test_no_graph_of_calls_and_results_is_ever_cut_apart",
     },
     "B30 bytes grew with the square of the messages": {

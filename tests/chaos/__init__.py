@@ -1,1 +1,1 @@
-"""Crashes, power cuts, full disks and crowds: proof that an acknowledged write is never lost."""
+"""Crashes, power cuts, full disks and load: no acknowledged write is ever lost."""

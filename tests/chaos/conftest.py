@@ -1,4 +1,4 @@
-"""Here a disk is a disk: what is killed, cut off or filled up is not kept in memory."""
+"""Use a real disk: killed, cut off or filled databases are not kept in memory."""
 
 from __future__ import annotations
 

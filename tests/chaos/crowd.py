@@ -1,4 +1,4 @@
-"""Threads that append to one session and threads that read it, with everything they were told in one history."""
+"""Threads that append to and read one session, with all results in one history."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tests.chaos.writer import SESSION
 
 
 class Crowd:
-    """Writers and readers of one session, running from the start of the `with` to its end or until they are done."""
+    """Writers and readers of one session, from the start of the `with` block until its end or
+    completion.
+    """
 
     def __init__(
         self,
@@ -49,7 +51,7 @@ class Crowd:
         self.finish()
 
     def finish(self) -> None:
-        """Wait until every writer has written all it had to, then stop the readers."""
+        """Wait until every writer is done, then stop the readers."""
         for thread in self._writers:
             thread.join(240)
         self._stop.set()
@@ -60,7 +62,7 @@ class Crowd:
             self._history.surprise(f"{stuck} threads are stuck")
 
     def wait_for(self, more: int) -> None:
-        """Until so many more appends have been acknowledged."""
+        """Wait until this many more appends were acknowledged."""
         wanted = len(self._history.of("ok")) + more
         deadline = time.monotonic() + 120
         while len(self._history.of("ok")) < wanted:
@@ -77,7 +79,9 @@ class Crowd:
             self._append(payload, payload if self._keyed(writer) else None)
 
     def _append(self, payload: str, key: str | None) -> None:
-        """With a key, errors of storage are met by trying again; without one, only a lost connection may leave a doubt."""
+        """Append; with a key, storage errors are retried; without one, only a lost connection is in
+        doubt.
+        """
         self._history.invoke(payload)
         while True:
             try:

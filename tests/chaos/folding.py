@@ -27,7 +27,7 @@ from tests.conftest import SETTINGS
 
 @dataclass(frozen=True)
 class Job:
-    """What a folding process is to do."""
+    """The work of a folding process."""
 
     url: str
     log: str
@@ -45,7 +45,7 @@ def start(job: Job) -> subprocess.Popen[bytes]:
 
 
 def seen(asked: Asked) -> list[int]:
-    """The numbers of the messages in a question."""
+    """Return the message numbers in a prompt."""
     return [int(n) for n in re.findall(r"m(\d+)m", asked.prompt)]
 
 
@@ -89,12 +89,12 @@ def main() -> None:
 
 
 def is_up(log: Path) -> bool:
-    """Whether a process has opened the database."""
+    """Return whether a process has opened the database."""
     return log.exists() and log.read_text().startswith("up ")
 
 
 def notes(log: Path) -> list[str]:
-    """What the model of a process was given, as first-last, in order."""
+    """Return the message ranges that a process's model was given, as first-last, in order."""
     lines = log.read_text().splitlines() if log.exists() else []
     return [line.split()[2] for line in lines if line.startswith("asked ")]
 

@@ -29,7 +29,7 @@ Numbered = tuple[int, str]
 
 @dataclass
 class Append:
-    """One payload: when it was first asked for, and what was said in the end; `info` is "nobody knows"."""
+    """One payload: when it was first sent, and its final outcome; `info` means unknown."""
 
     payload: str
     invoked: float
@@ -40,7 +40,7 @@ class Append:
 
 @dataclass(frozen=True)
 class Read:
-    """What a reader saw: messages next to each other, up to the newest it was shown."""
+    """What a reader saw: consecutive messages up to the newest."""
 
     invoked: float
     answered: float
@@ -49,24 +49,22 @@ class Read:
 
 @dataclass
 class History:
-    """What happened to one session, as its clients saw it; any thread may add to it."""
+    """What happened to one session, as its clients saw it; thread-safe."""
 
     appends: dict[str, Append] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
     surprises: list[str] = field(default_factory=list)
-    errors: list[str] = field(
-        default_factory=list
-    )  # promised ones, that clients met and dealt with
+    errors: list[str] = field(default_factory=list)  # expected errors that clients handled
     _gate: threading.Lock = field(default_factory=threading.Lock)
 
     def invoke(self, payload: str, at: float | None = None) -> None:
-        """An append is asked for; asking again for the same payload is a retry with the same key."""
+        """Record an append; the same payload again is a retry with the same key."""
         at = time.monotonic() if at is None else at
         with self._gate:
             self.appends.setdefault(payload, Append(payload, at))
 
     def answer(self, payload: str, outcome: Outcome, seq: int = 0, at: float | None = None) -> None:
-        """What the client was told."""
+        """Record the client's result."""
         at = time.monotonic() if at is None else at
         with self._gate:
             append = self.appends[payload]
@@ -79,23 +77,23 @@ class History:
                 append.answered = float("inf") if outcome == "info" else at  # it may still happen
 
     def read(self, invoked: float, seen: Sequence[Numbered], at: float | None = None) -> None:
-        """A reader's answer."""
+        """Record a reader's result."""
         with self._gate:
             self.reads.append(Read(invoked, time.monotonic() if at is None else at, tuple(seen)))
 
     def surprise(self, what: str) -> None:
-        """Something that must not happen at all, such as an error of a kind that was not promised."""
+        """Record something that must never happen, such as an unexpected error."""
         with self._gate:
             self.surprises.append(what)
 
     def of(self, outcome: Outcome) -> list[str]:
-        """The payloads with an outcome."""
+        """Return the payloads with an outcome."""
         return [
             append.payload for append in list(self.appends.values()) if append.outcome == outcome
         ]
 
     def problems(self, final: Sequence[Numbered]) -> list[str]:
-        """Every way in which the final list contradicts this history; empty is what was promised."""
+        """Return every contradiction between the final list and this history."""
         return [
             *self.surprises,
             *_numbering(final),
@@ -175,7 +173,7 @@ def _reads(history: History, final: Sequence[Numbered]) -> list[str]:
 
 
 def messages_of(me: Scope, session: str) -> list[Numbered]:
-    """The final list, from the database, without the dots that writers fill messages up with."""
+    """Return the final list from the database, without the padding of messages."""
     return [(message.seq, message.text.rstrip(".")) for message in me.messages.window(session)]
 
 

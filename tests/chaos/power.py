@@ -36,7 +36,9 @@ def scope_of(memory: Memory) -> Scope:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened: to a file, or to a client (`ack`, whose `offset` is the message's number)."""
+    """An operation on a file, or an acknowledgement (`ack`, whose `offset` is the message's
+    number).
+    """
 
     what: Literal["write", "truncate", "sync", "delete", "invoke", "ack"]
     name: str
@@ -45,7 +47,7 @@ class Event:
 
 
 class Recorder(apsw.VFS):
-    """The real file system, as the default of this process, with a memory."""
+    """The real file system as this process's default, with recording."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -60,7 +62,7 @@ class Recorder(apsw.VFS):
 
 
 class RecordedFile(apsw.VFSFile):
-    """One open file; a call is remembered once it has succeeded."""
+    """One open file; a call is recorded once it succeeded."""
 
     def __init__(self, name: Any, flags: list[int], events: list[Event]) -> None:
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
@@ -89,14 +91,14 @@ class RecordedFile(apsw.VFSFile):
 
 @dataclass
 class Disk:
-    """One file on the platter: what is surely there, and what was written since the last sync."""
+    """One file on disk: what is durable, and what was written since the last sync."""
 
     synced: bytearray = field(default_factory=bytearray)
     pending: list[Event] = field(default_factory=list)
     deleted: bool = False
 
     def apply(self, event: Event) -> None:
-        """Follow the recording."""
+        """Apply a recorded event."""
         if event.what == "sync":
             for earlier in self.pending:
                 _put(self.synced, earlier.what, earlier.offset, earlier.data)
@@ -110,12 +112,12 @@ class Disk:
             self.pending.append(event)
 
     def forget(self) -> None:
-        """Its deletion has reached the disk."""
+        """Make its deletion durable."""
         self.synced.clear()
         self.pending.clear()
 
     def after_a_cut(self, chance: random.Random) -> bytes | None:
-        """What could be found in the file when the power is back; None for no file."""
+        """Return possible file content after the power is back; None for no file."""
         if self.deleted and (not (self.synced or self.pending) or chance.random() < 0.5):
             return None
         image = bytearray(self.synced)
@@ -124,7 +126,7 @@ class Disk:
             if event.what == "truncate":
                 if chance.random() < keep:
                     _put(image, "truncate", event.offset, b"")
-            elif chance.random() < 0.3:  # torn: some of its sectors arrived
+            elif chance.random() < 0.3:  # torn: only some of its sectors were written
                 for start, part in _sectors(event):
                     if chance.random() < 0.5:
                         _put(image, "write", start, part)
@@ -162,7 +164,7 @@ class Cut:
 
 
 def cuts(events: Sequence[Event], places: Sequence[int], chance: random.Random) -> Iterator[Cut]:
-    """The disk after a power cut at each of the places of a recording."""
+    """Yield the disk after a power cut at each of the places of a recording."""
     disks: dict[str, Disk] = {}
     acknowledged: dict[str, int] = {}
     invoked: set[str] = set()
@@ -188,7 +190,9 @@ def cuts(events: Sequence[Event], places: Sequence[int], chance: random.Random) 
 
 
 def record(folder: Path, durability: str, messages: int, seed: int) -> list[Event]:
-    """A workload with crowds, big and small messages, checkpoints, deletions and a reopening, as it went to disk."""
+    """Record a workload with concurrency, big and small messages, checkpoints, deletions and
+    reopening.
+    """
     recorder = Recorder()
     sqlite_connection.MAX_LOG_MIB = 1
     settings = Settings(

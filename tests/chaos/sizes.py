@@ -1,4 +1,6 @@
-"""How much of the programme runs: a sample with every `pytest`, all of it with CHAOS=full (`make chaos`)."""
+"""The size of the programme: a sample with every `pytest`, all of it with CHAOS=full (`make
+chaos`).
+"""
 
 from __future__ import annotations
 

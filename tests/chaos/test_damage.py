@@ -1,4 +1,6 @@
-"""Files that cannot be used (F12): each gets the error that says why, and none is ever deleted, replaced or written to."""
+"""Unusable files (F12): each gets an error with the reason, and none is deleted, replaced or
+written to.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ PAGE = 4096
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A database with a few pages of messages, closed."""
+    """A closed database with a few pages of messages."""
     path = tmp_path / "agent.db"
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
         me = scope_of(memory)
@@ -40,7 +42,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file of a folder, byte by byte."""
+    """Return every file of a folder with its bytes."""
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.is_file()}
 
 
@@ -52,8 +54,8 @@ def use(path: Path) -> None:
         me.messages.append(SESSION, "user", "more")
 
 
-def refused(path: Path, error: type[StorageError]) -> str:
-    """Using the file is refused with that error and leaves no trace in its folder; what the error said."""
+def assert_rejected(path: Path, error: type[StorageError]) -> str:
+    """Check that using the file raises the error and changes nothing; return the message."""
     before = contents(path.parent)
     with pytest.raises(error) as raised:
         use(path)
@@ -62,16 +64,16 @@ def refused(path: Path, error: type[StorageError]) -> str:
     return str(raised.value)
 
 
-def test_a_damaged_page_is_reported_and_left_as_it_is(file: Path) -> None:
+def test_a_damaged_page_is_reported_and_left_alone(file: Path) -> None:
     image = bytearray(file.read_bytes())
     for page in range(len(image) // PAGE // 2, len(image) // PAGE):
         image[page * PAGE : page * PAGE + 200] = random.randbytes(200)
     file.write_bytes(image)
-    assert "restore a backup" in refused(file, Corrupt)
+    assert "restore a backup" in assert_rejected(file, Corrupt)
 
 
 def test_verify_finds_damage_that_no_read_has_met(file: Path) -> None:
-    """A flipped page number inside an index: reads of messages are fine, and verify says where it hurts."""
+    """A changed page number in an index: messages are readable, and verify names the place."""
     connection = apsw.Connection(str(file))
     root = connection.execute(
         "select rootpage from sqlite_master where name = 'sessions_by_user'"
@@ -95,12 +97,12 @@ def test_a_damaged_header_is_not_taken_for_a_new_file(file: Path) -> None:
     image = bytearray(file.read_bytes())
     image[:100] = random.randbytes(100)
     file.write_bytes(image)
-    assert "not an SQLite file" in refused(file, NotOurs)
+    assert "not an SQLite file" in assert_rejected(file, NotOurs)
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.37, 0.9])
-def test_a_log_that_was_cut_short_gives_what_it_still_has(tmp_path: Path, kept: float) -> None:
-    """A copy taken without the end of its write-ahead log: a beginning of the list, whole, and it can be written to."""
+def test_a_truncated_wal_gives_a_prefix(tmp_path: Path, kept: float) -> None:
+    """A copy without the end of its write-ahead log has a complete prefix, and is writable."""
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
         me = scope_of(memory)
         me.sessions.add(SESSION)
@@ -121,49 +123,49 @@ def test_a_log_that_was_cut_short_gives_what_it_still_has(tmp_path: Path, kept: 
         assert [f for f in memory.verify() if not f.ok and "only its owner" not in f.check] == []
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     path.write_text("Dear diary, " * 1_000)
-    assert "not an SQLite file" in refused(path, NotOurs)
+    assert "not an SQLite file" in assert_rejected(path, NotOurs)
 
 
-def test_another_programs_database(tmp_path: Path) -> None:
+def test_a_database_of_another_program_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     connection = apsw.Connection(str(path))
     connection.execute("create table bookmarks (url text); insert into bookmarks values ('x')")
     connection.close()
-    assert "another program" in refused(path, NotOurs)
+    assert "another program" in assert_rejected(path, NotOurs)
 
 
-def test_another_programs_empty_database(tmp_path: Path) -> None:
-    """It has no table yet, and a mark that is not ours."""
+def test_an_empty_database_of_another_program_is_rejected(tmp_path: Path) -> None:
+    """It has no table yet, and a foreign application id."""
     path = tmp_path / "agent.db"
     connection = apsw.Connection(str(path))
     connection.pragma("application_id", 42)
     connection.close()
-    assert "another program" in refused(path, NotOurs)
+    assert "another program" in assert_rejected(path, NotOurs)
 
 
-def test_a_folder_instead_of_a_file(tmp_path: Path) -> None:
+def test_a_folder_instead_of_a_file_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "agent.db"
     path.mkdir()
     (path / "kept").write_text("kept")
-    refused(path, Unreachable)
+    assert_rejected(path, Unreachable)
     assert contents(path) == {"kept": b"kept"}
 
 
-def test_a_folder_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match="the folder .* does not exist"):
         use(tmp_path / "missing" / "agent.db")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_schema_from_the_future_is_refused(file: Path) -> None:
+def test_a_newer_schema_is_rejected(file: Path) -> None:
     """P14."""
     connection = apsw.Connection(str(file))
     connection.execute("insert into retain_schema values (9999, 'future', 0)")
     connection.close()
-    assert "9999" in refused(file, SchemaTooNew)
+    assert "9999" in assert_rejected(file, SchemaTooNew)
 
 
 READ_ONLY = """
@@ -184,7 +186,7 @@ print(json.dumps(said))
 
 
 def as_somebody_else(path: Path) -> dict[str, Any]:
-    """What a process without root's rights is told."""
+    """Return the result of a process without root privileges."""
     command = as_nobody([sys.executable, "-c", READ_ONLY, str(path)])
     done = subprocess.run(
         command,
@@ -211,10 +213,8 @@ def open_folder() -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("file_mode", "folder_mode"), [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555)]
 )
-def test_a_file_or_folder_that_may_not_be_written(
-    open_folder: Path, file_mode: int, folder_mode: int
-) -> None:
-    """The process runs without root's rights: it is told that the database is read-only, and why."""
+def test_a_read_only_file_or_folder(open_folder: Path, file_mode: int, folder_mode: int) -> None:
+    """Without root privileges the error says that the database is read-only, and why."""
     path = open_folder / "agent.db"
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
         me = scope_of(memory)
@@ -232,7 +232,7 @@ def test_a_file_or_folder_that_may_not_be_written(
 
 
 def test_a_file_of_another_user_cannot_be_opened(open_folder: Path) -> None:
-    """Databases are made for their owner alone."""
+    """Databases are accessible to their owner only."""
     path = open_folder / "agent.db"
     Memory.open(f"sqlite:///{path}", settings=SETTINGS).close()
     before = path.read_bytes()
@@ -243,7 +243,7 @@ def test_a_file_of_another_user_cannot_be_opened(open_folder: Path) -> None:
     assert path.read_bytes() == before
 
 
-def test_a_folder_that_may_not_be_entered(open_folder: Path) -> None:
+def test_an_inaccessible_folder(open_folder: Path) -> None:
     """Not a bare PermissionError."""
     folder = open_folder / "closed"
     folder.mkdir(mode=0o700 if os.getuid() == 0 else 0o000)
@@ -253,7 +253,7 @@ def test_a_folder_that_may_not_be_entered(open_folder: Path) -> None:
 
 
 def test_a_read_only_disk_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Issue 14, 5: a file system mounted without the right to write, which binds root too."""
+    """A read-only mount, which applies to root too."""
     monkeypatch.setattr(limits, "REF_FILE_BYTES", 1000)
     disk = tmp_path / "disk"
     disk.mkdir()

@@ -1,4 +1,4 @@
-"""Disks that fail: a call that returns an error at any moment, and a disk that fills up."""
+"""Disk faults: failing system calls at any time, and a disk that fills up."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ FAULTS = [
 
 
 @pytest.mark.parametrize(("call", "error", "number"), FAULTS)
-def test_a_call_that_fails_is_a_typed_error_and_never_a_false_acknowledgement(
+def test_a_failed_system_call_is_a_typed_error_and_never_a_false_acknowledgement(
     tmp_path: Path, call: str, error: str, number: int
 ) -> None:
-    """F4: nothing acknowledged is lost, the file is whole, and the same process goes on writing after the fault."""
+    """F4: nothing acknowledged is lost, the file is intact, and the process continues after the
+    fault.
+    """
     if shutil.which("strace") is None and not os.environ.get("CI"):
         pytest.skip("strace is not installed: run the tests with `make test`")
     url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"
@@ -43,7 +45,7 @@ def test_a_call_that_fails_is_a_typed_error_and_never_a_false_acknowledgement(
         threads=2,
         writes=100,
         size=8_000,
-        log_mib=1,  # so that the log is started over now and then
+        log_mib=1,  # so that the log is restarted occasionally
         tries=50,
         pause=0.02,
     )
@@ -86,7 +88,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(disk: Path, leave: int) -> Path:
-    """Another program takes all but so many bytes of the disk."""
+    """Use up all but this many bytes of the disk."""
     hog = disk / "hog"
     free = shutil.disk_usage(disk).free - leave
     with hog.open("ab") as file:
@@ -94,8 +96,8 @@ def fill(disk: Path, leave: int) -> Path:
     return hog
 
 
-def fill_to_the_last_byte(disk: Path) -> Path:
-    """Another program takes everything."""
+def fill_completely(disk: Path) -> Path:
+    """Use up the whole disk."""
     hog = fill(disk, 0)
     with hog.open("ab", buffering=0) as file:
         try:
@@ -113,8 +115,8 @@ def _reserve(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_disk_that_fills_up(small_disk: Path) -> None:
-    """F5: refused with Full while there is still room; reads work; an emergency purge works on a disk with no room at
-    all; writing goes on without a restart.
+    """F5: Full while some space is left; reads work; an emergency purge works without any space;
+    writing resumes without a restart.
     """
     path = small_disk / "agent.db"
     old = 90 * 86_400_000_000
@@ -130,7 +132,7 @@ def test_a_disk_that_fills_up(small_disk: Path) -> None:
             me.messages.append(SESSION, "user", f"{number}".ljust(100_000, "."))
         old = 0
         fill(small_disk, 60 << 20)
-        wait_until_it_is_noticed()
+        wait_for_disk_check()
         with pytest.raises(Full, match="free"):
             me.messages.append(SESSION, "user", "refused")
         assert shutil.disk_usage(small_disk).free > 40 << 20, (
@@ -138,7 +140,7 @@ def test_a_disk_that_fills_up(small_disk: Path) -> None:
         )
         assert len(me.messages.window(SESSION)) == 600
 
-        fill_to_the_last_byte(small_disk)
+        fill_completely(small_disk)
         assert me.messages.window(SESSION, last=1)[0].seq == 600
         with pytest.raises(Full):
             me.messages.append(SESSION, "user", "refused")
@@ -146,18 +148,20 @@ def test_a_disk_that_fills_up(small_disk: Path) -> None:
         assert purged.messages == 600
         assert not (small_disk / "agent.db-ballast").exists()
 
-        wait_until_it_is_noticed()
+        wait_for_disk_check()
         assert me.messages.append(SESSION, "user", "and on").seq == 601
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def wait_until_it_is_noticed() -> None:
-    """The disk is looked at a few times a second."""
+def wait_for_disk_check() -> None:
+    """The disk is checked a few times a second."""
     time.sleep(2 * sqlite.DISK_CHECK_SECONDS)
 
 
-def test_an_emergency_purge_by_a_process_that_finds_the_disk_full(small_disk: Path) -> None:
-    """F5: nobody has the database open, not a byte is free, and `retain purge --emergency` is all there is."""
+def test_an_emergency_purge_on_a_full_disk(small_disk: Path) -> None:
+    """F5: nobody has the database open, no byte is free, and `retain purge --emergency` still
+    works.
+    """
     path = small_disk / "agent.db"
     long_ago = 1_700_000_000_000_000
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS, clock=lambda: long_ago) as memory:
@@ -165,16 +169,16 @@ def test_an_emergency_purge_by_a_process_that_finds_the_disk_full(small_disk: Pa
         me.sessions.add(SESSION)
         for number in range(100):
             me.messages.append(SESSION, "user", f"{number}".ljust(100_000, "."))
-    fill_to_the_last_byte(small_disk)
+    fill_completely(small_disk)
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
         assert len(scope_of(memory).messages.window(SESSION)) == 100
         assert memory.purge(days=30, emergency=True).messages == 100
 
 
-def test_a_disk_that_fills_up_without_a_warning_loses_nothing(
+def test_a_disk_that_fills_without_warning_loses_nothing(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F5: the low-water mark switched off, so that SQLite itself runs into the end of the disk."""
+    """F5: without the low-water mark, SQLite itself reaches the end of the disk."""
     path = small_disk / "agent.db"
     monkeypatch.setattr(files, "MIN_FREE_MIB", 0)
     monkeypatch.setattr(sqlite, "BALLAST_MIB", 0)

@@ -1,4 +1,6 @@
-"""Processes that fold the same session: every turn once; killed ones leave nothing, and keep nobody waiting for ever."""
+"""Concurrent folding of one session: every turn once; killed processes leave nothing and block
+nobody forever.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ KEPT = 12
 def test_processes_never_fold_the_same_turns_twice(
     open_memory: Open, url: str, tmp_path: Path
 ) -> None:
-    """S4, B5: three fold while a fourth appends; every range was given to one model, once, and is covered once."""
+    """S4, B5: three fold while a fourth appends; every range went to one model, once, and is
+    covered once.
+    """
     memory = open_memory(summary_enabled=True)
     me = scope_of(memory)
     me.sessions.add(SESSION)
@@ -62,7 +66,7 @@ def test_processes_never_fold_the_same_turns_twice(
 def test_a_process_killed_while_folding_leaves_one_summary_at_most(
     open_memory: Open, url: str, tmp_path: Path, moment: str
 ) -> None:
-    """F14, P7: killed before its commit, nothing happened; its lease keeps others off until it runs out, then one folds."""
+    """F14, P7: killed before its commit, nothing happened; after its lease expired, another folds."""
     memory = open_memory(summary_enabled=True)
     me = scope_of(memory)
     me.sessions.add(SESSION)

@@ -1,4 +1,4 @@
-"""The judge is judged first: each lie that a database could tell, told on purpose, must be found (B7)."""
+"""The history checker itself: each violation, made on purpose, must be found (B7)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from tests.chaos.history import History, Numbered, from_log
 
 
-def story() -> History:
-    """Three acknowledged appends, the last two at the same time, one refused, one in doubt, and two readers."""
+def sample_history() -> History:
+    """Three acknowledged appends, the last two concurrent, one rejected, one in doubt, and two
+    readers.
+    """
     history = History()
     history.invoke("a", 1.0)
     history.answer("a", "ok", 1, 2.0)
@@ -29,9 +31,9 @@ def story() -> History:
 TRUE: list[Numbered] = [(1, "a"), (2, "c"), (3, "b")]
 
 
-def test_a_true_story_is_believed_with_and_without_what_was_in_doubt() -> None:
-    assert story().problems(TRUE) == []
-    assert story().problems([*TRUE, (4, "doubt")]) == []
+def test_a_consistent_history_is_accepted_with_and_without_the_doubtful_append() -> None:
+    assert sample_history().problems(TRUE) == []
+    assert sample_history().problems([*TRUE, (4, "doubt")]) == []
 
 
 @pytest.mark.parametrize(
@@ -51,8 +53,8 @@ def test_a_true_story_is_believed_with_and_without_what_was_in_doubt() -> None:
         ([], "a was acknowledged and is there 0 times"),
     ],
 )
-def test_a_false_final_list_is_found(final: list[Numbered], expected: str) -> None:
-    assert expected in story().problems(final)
+def test_an_inconsistent_final_list_is_found(final: list[Numbered], expected: str) -> None:
+    assert expected in sample_history().problems(final)
 
 
 @pytest.mark.parametrize(
@@ -65,24 +67,24 @@ def test_a_false_final_list_is_found(final: list[Numbered], expected: str) -> No
         ([(1, "a"), (2, "c")], (3.0, 3.2), "read 2 saw c (2) before it was asked for"),
     ],
 )
-def test_a_false_read_is_found(
+def test_an_inconsistent_read_is_found(
     seen: list[Numbered], times: tuple[float, float], expected: str
 ) -> None:
-    history = story()
+    history = sample_history()
     history.read(times[0], seen, at=times[1])
     assert expected in history.problems(TRUE)
 
 
-def test_a_retry_that_is_answered_differently_is_found() -> None:
-    """P2: the first answer is the answer."""
-    history = story()
+def test_a_retry_with_another_result_is_found() -> None:
+    """P2: the first result is final."""
+    history = sample_history()
     history.answer("a", "ok", 1, 7.0)
     assert history.problems(TRUE) == []
     history.answer("a", "ok", 4, 8.0)
     assert history.problems(TRUE) == ["a was acknowledged as 1 and then answered ok 4"]
 
 
-def test_a_log_is_read_as_far_as_its_last_whole_line(tmp_path: Path) -> None:
+def test_a_log_is_read_up_to_its_last_complete_line(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text(
         "invoke 1.0 a -\nok 2.0 a 1\ninvoke 3.0 b -\nerror 3.5 b Busy: no\ninvoke 4.0 c -\nok 5.0 c 3"

@@ -1,4 +1,6 @@
-"""A server that is killed or told to stop under its clients: what it acknowledged is there once, retries finish the rest."""
+"""A server killed or stopped under load: acknowledged writes are stored once, retries finish the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,13 @@ from tests.chaos.writer import AGENT, SESSION, TENANT, USER, scope_of
 from tests.conftest import SETTINGS, new_database
 from tests.server.running import Process
 
-STOP_SECONDS = (
-    30.0  # after which it would end with 1: a busy machine is slow, and that is not what is tested
-)
+STOP_SECONDS = 30.0  # after which it would exit with 1; a slow machine is not what is tested
 CLIENTS = 64
 
 
 @pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A database of the engine that the test names, with a session in it."""
+    """A database of the test's engine with a session in it."""
     made = (
         new_database(request.param)
         if request.param != "sqlite"
@@ -51,7 +51,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 class Server:
-    """`retain serve`, again and again on one port, which clients know."""
+    """`retain serve`, restarted on one port."""
 
     def __init__(
         self,
@@ -77,13 +77,13 @@ class Server:
         self.process.__exit__(None, None, None)
 
     def start(self) -> None:
-        """Serve; the port may be free a moment later only."""
+        """Start it; the port may become free a moment later."""
         flags = ("--port", str(self.port), "--workers", str(self._workers))
         self.process = Process(self._database, *flags, limits=self._limits, **self._settings)
         self.process.key = self.key
 
     def kill(self) -> None:
-        """Kill -9 of every process, the parent first: it would replace the others."""
+        """Kill -9 every process, the supervisor first, which would restart the others."""
         parent = psutil.Process(self.process.process.pid)
         every = [parent, *parent.children()]
         for process in every:
@@ -93,7 +93,7 @@ class Server:
         self.process.__exit__(None, None, None)
 
     def stop(self) -> None:
-        """SIGTERM; it ends by itself, with nothing unfinished (P11), and says nothing of failures."""
+        """Send SIGTERM; it exits with nothing unfinished (P11) and logs no failure."""
         assert self.process.stop(timeout=STOP_SECONDS + 20) == 0
         assert not any("Traceback" in line for line in self.process.errors), "".join(
             self.process.errors
@@ -104,8 +104,8 @@ class Server:
 @pytest.mark.parametrize(
     ("database", "workers"), sizes.HTTP_SERVERS, indirect=["database"], ids=str
 )
-def test_a_server_that_is_taken_away_loses_nothing(database: str, workers: int) -> None:
-    """P1, P2, P4, F1, F10: 64 clients with keys; kill -9 or SIGTERM at any moment, a new server, and so on."""
+def test_restarts_under_load_lose_nothing(database: str, workers: int) -> None:
+    """P1, P2, P4, F1, F10: 64 clients with keys; kill -9 or SIGTERM at any time, then a new server."""
     history, chance = History(), random.Random()
     with Server(database, workers) as server, Client(server.url, server.key) as client:
         crowd = Crowd(client.scope(user=USER, agent=AGENT), history, writers=CLIENTS, readers=2)
@@ -124,8 +124,8 @@ def test_a_server_that_is_taken_away_loses_nothing(database: str, workers: int) 
 
 
 @pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
-def test_what_is_in_flight_at_sigterm_is_answered(database: str) -> None:
-    """F10: appends that wait for the database while the server is told to stop are done, and their answers arrive."""
+def test_requests_in_flight_at_sigterm_are_completed(database: str) -> None:
+    """F10: appends that wait for the database during shutdown finish, and their responses arrive."""
     held, leave = threading.Event(), threading.Event()
 
     def hold(tx: Transaction) -> None:
@@ -164,8 +164,10 @@ def test_what_is_in_flight_at_sigterm_is_answered(database: str) -> None:
 
 
 @pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
-def test_a_turn_that_is_killed_is_completed_once(database: str) -> None:
-    """P1, F1: kill -9 while the model thinks; the same key completes the turn; sent again, it changes nothing."""
+def test_a_killed_turn_is_completed_once(database: str) -> None:
+    """P1, F1: kill -9 during the model call; the same key completes the turn; a repetition changes
+    nothing.
+    """
     said = {"message": "Where to?", "session_id": SESSION, "agent_id": AGENT, "key": "k"}
     with FakeService("To Lisbon.") as service:
         service.misbehave("hang", 1)
@@ -185,7 +187,7 @@ def test_a_turn_that_is_killed_is_completed_once(database: str) -> None:
                 asking.result()
             with Memory.open(
                 database, settings=SETTINGS
-            ) as memory:  # its lease would run out, a little later
+            ) as memory:  # its lease would expire a little later
                 memory.database.write(
                     TENANT,
                     lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"),
@@ -204,7 +206,7 @@ def test_a_turn_that_is_killed_is_completed_once(database: str) -> None:
 
 
 def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
-    """The status and the JSON of one answer, over a connection of its own."""
+    """Send a request over a new connection; return status and JSON."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
     try:
         whose = {"X-Retain-User": USER, "X-Retain-Agent": AGENT}
@@ -221,7 +223,7 @@ def sent(server: Server, path: str, body: Any) -> tuple[int, Any]:
 
 
 def in_flight(server: Server) -> int:
-    """How many requests the server says that it works on."""
+    """Return how many requests the server reports in flight."""
     _, text = server.process.request("GET", "/metrics")
     line = next(
         line for line in text.decode().splitlines() if line.startswith("retain_requests_in_flight")
@@ -230,7 +232,7 @@ def in_flight(server: Server) -> int:
 
 
 def until(true: Callable[[], bool], what: str) -> None:
-    """Wait for something that is about to be so."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + 60
     while not true():
         assert time.monotonic() < deadline, f"waited a minute for {what}"

@@ -1,4 +1,4 @@
-"""Writers that die: killed at any moment, or interrupted from the keyboard; nothing acknowledged may go with them."""
+"""Killed and interrupted writers: nothing acknowledged is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.conftest import SETTINGS
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
-    """Until it holds; a test that waits in vain fails by name."""
+    """Wait until a condition holds; fail with its name."""
     deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, f"waited a minute for {what}"
@@ -37,8 +37,10 @@ def lines(log: Path) -> int:
 
 
 @pytest.mark.parametrize("round_", range(sizes.KILLED_FILES))
-def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, round_: int) -> None:
-    """P1, P2, P4, F1: kill a writer, send what it left in doubt again with the same keys, kill that one, and so on."""
+def test_kill_9_loses_no_acknowledged_write(tmp_path: Path, round_: int) -> None:
+    """P1, P2, P4, F1: kill a writer, retry its doubtful writes with the same keys, kill that one,
+    and so on.
+    """
     url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"
     doubtful: list[str] = []
     doubts = 0
@@ -69,7 +71,9 @@ def test_kill_9_loses_nothing_that_was_acknowledged(tmp_path: Path, round_: int)
 
 
 def test_ctrl_c_ends_a_busy_process_without_deadlock_or_loss(tmp_path: Path) -> None:
-    """SIGINT in the main thread, which may be writing for the others at that moment: they finish, the process ends."""
+    """SIGINT in the main thread, which may be committing for others: they finish, and the process
+    exits.
+    """
     url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"
     for number in range(sizes.INTERRUPTS):
         before = lines(log)
@@ -88,7 +92,9 @@ def test_ctrl_c_ends_a_busy_process_without_deadlock_or_loss(tmp_path: Path) -> 
 
 
 def interrupted_at(line: int, call: Callable[[], object]) -> bool:
-    """Make the call and press Ctrl-C, so to speak, at the so-manieth line of group.py; whether it got that far."""
+    """Make the call and raise KeyboardInterrupt at a given line of group.py; return whether it was
+    reached.
+    """
     seen, before = 0, 0
 
     def local(frame: FrameType, event: str, argument: Any) -> Any:
@@ -98,7 +104,7 @@ def interrupted_at(line: int, call: Callable[[], object]) -> bool:
                 "with "
             ) and (
                 before > frame.f_lineno
-            )  # the way out of a `with`, where the interpreter lets no signal in
+            )  # the exit of a `with` block, where the interpreter handles no signal
             before = frame.f_lineno
             seen += not leaving
             if seen == line and not leaving:
@@ -119,10 +125,10 @@ def interrupted_at(line: int, call: Callable[[], object]) -> bool:
 
 
 @pytest.mark.parametrize("crowd", [0, 3])
-def test_ctrl_c_on_any_line_of_the_writers_turn_leaves_the_next_writer_a_turn(
-    tmp_path: Path, crowd: int
-) -> None:
-    """Alone, or with others in the queue: wherever the interrupt strikes, nobody waits for ever and nothing is lost."""
+def test_ctrl_c_on_any_line_of_group_commit_blocks_nobody(tmp_path: Path, crowd: int) -> None:
+    """Alone or with others queued: wherever the interrupt occurs, nobody waits forever and nothing
+    is lost.
+    """
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
         me = scope_of(memory)
         me.sessions.add(SESSION)

@@ -1,4 +1,4 @@
-"""Others on the same file: a lock held for long, a reader that pins the log, and children that inherit an open Memory."""
+"""Other users of the file: long locks, readers that pin the log, and forked children."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ connection.execute("rollback")
 
 @contextmanager
 def write_lock(path: Path) -> Iterator[Callable[[], None]]:
-    """Another process holds the file's write lock until it is told to let go."""
+    """Hold the file's write lock in another process until the block ends."""
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -58,13 +58,13 @@ def new_session(memory: Memory) -> Scope:
 
 
 def inode(path: Path) -> tuple[int, int]:
-    """Which file this is: a rebuilt or replaced one is another."""
+    """Return the file's identity; a rebuilt or replaced file has another."""
     found = path.stat()
     return found.st_ino, found.st_dev
 
 
-def test_writers_wait_for_another_process_that_holds_the_lock(tmp_path: Path) -> None:
-    """B10: seconds of contention are waited out, and nothing is ever rebuilt or deleted because of it."""
+def test_writers_wait_for_a_lock_of_another_process(tmp_path: Path) -> None:
+    """B10: seconds of contention are waited out, and nothing is rebuilt or deleted because of it."""
     path = tmp_path / "agent.db"
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
         me, history = new_session(memory), History()
@@ -84,10 +84,8 @@ def test_writers_wait_for_another_process_that_holds_the_lock(tmp_path: Path) ->
         assert inode(path) == before
 
 
-def test_impatient_writers_are_told_that_the_database_is_busy(
-    memory_with: Callable[..., Memory], tmp_path: Path
-) -> None:
-    """B10: with a short wait the answer is Busy, the file is left alone, and later writing works."""
+def test_a_short_wait_raises_busy(memory_with: Callable[..., Memory], tmp_path: Path) -> None:
+    """B10: the file is left alone, and later writes work."""
     memory = memory_with(wait_seconds=0.2)
     path = tmp_path / "agent.db"
     me = new_session(memory)
@@ -107,7 +105,7 @@ def test_impatient_writers_are_told_that_the_database_is_busy(
 
 @pytest.fixture
 def memory_with(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
-    """A Memory on an SQLite file, with a wait of one's own."""
+    """Open a Memory on an SQLite file with a given wait."""
     opened: list[Memory] = []
 
     def open_it(wait_seconds: float | None = None) -> Memory:
@@ -123,7 +121,9 @@ def memory_with(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
 def test_a_long_reader_cannot_make_the_log_grow_without_bound(
     memory_with: Callable[..., Memory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B31: a reader that lingers under heavy writing is stopped with ReadTooLong, and the log shrinks again."""
+    """B31: a long reader under heavy writing is stopped with ReadTooLong, and the log shrinks
+    again.
+    """
     monkeypatch.setattr("retain.storage.sqlite.engine.OLD_READER_SECONDS", 0.5)
     monkeypatch.setattr("retain.storage.sqlite.connection.MAX_LOG_MIB", 1)
     memory = memory_with()
@@ -163,7 +163,7 @@ def test_a_long_reader_cannot_make_the_log_grow_without_bound(
 
 
 def in_a_child(work: Callable[[], None]) -> Callable[[], None]:
-    """Fork, do the work in the child; a function that waits for it and checks that it went well."""
+    """Fork and run the work in the child; return a function that waits and checks its exit."""
     pid = os.fork()
     if pid == 0:
         code = 1
@@ -193,8 +193,8 @@ def append_all(me: Scope, name: str, count: int) -> None:
         me.messages.append(SESSION, "user", f"{name}-{number}", key=f"{name}-{number}")
 
 
-def test_a_forked_child_and_its_parent_both_go_on(memory: Memory) -> None:
-    """Both write to the session of before the fork, at the same time, and read what the other wrote."""
+def test_a_forked_child_and_its_parent_both_continue(memory: Memory) -> None:
+    """Both write to one session concurrently, and read what the other wrote."""
     me = new_session(memory)
     append_all(me, "before", 3)
     children = [in_a_child(lambda n=n: append_all(me, f"child{n}", 20)) for n in range(3)]  # type: ignore[misc]
@@ -211,8 +211,10 @@ def test_a_forked_child_and_its_parent_both_go_on(memory: Memory) -> None:
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_a_fork_in_the_middle_of_a_crowd(memory: Memory) -> None:
-    """Threads write and read while the process forks: the child finds neither their locks nor their connections."""
+def test_a_fork_under_load(memory: Memory) -> None:
+    """Threads write and read while the process forks: the child has neither their locks nor
+    connections.
+    """
     me, history = new_session(memory), History()
     with Crowd(me, history, writers=8, readers=2) as crowd:
         for number in range(5):
@@ -231,7 +233,7 @@ def test_a_fork_in_the_middle_of_a_crowd(memory: Memory) -> None:
 def test_a_child_outlives_the_parents_memory(
     open_memory: Callable[..., Memory], tmp_path: Path
 ) -> None:
-    """What a child is told is safe stays safe when the parent closes its Memory in the meantime."""
+    """A child's acknowledged writes stay when the parent closes its Memory."""
     memory = open_memory()
     me = new_session(memory)
     append_all(me, "before", 3)
@@ -258,8 +260,8 @@ def test_a_child_outlives_the_parents_memory(
     assert [finding for finding in again.verify() if not finding.ok] == []
 
 
-def test_a_fork_from_inside_a_read_does_not_wait_for_itself(memory: Memory) -> None:
-    """A callback that forks, such as a progress bar's: the fork goes ahead and the parent's read ends as it should."""
+def test_a_fork_inside_a_read_does_not_deadlock(memory: Memory) -> None:
+    """A callback that forks: the fork works and the parent's read finishes."""
     me = new_session(memory)
     append_all(me, "before", 3)
 

@@ -24,7 +24,7 @@ from tests.servers import PostgresServer
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """A server of our own, to be broken."""
+    """A separate server, to be broken."""
     server = PostgresServer("modern")
     yield server
     server.close()
@@ -41,7 +41,7 @@ def crashing(server: PostgresServer, request: pytest.FixtureRequest) -> Iterator
 
 
 def terminate(server: PostgresServer) -> None:
-    """Cut every connection but our own."""
+    """Terminate every other connection."""
     with psycopg.connect(server.url, autocommit=True) as connection:
         connection.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -50,13 +50,13 @@ def terminate(server: PostgresServer) -> None:
 
 
 def crash(server: PostgresServer) -> None:
-    """Stop it at once, as a crash does, and start it again."""
+    """Stop it immediately, like a crash, and start it again."""
     server.stop("immediate")
     server.start()
 
 
 def kill(server: PostgresServer) -> None:
-    """Kill -9 of the main process; its children go when they notice, and until then a new one refuses to start."""
+    """Kill -9 the main process; a new one cannot start until its children are gone."""
     server.kill()
     deadline = time.monotonic() + 60
     while True:
@@ -77,10 +77,10 @@ def kill(server: PostgresServer) -> None:
     ],
     ids=["connections cut", "immediate shutdown", "kill -9"],
 )
-def test_a_server_that_is_taken_away_loses_nothing(
+def test_server_crashes_under_load_lose_nothing(
     server: PostgresServer, crashing: Memory, blow: Callable[[PostgresServer], None], times: int
 ) -> None:
-    """P1, P2, P4, F3: every acknowledged message once and in order, none twice, and the same Memory goes on."""
+    """P1, P2, P4, F3: every acknowledged message once and in order, and the same Memory continues."""
     me, history = scope_of(crashing), History()
     with Crowd(me, history, writers=12, readers=2, keyed=lambda writer: writer % 4 != 0) as crowd:
         for _ in range(times):

@@ -1,4 +1,6 @@
-"""Power cuts on SQLite (F2, P1): with full durability nothing acknowledged is lost; without it, at most the end is."""
+"""Power cuts on SQLite (F2, P1): full durability loses nothing acknowledged; normal loses at most
+the end.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from tests.conftest import SETTINGS
 
 
 def recorded(folder: Path, durability: str, seed: int) -> list[Event]:
-    """What a workload in a process of its own wrote, and when it was told that it was safe."""
+    """Return what a workload in another process wrote, and when writes were acknowledged."""
     folder.mkdir()
     command = [
         sys.executable,
@@ -35,7 +37,7 @@ def recorded(folder: Path, durability: str, seed: int) -> list[Event]:
 
 
 def found_after(cut: Cut, folder: Path) -> list[tuple[int, str]]:
-    """What retain finds in the files that the cut left; they must be whole, and must take another message."""
+    """Return what retain reads after the cut; the files must be intact and writable."""
     folder.mkdir()
     for name, content in cut.files.items():
         (folder / name).write_bytes(content)
@@ -55,7 +57,9 @@ def found_after(cut: Cut, folder: Path) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("durability", ["full", "normal"])
 def test_a_power_cut(tmp_path: Path, durability: str) -> None:
-    """full: 0 acknowledged lost, 0 corrupt. normal: 0 corrupt, and what is lost is the end of the list, nothing in it."""
+    """full: 0 acknowledged lost, 0 corrupt. normal: 0 corrupt, and only the end of the list may be
+    lost.
+    """
     seed = random.randrange(1_000_000)
     events = recorded(tmp_path / "original", durability, seed)
     chance = random.Random(seed)
@@ -78,8 +82,8 @@ def test_a_power_cut(tmp_path: Path, durability: str) -> None:
         assert lost, "the simulation keeps everything: it proves nothing about full durability"
 
 
-def test_the_simulated_disk_keeps_what_was_synced_and_loses_or_tears_the_rest() -> None:
-    """The simulation itself: without this, a disk that never loses anything would pass."""
+def test_the_simulated_disk_keeps_synced_data_and_loses_or_tears_the_rest() -> None:
+    """Without this, a simulation that never loses anything would pass."""
     chance = random.Random(1)
     images = set()
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""Many processes that start at the same moment, on nothing, or in the middle of a change of the schema."""
+"""Many processes starting at once, on an empty database or during a migration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ alter table messages drop column mood;
 
 @pytest.fixture
 def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
-    """A database without a single table."""
+    """A database without tables."""
     if engine == "sqlite":
         yield f"sqlite:///{tmp_path}/agent.db"
     else:
@@ -42,11 +42,11 @@ def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
 def test_16_processes_start_at_once_on_an_empty_database(
     empty_url: str, tmp_path: Path, round_: int
 ) -> None:
-    """B19: each of them finds every table and writes; none sees a half-made schema."""
+    """B19: each finds every table and writes; none sees a partial schema."""
     log, go = tmp_path / "log", tmp_path / "go"
     jobs = [Job(empty_url, str(log), f"p{n}", threads=1, writes=3, go=str(go)) for n in range(16)]
     writers = [start(job) for job in jobs]
-    time.sleep(0.5)  # most of them have come up and wait for the word
+    time.sleep(0.5)  # most of them have started and wait for the signal
     go.touch()
     assert [writer.wait(120) for writer in writers] == [0] * 16
     history = from_log(log)
@@ -60,7 +60,9 @@ def test_16_processes_start_at_once_on_an_empty_database(
 def test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_fails(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """B20: a reader holds the tables while 16 starters ask for the same change; appends go on, and it happens once."""
+    """B20: a reader holds the tables while 16 processes migrate; appends continue, and it happens
+    once.
+    """
     memory = open_memory()
     me, history = scope_of(memory), History()
     me.sessions.add(SESSION)
@@ -102,5 +104,5 @@ def test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_f
     assert history.errors == []
     assert history.problems(messages_of(me, SESSION)) == []
     assert [starter.database.version() for starter in starters] == [number] * 16
-    memory.migrations = known  # what it knows now, as the starters do
+    memory.migrations = known  # the migrations that the starters know
     assert [finding for finding in memory.verify() if not finding.ok] == []

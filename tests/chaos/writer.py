@@ -35,7 +35,7 @@ def scope_of(memory: Memory) -> Scope:
 
 @dataclass(frozen=True)
 class Job:
-    """What a writer process is to do."""
+    """The work of a writer process."""
 
     url: str
     log: str
@@ -54,19 +54,19 @@ class Job:
 
 
 class Log:
-    """Lines that outlive the process."""
+    """Lines that survive the process."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def note(self, verb: str, payload: str, rest: object = "-") -> None:
-        """One step, with its time."""
+        """Write one step with its time."""
         line = f"{verb} {time.monotonic():.9f} {payload} {str(rest).replace(chr(10), ' ')}\n"
         os.write(self._file, line.encode())
 
 
 def start(job: Job, *prefix: str, **env: str) -> subprocess.Popen[bytes]:
-    """Start a writer process, under another program such as strace where one is named."""
+    """Start a writer process, optionally under another program such as strace."""
     return subprocess.Popen(
         [*prefix, sys.executable, "-m", "tests.chaos.writer", json.dumps(asdict(job))],
         cwd=ROOT,
@@ -76,7 +76,7 @@ def start(job: Job, *prefix: str, **env: str) -> subprocess.Popen[bytes]:
 
 
 def append(me: Scope, log: Log, payload: str, job: Job) -> None:
-    """Append one payload under its own key, and note what was said."""
+    """Append one payload under its own key, and log the result."""
     log.note("invoke", payload)
     for attempt in range(job.tries):
         try:
@@ -94,7 +94,7 @@ def append(me: Scope, log: Log, payload: str, job: Job) -> None:
 
 
 def write(me: Scope, log: Log, job: Job, thread: int, stop: threading.Event) -> None:
-    """What one thread does."""
+    """Run one writer thread."""
     for payload in job.retry[thread :: job.threads]:
         append(me, log, payload, job)
     for number in range(job.writes):
@@ -104,7 +104,7 @@ def write(me: Scope, log: Log, job: Job, thread: int, stop: threading.Event) -> 
 
 
 def opened(job: Job, log: Log) -> Memory:
-    """The database, after as many tries as the job allows."""
+    """Open the database, with as many attempts as the job allows."""
     settings = Settings(**job.settings)
     if job.log_mib:
         sqlite_connection.MAX_LOG_MIB = job.log_mib
@@ -118,7 +118,7 @@ def opened(job: Job, log: Log) -> Memory:
 
 
 def begin(me: Scope, job: Job, log: Log) -> None:
-    """The session, which another process may have begun."""
+    """Create the session unless another process has."""
     for _ in range(job.tries):
         try:
             me.sessions.add(SESSION)
@@ -132,7 +132,7 @@ def begin(me: Scope, job: Job, log: Log) -> None:
 
 
 def main() -> None:
-    """Open, write until done or told to stop, close."""
+    """Open, write until done or stopped, close."""
     job = Job(**json.loads(sys.argv[1]))
     while job.go and not os.path.exists(job.go):
         time.sleep(0.001)

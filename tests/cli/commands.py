@@ -1,4 +1,4 @@
-"""Fixtures that run commands, as a process or inside of the test process."""
+"""Fixtures that run commands, as a process or in the test process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retain.cli import main
 Run = Callable[..., subprocess.CompletedProcess[str]]
 BOTH = pytest.mark.parametrize(
     "engine", ["sqlite", "modern"]
-)  # a command line sees no difference between servers
+)  # a command line does not depend on the server version
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def process(url: str, tmp_path: Path) -> Run:
 def run_here(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Run:
-    """Run commands in this process, which saves the start of an interpreter for each."""
+    """Run commands in this process, which saves starting an interpreter."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(main, "parser", cache(main.parser))
     for name, value in {"RETAIN_DATABASE": url}.items():

@@ -1,3 +1,3 @@
-"""What the tests of this room stand on."""
+"""Fixtures of the command line tests."""
 
 from tests.cli.commands import process, run, run_here  # noqa: F401

@@ -1,4 +1,4 @@
-"""`retain audit` at the terminal, and what of the command line is on record."""
+"""`retain audit`, and the audit rows of commands."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from retain import Memory
 from retain.cli.main import main
 
 
-def test_what_an_operator_does_is_on_record(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """3.2 item 12: keys, exports, imports, purges and erasures, with the name of who did them; a typo makes no tenant."""
+def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """3.2 item 12: keys, exports, imports, purges and erasures, with the user's name; a typo
+    creates no tenant.
+    """
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
     mine = [*where, "--tenant", "acme"]
     file = str(tmp_path / "all.jsonl")
@@ -45,9 +45,7 @@ def test_what_an_operator_does_is_on_record(
         assert memory.tenants() == ["acme"]
 
 
-def test_the_log_is_filtered_and_read_page_by_page(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_log_is_filtered_and_paged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
     for name in ("one", "two", "three"):
         main(["keys", "create", name, *where])

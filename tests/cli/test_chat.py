@@ -1,4 +1,4 @@
-"""`retain chat`: at a keyboard, from a pipe, on a file and against a server."""
+"""`retain chat`: interactively, from a pipe, on a file and against a server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 @pytest.fixture
 def run(env: dict[str, str], tmp_path: Path) -> Run:
-    """Run `retain chat …`, with lines on its standard input."""
+    """Run `retain chat …` with lines on its standard input."""
 
     def run_it(*words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         line = [PYTHON, "-m", "retain.cli.main", "chat", *words]
@@ -58,7 +58,7 @@ def run(env: dict[str, str], tmp_path: Path) -> Run:
 
 
 class Typed:
-    """A `retain chat` at a terminal, where somebody types."""
+    """A `retain chat` at a terminal with typed input."""
 
     def __init__(self, env: dict[str, str], *words: str) -> None:
         self.pid, self._terminal = pty.fork()
@@ -67,11 +67,11 @@ class Typed:
         self.seen = ""
 
     def type(self, text: str) -> None:
-        """Type something."""
+        """Type a text."""
         os.write(self._terminal, text.encode())
 
     def until(self, what: str) -> str:
-        """Read until something is seen; what was seen up to it, which is not seen again."""
+        """Read until a text appears; return and consume the output up to it."""
         end = time.monotonic() + WAIT
         while what not in self.seen:
             assert time.monotonic() < end, self.seen
@@ -84,7 +84,7 @@ class Typed:
         return found
 
     def ended(self) -> int:
-        """The exit status, once it has ended."""
+        """Wait for the end and return the exit status."""
         with contextlib.suppress(OSError):
             while select.select([self._terminal], [], [], WAIT)[0]:
                 self.seen += os.read(self._terminal, 65_536).decode("utf-8", "replace")
@@ -93,14 +93,14 @@ class Typed:
 
 @contextmanager
 def served(tmp_path: Path, *answers: object) -> Iterator[tuple[str, str]]:
-    """The address of a server, and a key for it."""
+    """Yield the URL of a server and a key for it."""
     model = ScriptedModel(*answers)  # type: ignore[arg-type]
     with contextmanager(serve)(f"sqlite:///{tmp_path}/served.db", model) as there:
         yield there.url, there.key
 
 
 def test_at_a_terminal(env: dict[str, str]) -> None:
-    """It streams, stops at Ctrl-C, explains itself, goes to other sessions, and leaves at Ctrl-D."""
+    """It streams, stops at Ctrl-C, explains turns, switches sessions, and exits at Ctrl-D."""
     with FakeService(
         lambda asked: "You said hello." if "Hello" in asked.prompt else "And more."
     ) as service:
@@ -142,7 +142,9 @@ def test_at_a_terminal(env: dict[str, str]) -> None:
 
 
 def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
-    """Line by line, in one session that the next run goes on with; without a model it says what to set."""
+    """Line by line, in one session that the next run continues; without a model it names the
+    setting.
+    """
     first = run(stdin="My sister lives in Lisbon.\n\nWhere does my sister live?\n")
     assert first.returncode == 0
     assert "No model is set" in first.stdout
@@ -163,7 +165,7 @@ def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
 def test_one_message(
     env: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The message as an argument; mistakes have their exit status."""
+    """The message as an argument; errors have their exit status."""
     for name, value in env.items():
         monkeypatch.setenv(name, value)
     assert main(["chat", "Hello", "--json", "--user", "ada"]) == 0
@@ -185,7 +187,9 @@ def test_one_message(
 
 
 def test_against_a_server(run: Run, tmp_path: Path) -> None:
-    """The same through `--url`: the key comes from the environment, and problems come as they do here."""
+    """Through `--url`: the key comes from the environment, and problems are shown like local
+    errors.
+    """
     ask = calling(("save_to_core", {"content": "Ada likes tea."}))
     failing = ModelUnavailable(model="m", problem="it fails")
     with served(tmp_path, ask, "Noted.", "Tea.", failing) as (url, key):

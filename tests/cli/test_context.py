@@ -1,4 +1,4 @@
-"""`retain context`, as a person runs it: a table with bars now, and for a turn later."""
+"""`retain context`: a table with bars, now and for a stored turn."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def turn(url: str) -> str:
         ).id
 
 
-def test_a_table_with_a_bar_for_each_layer(run: Run, turn: str) -> None:
+def test_a_table_with_a_bar_per_layer(run: Run, turn: str) -> None:
     """X3: `retain context --session … --message …` shows it now."""
     done = run('retain context --session trip --message "And now?" --budget 1000')
     assert done.returncode == 0, done.stderr
@@ -35,8 +35,10 @@ def test_a_table_with_a_bar_for_each_layer(run: Run, turn: str) -> None:
     assert any("a core memory" in line and "- Ada likes the sea." in line for line in lines)
 
 
-def test_explained_later(run: Run, turn: str) -> None:
-    """X3: `retain context explain TURN` shows what the turn was given, not what it would be given now."""
+def test_explain_a_stored_turn(run: Run, turn: str) -> None:
+    """X3: `retain context explain TURN` shows what the turn was given, not what it would be given
+    now.
+    """
     run("retain entries add 'Ada likes trains.' --kind core --agent scout")
     done = run(f"retain context explain {turn}")
     assert done.returncode == 0, done.stderr
@@ -47,7 +49,7 @@ def test_explained_later(run: Run, turn: str) -> None:
     assert {"budget", "tokens", "items", "left_out", "shares"} <= report.keys()
 
 
-def test_what_was_recalled_is_explained(run: Run, url: str, turn: str) -> None:
+def test_recalled_items_are_explained(run: Run, url: str, turn: str) -> None:
     """X1, X3: from another conversation and from a document, now and later."""
     with Memory.open(url, settings=SETTINGS) as memory:
         me = memory.scope(tenant="default", user="ada", agent="scout")
@@ -68,7 +70,7 @@ def test_what_was_recalled_is_explained(run: Run, url: str, turn: str) -> None:
         assert "A zeppelin leaves" in done.stdout
 
 
-def test_the_context_itself_in_each_shape(run: Run, turn: str) -> None:
+def test_the_context_in_each_format(run: Run, turn: str) -> None:
     said = json.loads(run("retain context --session trip --message Now --as openai").stdout)
     assert said[-1] == {"role": "user", "content": "Now"}
     rendered = json.loads(run("retain context --session trip --message Now --as anthropic").stdout)
@@ -78,7 +80,7 @@ def test_the_context_itself_in_each_shape(run: Run, turn: str) -> None:
     )
 
 
-def test_what_is_wrong_is_said(run: Run, turn: str) -> None:
+def test_errors_name_the_cause(run: Run, turn: str) -> None:
     for command, status, words in (
         ("retain context", 2, "--session: is required"),
         ("retain context explain", 2, "TURN: is required"),

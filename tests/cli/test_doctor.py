@@ -58,7 +58,7 @@ def look(
     return run
 
 
-def test_all_is_well(look: Doctor, engine: str) -> None:
+def test_a_healthy_setup(look: Doctor, engine: str) -> None:
     status, found = look()
     wrong = [one for many in found.values() for one in many if one["state"] == "problem"]
     assert (status, wrong) == (0, [])
@@ -68,7 +68,7 @@ def test_all_is_well(look: Doctor, engine: str) -> None:
     assert "static" in found["embedder"][0]["found"]
 
 
-def test_there_is_no_database(look: Doctor, engine: str, tmp_path: Path) -> None:
+def test_a_missing_database(look: Doctor, engine: str, tmp_path: Path) -> None:
     other = (
         f"sqlite:///{tmp_path}/no/none.db"
         if engine == "sqlite"
@@ -88,7 +88,7 @@ def test_before_the_first_write_nothing_is_wrong(look: Doctor, engine: str, tmp_
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_keys_that_are_needed_and_not_there(look: Doctor, engine: str) -> None:
+def test_required_keys_that_are_missing(look: Doctor, engine: str) -> None:
     _, found = look(auth="keys")
     assert (found["keys"][0]["state"], "no API key" in found["keys"][0]["found"]) == (
         "warning",
@@ -96,7 +96,7 @@ def test_keys_that_are_needed_and_not_there(look: Doctor, engine: str) -> None:
     )
 
 
-def test_an_old_schema(look: Doctor, url: str, engine: str) -> None:
+def test_an_outdated_schema(look: Doctor, url: str, engine: str) -> None:
     look()
     with Memory.open(url, settings=Settings()) as memory:
         migrate.down(memory.database, memory.migrations, memory.migrations[-1].number - 1)
@@ -109,7 +109,7 @@ def test_an_old_schema(look: Doctor, url: str, engine: str) -> None:
 
 
 @one_engine
-def test_settings_that_contradict_each_other(look: Doctor, engine: str) -> None:
+def test_conflicting_settings(look: Doctor, engine: str) -> None:
     status, found = look(
         jwt_issuer="https://id.example.org",
         summary_enabled=True,
@@ -125,7 +125,7 @@ def test_settings_that_contradict_each_other(look: Doctor, engine: str) -> None:
 
 
 @one_engine
-def test_a_setting_that_does_not_exist(look: Doctor) -> None:
+def test_an_unknown_setting(look: Doctor) -> None:
     status, found = look(make=False, modell="x")
     assert (status, list(found)) == (1, ["settings"])
     assert "did you mean model" in found["settings"][0]["found"]
@@ -140,7 +140,7 @@ def test_no_secret_is_shown(look: Doctor, engine: str) -> None:
 
 
 @one_engine
-def test_a_model_that_is_down_is_seen_only_where_it_is_called(look: Doctor, engine: str) -> None:
+def test_a_model_outage_is_found_only_if_called(look: Doctor, engine: str) -> None:
     given = {
         "model": "small",
         "base_url": "http://127.0.0.1:9/v1",
@@ -152,10 +152,10 @@ def test_a_model_that_is_down_is_seen_only_where_it_is_called(look: Doctor, engi
 
 
 @one_engine
-def test_what_listens_on_the_port(
+def test_the_service_on_the_port(
     look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proxy of this machine's is not asked about it."""
+    """A local proxy is not used for the request."""
     answers: dict[str, tuple[int, str, bytes]] = {
         "ours": (200, "application/json", b'{"status":"ok"}'),
         "not ready": (503, "application/problem+json", b"{}"),
@@ -185,7 +185,7 @@ def test_what_listens_on_the_port(
     assert seen == {"ours": "ok", "not ready": "problem", "another": "warning"}
 
 
-def test_a_server_for_others_without_a_key(look: Doctor, engine: str, url: str) -> None:
+def test_a_public_server_without_a_key(look: Doctor, engine: str, url: str) -> None:
     status, found = look(host="192.0.2.1")
     assert (status, found["keys"][0]["state"]) == (1, "problem")
     with Memory.open(url, settings=Settings()) as memory:
@@ -195,9 +195,7 @@ def test_a_server_for_others_without_a_key(look: Doctor, engine: str, url: str) 
 
 
 @one_engine
-def test_a_disk_that_is_nearly_full(
-    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_nearly_full_disk(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 60)
     monkeypatch.setattr(doctor, "WARN_FREE_BYTES", 1 << 60)
     status, found = look()

@@ -1,4 +1,4 @@
-"""`retain jobs`: once or again and again, with a report, and an end that leaves nothing half done."""
+"""`retain jobs`: once or repeatedly, with a report, and a clean stop."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_once(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert covered(database, "acme") == 29
 
 
-def test_a_failure_is_told_and_is_the_exit_status(
+def test_a_failure_is_reported_by_the_exit_status(
     database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("retain.yaml").write_text("summary_enabled: true\n")
@@ -60,7 +60,7 @@ def test_a_failure_is_told_and_is_the_exit_status(
     assert covered(database) == 0
 
 
-def test_bad_input(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_arguments(database: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "--database", database, "--every", "0"]) == 2
     assert main(["jobs", "--database", database, "--tenant", "typo"]) == 3
     assert main(["jobs", "--database", database, "--tenant", "acme", "--all-tenants"]) == 2
@@ -68,8 +68,8 @@ def test_bad_input(database: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_again_and_again_until_it_is_stopped(database: str, how: signal.Signals) -> None:
-    """It finds what comes later, and a stop is its normal end."""
+def test_repeated_runs_until_stopped(database: str, how: signal.Signals) -> None:
+    """Later work is found, and a stop is a normal end."""
     command = [
         sys.executable,
         "-m",

@@ -13,7 +13,7 @@ from retain.base.errors import Unauthorized
 from retain.cli.main import main
 
 
-def test_a_key_is_printed_alone_and_lets_in_until_it_is_revoked(
+def test_a_key_is_printed_alone_and_works_until_revoked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]
@@ -53,14 +53,14 @@ def test_a_key_is_printed_alone_and_lets_in_until_it_is_revoked(
         Keys(memory.database).authenticate(text)
 
 
-def test_as_json_it_is_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "create", "ci", "--json", "--database", f"sqlite:///{tmp_path}/a.db"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["key"].startswith("rtn_")
     assert (made["permissions"], made["expires_at"]) == (["read", "write"], None)
 
 
-def test_the_first_key_says_that_it_closes_the_door_and_whether_anybody_is_left_who_may_open_it(
+def test_the_first_key_warns_that_keyless_access_ends_and_about_missing_admins(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, more, closes, warns in (
@@ -90,7 +90,7 @@ def test_the_first_key_says_that_it_closes_the_door_and_whether_anybody_is_left_
         (["list", "--limit", "0"], 2),
     ],
 )
-def test_mistakes_are_said(
+def test_errors_name_the_cause(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], status: int
 ) -> None:
     where = ["--database", f"sqlite:///{tmp_path}/a.db"]

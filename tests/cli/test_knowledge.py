@@ -1,4 +1,4 @@
-"""Documents from the command line: files, folders, a text from a pipe, and a report that can be read by programs."""
+"""`retain knowledge`: files, folders, text from a pipe, and a machine-readable report."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 
 
 def test_files_and_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """G1: one bad file does not stop the rest, and the exit status says that there was one."""
+    """G1: a bad file does not stop the rest, and sets the exit status."""
     status, out, err = run(capsys, "knowledge", "add", "paper.pdf", "docs", "--user", "ada")
     assert status == 1
     assert out.splitlines() == ["added  paper.pdf", "added  docs/guide.md", "2 added, 1 failed."]
@@ -71,7 +71,7 @@ def test_a_dry_run_needs_no_database(folder: Path, capsys: pytest.CaptureFixture
     assert not list(folder.glob("agent.db*"))
 
 
-def test_a_search_in_documents_alone(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_search_in_documents_only(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "knowledge", "add", "paper.pdf", "docs/guide.md")
     status, out, _ = run(
         capsys, "knowledge", "search", "where does the penguin live", "--limit", "1"
@@ -83,7 +83,7 @@ def test_a_search_in_documents_alone(folder: Path, capsys: pytest.CaptureFixture
     assert json.loads(out)["hits"][0]["title"] == "Paper › p. 1"
 
 
-def test_a_title_is_for_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_title_needs_a_single_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "knowledge", "add", "paper.pdf", "--title", "Whales")[0] == 0
     assert "Whales" in run(capsys, "knowledge", "list")[1]
     status, _, err = run(capsys, "knowledge", "add", "docs", "paper.pdf", "--title", "Whales")
@@ -94,6 +94,6 @@ def test_a_title_is_for_one(folder: Path, capsys: pytest.CaptureFixture[str]) ->
     assert (status, "cannot be combined with files" in err) == (2, True)
 
 
-def test_nothing_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "empty").mkdir()
     assert run(capsys, "knowledge", "add", "empty")[:2] == (0, "There are no documents there.\n")

@@ -1,4 +1,4 @@
-"""The command line: what a command prints, and its exit status; as a process, where that may change something of it."""
+"""The command line: output and exit statuses; as a process where that matters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NEWEST = shipped("sqlite")[-1].number
     "engine", ["sqlite"]
 )  # tests/test_every_way.py has every verb on every engine
 def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
-    """Each line that `--help` shows, one after the other as a newcomer would type them, on an empty database."""
+    """Each line of `--help`, in order, on an empty database."""
     run = run_here
     (tmp_path / "turns.jsonl").write_text(
         '{"role": "assistant", "content": "Lisbon"}\n\n{"role": "user", "content": "Yes"}\n'
@@ -50,7 +50,7 @@ def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
     for endpoint in sorted(ENDPOINTS, key=lambda endpoint: endpoint.command in last):
         command = endpoint.example.rpartition("| ")[2].partition(" > ")[
             0
-        ]  # the shell's part is the shell's
+        ]  # shell syntax is not ours
         done = run(
             command,
             stdin="npm ERR!",
@@ -61,13 +61,13 @@ def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
             assert (done.returncode, "There is no" in done.stderr) == (3, True), endpoint.example
             continue
         assert done.returncode == 0, f"{endpoint.example}: {done.stderr}"
-        assert done.stdout or endpoint.command == "notes read"  # nothing was noted yet
+        assert done.stdout or endpoint.command == "notes read"  # there are no notes yet
         assert "retain:" not in done.stderr
 
 
 @BOTH
 def test_a_conversation(run: Run) -> None:
-    """What is written by one process is read by the next, exactly."""
+    """What one process writes, the next one reads exactly."""
     session = answer(run("retain sessions resume --user ada --agent scout --json"))
     assert (
         answer(run(f"retain sessions resume {session['id']} --user ada --agent scout --json"))["id"]
@@ -157,7 +157,7 @@ def test_a_conversation(run: Run) -> None:
         ("retain refs get x --tokens 0", 2, "tokens: must be from 50 to 100000"),
     ],
 )
-def test_errors_say_what_to_do_and_have_their_status(
+def test_errors_give_advice_and_have_their_status(
     run_here: Run, command: str, status: int, says: str
 ) -> None:
     run = run_here
@@ -170,7 +170,7 @@ def test_errors_say_what_to_do_and_have_their_status(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_errors_are_json_where_json_was_asked_for(run: Run) -> None:
+def test_errors_are_json_with_json_output(run: Run) -> None:
     run("retain migrate up")
     done = run("retain sessions get nothing --json")
     assert json.loads(done.stderr) == {
@@ -182,7 +182,7 @@ def test_errors_are_json_where_json_was_asked_for(run: Run) -> None:
 
 @BOTH
 def test_operations(run_here: Run, tmp_path: Path, engine: str) -> None:
-    """migrate, verify, status, export, import, purge, erase, config, one after the other."""
+    """migrate, verify, status, export, import, purge, erase and config, in sequence."""
     run = run_here
     assert answer(run("retain migrate up --json"))["version"] == NEWEST
     run("retain sessions add s --user ada --agent scout")
@@ -215,8 +215,8 @@ def test_operations(run_here: Run, tmp_path: Path, engine: str) -> None:
 
 
 @BOTH
-def test_migrate_prints_what_it_would_run(run_here: Run, url: str) -> None:
-    """`--sql` runs nothing, and what it prints is what runs."""
+def test_migrate_sql_prints_the_statements(run_here: Run, url: str) -> None:
+    """`--sql` runs nothing and prints exactly what would run."""
     run = run_here
     run("retain migrate up")
     run("retain migrate down --to 1 --yes")
@@ -233,7 +233,7 @@ def test_migrate_prints_what_it_would_run(run_here: Run, url: str) -> None:
 
 
 @BOTH
-def test_verify_fails_where_something_is_wrong(url: str, run: Run) -> None:
+def test_verify_fails_on_damage(url: str, run: Run) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
         me = memory.scope(user="ada", agent="scout")
         session = me.sessions.resume()
@@ -278,7 +278,7 @@ def test_a_password_is_never_shown(run: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_stored_text_cannot_drive_the_terminal(run_here: Run) -> None:
+def test_stored_text_cannot_control_the_terminal(run_here: Run) -> None:
     run = run_here
     run("retain sessions add s --user ada --agent scout")
     run("retain messages append s user -", stdin="\x1b[2J\x1b]0;owned\x07 \u202e evil")
@@ -303,8 +303,8 @@ def test_a_closed_pipe_is_no_error(url: str, tmp_path: Path) -> None:
 
 
 @BOTH
-def test_a_tenant_is_one_tenant(run_here: Run, tmp_path: Path) -> None:
-    """Purge and export are about one tenant, unless all are asked for."""
+def test_commands_default_to_one_tenant(run_here: Run, tmp_path: Path) -> None:
+    """Purge and export cover one tenant unless all are requested."""
     run = run_here
     for tenant in ("acme", "globex"):
         run(f"retain sessions add s --tenant {tenant} --user ada --agent scout")
@@ -333,7 +333,7 @@ def test_import_reads_a_pipe(run_here: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_full_disk_and_a_plain_terminal_are_no_traceback(
+def test_a_full_disk_and_a_plain_terminal_give_no_traceback(
     run: Run, url: str, tmp_path: Path
 ) -> None:
     run("retain sessions add s --user ada --agent scout --label Grüße")
@@ -359,8 +359,8 @@ def test_a_full_disk_and_a_plain_terminal_are_no_traceback(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_what_is_read_can_go_into_a_file(run_here: Run) -> None:
-    """Notes and values are printed as they are; what is known of them stands on standard error."""
+def test_output_can_be_redirected_to_a_file(run_here: Run) -> None:
+    """Notes and values are printed verbatim; metadata goes to standard error."""
     run = run_here
     whose = "--user ada --agent scout"
     run("retain migrate up")
@@ -377,7 +377,7 @@ def test_what_is_read_can_go_into_a_file(run_here: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_what_is_piped_has_no_blanks_at_the_ends(run_here: Run) -> None:
+def test_piped_output_has_no_trailing_white_space(run_here: Run) -> None:
     run = run_here
     run("retain sessions add trip --user ada --agent scout")
     run("retain messages append trip user short")
@@ -394,8 +394,8 @@ def test_what_is_piped_has_no_blanks_at_the_ends(run_here: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_whole_content_goes_into_a_file(run_here: Run, url: str, tmp_path: Path) -> None:
-    """R4: byte for byte, with `--raw` piece by piece."""
+def test_raw_content_is_written_to_a_file(run_here: Run, url: str, tmp_path: Path) -> None:
+    """R4: byte for byte, with `--raw` in pieces."""
     run = run_here
     data = bytes(range(256)) * 5000
     with Memory.open(url, settings=SETTINGS) as memory:
@@ -420,8 +420,10 @@ def test_a_whole_content_goes_into_a_file(run_here: Run, url: str, tmp_path: Pat
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
-def test_a_closed_stream_is_no_traceback(run: Run, url: str, tmp_path: Path, closed: str) -> None:
-    """Nor does the database's file end up in its place."""
+def test_a_closed_stream_gives_no_traceback(
+    run: Run, url: str, tmp_path: Path, closed: str
+) -> None:
+    """The database file does not take its file descriptor either."""
     run("retain sessions add trip --user ada --agent scout")
     env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url}
     command = f'"{sys.executable}" -m retain.cli.main sessions list {closed}'
@@ -433,7 +435,7 @@ def test_a_closed_stream_is_no_traceback(run: Run, url: str, tmp_path: Path, clo
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_word_is_explained_as_its_kind_means_it(run: Run) -> None:
+def test_help_describes_an_option_per_kind(run: Run) -> None:
     refs, messages = (
         " ".join(run(f"retain {endpoint} --help").stdout.split())
         for endpoint in ("refs get", "messages append")
@@ -445,7 +447,7 @@ def test_a_word_is_explained_as_its_kind_means_it(run: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_what_nobody_measured_is_not_nought(run: Run) -> None:
+def test_unmeasured_values_are_not_zero(run: Run) -> None:
     """T1."""
     run("retain interactions add chat gpt-5-mini --latency-ms 0 --tokens-in 9")
     shown = run("retain interactions totals model").stdout.splitlines()[-1].split()

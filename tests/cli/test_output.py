@@ -19,7 +19,7 @@ ROWS = [
 ]
 
 
-def test_into_a_pipe_a_record_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_piped_records_are_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(HEAD, ROWS)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == list(HEAD)
@@ -29,7 +29,7 @@ def test_into_a_pipe_a_record_is_one_line(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("columns", [30, 60, 80])
-def test_in_a_terminal_nothing_is_lost(
+def test_a_terminal_table_loses_nothing(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
@@ -41,7 +41,7 @@ def test_in_a_terminal_nothing_is_lost(
     assert sorted(re.sub(r"[\s─]", "", printed)) == sorted(re.sub(r"\s", "", cells))
 
 
-def test_one_record_has_no_head(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_single_record_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("", ""), [("id", ID), ("text", "two\nlines")])
     assert capsys.readouterr().out.splitlines() == [
         f"id    {ID}",
@@ -50,13 +50,13 @@ def test_one_record_has_no_head(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_markup_in_a_cell_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_markup_in_a_cell_is_printed_verbatim(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(("",), [("[bold]x[/bold] :smile: \x1b[31m",)])
     assert capsys.readouterr().out == "[bold]x[/bold] :smile: �[31m\n"
 
 
 @given(st.text("ab 日é", max_size=80), st.integers(4, 40))
-def test_wrapping_keeps_every_letter(text: str, width: int) -> None:
+def test_wrapping_keeps_every_character(text: str, width: int) -> None:
     lines = wrap(text, width)
     assert all(display_width(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")

@@ -1,4 +1,4 @@
-"""`retain search`, as a person runs it: a list that can be read, opened and understood."""
+"""`retain search`: a readable list with commands to open each hit."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fill(url: str) -> None:
 def shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Print:
-    """What a command prints, in this process, with its exit status first if it is not 0."""
+    """Return the output of a command run in this process, preceded by a nonzero exit status."""
     url = f"sqlite:///{tmp_path}/agent.db"
     fill(url)
     monkeypatch.chdir(tmp_path)
@@ -66,8 +66,8 @@ def shown(
     return print_it
 
 
-def test_a_list_that_can_be_read(shown: Print) -> None:
-    """Q1: number, kind, when, who, the part of the text that matters, how to open it, the score."""
+def test_a_readable_list(shown: Print) -> None:
+    """Q1: number, kind, time, author, excerpt, how to open it, score."""
     lines = shown(
         'retain search "when does the night train to Lisbon leave" --kind messages'
     ).splitlines()
@@ -84,8 +84,8 @@ def test_a_list_that_can_be_read(shown: Print) -> None:
     assert "Searched by words and by meaning." in lines[-2]
 
 
-def test_every_kind_says_how_it_is_opened(shown: Print) -> None:
-    """And each such command works."""
+def test_every_kind_has_a_command_that_opens_it(shown: Print) -> None:
+    """Each such command works."""
     printed = shown("retain search train --limit 50") + shown(
         "retain search train --limit 50 --user ada"
     )
@@ -105,8 +105,8 @@ def test_every_kind_says_how_it_is_opened(shown: Print) -> None:
     assert all(any(word in shown(command).lower() for word in words) for command in commands)
 
 
-def test_matched_words_stand_out_on_a_terminal_alone(shown: Print) -> None:
-    """And nothing that was stored moves its cursor or changes its colours."""
+def test_matches_are_highlighted_on_a_terminal_only(shown: Print) -> None:
+    """Stored text cannot move the cursor or change colours."""
     coloured = shown("retain search lisbon --kind messages", terminal=True)
     assert "\x1b[1mLisbon\x1b[0m" in coloured
     assert "\x1b[31m" not in shown("retain search red --kind messages", terminal=True)
@@ -126,7 +126,7 @@ def test_matched_words_stand_out_on_a_terminal_alone(shown: Print) -> None:
 
 
 def test_why(shown: Print) -> None:
-    """X3's question, asked of a search: signals, legs, neighbours."""
+    """Signals, rankers and neighbours of a hit."""
     printed = shown('retain search "night train" --session "a trip" --kind messages --why')
     assert re.search(r"why: .*\b(words|answer|length)[a-z ]* [+-]\d\.\d\d", printed)
     assert "found by: words" in printed
@@ -134,7 +134,7 @@ def test_why(shown: Print) -> None:
     assert "why:" not in shown('retain search "night train"')
 
 
-def test_nothing_found_says_what_to_try(shown: Print) -> None:
+def test_an_empty_result_suggests_what_to_try(shown: Print) -> None:
     printed = shown("retain search xyzzy --kind notes --user bob")
     assert "Nothing was found in notes. Try other words, or without --kind and --user." in printed
     assert shown(
@@ -142,7 +142,7 @@ def test_nothing_found_says_what_to_try(shown: Print) -> None:
     ).startswith("Nothing was found")
 
 
-def test_which_legs_ran(shown: Print) -> None:
+def test_the_rankers_that_ran(shown: Print) -> None:
     assert "texts have no vector yet and are found by words only; `retain jobs` computes" in shown(
         "retain search train"
     ).replace("\n", " ")
@@ -153,7 +153,7 @@ def test_which_legs_ran(shown: Print) -> None:
     assert without == "Searched by words. Not by meaning: no embedder is set."
 
 
-def test_what_is_wrong_is_said(shown: Print) -> None:
+def test_errors_name_the_cause(shown: Print) -> None:
     assert shown("retain search x --since yesterday").startswith(
         "2 retain: since: must be a moment like 2026-01-31T12:00:00Z"
     )
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_said(shown: Print) -> None:
 
 @BOTH
 def test_json_has_everything(run: Run, url: str) -> None:
-    """`--json`: hits with all they say, and the legs; on a server as in a file."""
+    """`--json`: hits with all fields, and the rankers; on a server as in a file."""
     fill(url)
     found = answer(run('retain search "night train" --user ada --agent scout --limit 3 --json'))
     hits = found["hits"]

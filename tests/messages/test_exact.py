@@ -1,4 +1,4 @@
-"""NUL and half characters, which a database would change, come back in every framework's messages."""
+"""NUL and lone surrogates, which a database would change, round-trip in every framework's messages."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from retain.messages.message import Message, NewMessage
 ODD = "a\x00b \ud800"
 
 
-def kept(new: NewMessage) -> Message:
-    """A message as it comes back from a database."""
+def stored(new: NewMessage) -> Message:
+    """Return a message as read from a database."""
     content = {"text": new.content} if isinstance(new.content, str) else new.content
     raw = canonical.dump(content, "content", 10_000)
     assert "\x00" not in raw
@@ -39,11 +39,11 @@ def kept(new: NewMessage) -> Message:
         },
     ],
 )
-def test_openais_items(item: dict[str, Any]) -> None:
-    message = kept(openai.to_message(item))
+def test_openai_items(item: dict[str, Any]) -> None:
+    message = stored(openai.to_message(item))
     assert openai.from_message(message) == [item]
     other = NewMessage("user" if message.role != "user" else "assistant", message.content)
-    assert openai.from_message(kept(other)) != [item]
+    assert openai.from_message(stored(other)) != [item]
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_openais_items(item: dict[str, Any]) -> None:
         {"type": "ai", "data": {"content": [{"type": "text", "text": ODD}], "id": "m1"}},
     ],
 )
-def test_langchains_messages(message: dict[str, Any]) -> None:
-    assert langchain.from_message(kept(langchain.to_message(message))) == message
+def test_langchain_messages(message: dict[str, Any]) -> None:
+    assert langchain.from_message(stored(langchain.to_message(message))) == message
 
 
 @pytest.mark.parametrize(
     "part", [{"text": ODD}, {"functionResponse": {"id": "c1", "name": "f", "response": {"r": ODD}}}]
 )
-def test_events_of_adk(part: dict[str, Any]) -> None:
+def test_adk_events(part: dict[str, Any]) -> None:
     content = {"role": "user", "parts": [part]}
     event = {
         "id": "e1",
@@ -70,10 +70,10 @@ def test_events_of_adk(part: dict[str, Any]) -> None:
         "timestamp": 1.0,
         "content": content,
     }
-    assert adk.from_message(kept(adk.to_message(event))) == event
+    assert adk.from_message(stored(adk.to_message(event))) == event
 
 
-def test_what_is_no_json_is_the_writers_to_refuse() -> None:
+def test_values_that_are_no_json_are_left_to_the_writer() -> None:
     assert exact_copy({"a": object()}) == {}
     assert [
         read_exact_copy(one)

@@ -1,4 +1,6 @@
-"""Messages of others as OpenAI's items: what comes nearest; that its own come back whole is told by its adapter's tests."""
+"""Other messages as OpenAI items: the closest equivalent. Its own items are tested with its
+adapter.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ TEXT = {"type": "text", "text": "hi"}
         ({"parts": [], "tool_call_id": "c"}, ""),
     ],
 )
-def test_what_a_tool_answered_is_told_whatever_it_is_in(content: Any, output: str) -> None:
+def test_tool_output_in_every_shape(content: Any, output: str) -> None:
     with Memory.open("memory:") as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         message = me.messages.append(me.sessions.add("s").id, "tool", content)

@@ -1,4 +1,4 @@
-"""Which calls and results belong together, in every shape that is common, and where a conversation may be cut."""
+"""Pairing of calls and results in every common shape, and where a conversation may be cut."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_parallel_calls_and_late_results_stay_together() -> None:
     assert safe_cuts(talk) == [True, False, False, False, True, True]
 
 
-def test_a_result_nobody_asked_for_holds_nothing_together() -> None:
+def test_an_unrelated_result_blocks_no_cut() -> None:
     assert (
         safe_cuts(
             [Spoken("user"), Spoken("tool", {"tool_call_id": "gone", "text": "x"}), Spoken("user")]
@@ -124,7 +124,7 @@ def test_a_result_nobody_asked_for_holds_nothing_together() -> None:
         max_size=30,
     )
 )
-def test_a_free_cut_parts_no_pair(moves: list[tuple[str, int]]) -> None:
+def test_a_safe_cut_separates_no_pair(moves: list[tuple[str, int]]) -> None:
     """B29: over random graphs of calls and results."""
     talk: list[Spoken] = []
     for kind, number in moves:
@@ -155,7 +155,7 @@ def test_a_free_cut_parts_no_pair(moves: list[tuple[str, int]]) -> None:
                 assert result.id not in last_asked or asked_again
 
 
-def test_shrinking_touches_only_what_tools_answered() -> None:
+def test_shrinking_changes_only_tool_output() -> None:
     def shorter(output: Any, id: str) -> str:
         return f"{len(output)} of {id}"
 

@@ -71,7 +71,7 @@ def ask(model: Model, prompt: str = "What is it?", max_tokens: int = 50) -> Comp
 
 
 def until(true: Callable[[], bool]) -> None:
-    """Wait for what another thread is about to see."""
+    """Wait for another thread."""
     for _ in range(500):
         if true():
             return
@@ -79,8 +79,8 @@ def until(true: Callable[[], bool]) -> None:
     raise AssertionError("it never happened")
 
 
-def test_a_good_service_gives_text_tokens_and_cost(service: FakeService) -> None:
-    """A3, T1: by name and base URL; and it is asked with the words, the key and the limit that were given."""
+def test_a_healthy_service_returns_text_tokens_and_cost(service: FakeService) -> None:
+    """A3, T1: by name and base URL; the request has the given text, key and limit."""
     done = ask(model_at(service))
     assert (done.text, done.model, done.tokens_in, done.tokens_out, done.cut) == (
         "An answer.",
@@ -101,10 +101,10 @@ def test_a_good_service_gives_text_tokens_and_cost(service: FakeService) -> None
     assert (request.body["model"], request.body["max_completion_tokens"]) == ("gpt-5-mini", 50)
 
 
-def test_a_local_model_gets_the_limit_by_its_old_name_and_has_no_price(
+def test_a_local_model_gets_max_tokens_and_has_no_price(
     service: FakeService,
 ) -> None:
-    """Many services know `max_tokens` only, and would go on for ever; OpenAI's own refuse it."""
+    """Many services know `max_tokens` only; OpenAI's own reject it."""
     done = model_at(service, "llama3.1:8b").complete("", "What is it?", max_tokens=7)
     assert (done.model, done.cost) == ("llama3.1:8b", None)
     (request,) = service.requests
@@ -113,7 +113,7 @@ def test_a_local_model_gets_the_limit_by_its_old_name_and_has_no_price(
     assert [message["role"] for message in request.body["messages"]] == ["user"]
 
 
-def test_an_answer_that_was_cut_says_so(service: FakeService) -> None:
+def test_a_truncated_answer_is_marked(service: FakeService) -> None:
     done = ask(model_at(service), max_tokens=1)
     assert (done.text, done.cut) == ("An", True)
 
@@ -144,7 +144,7 @@ FAILURES: dict[str, tuple[type[ModelError], str, int]] = {
 
 @pytest.mark.parametrize("how", FAILURES)
 def test_a_misbehaving_service_is_a_typed_error(service: FakeService, how: str) -> None:
-    """F7: each in words that say what happened; asked again only where that may help; nothing is followed elsewhere."""
+    """F7: with a clear message; retried only where that may help; redirects are not followed."""
     kind, problem, requests = FAILURES[how]
     service.misbehave(how)
     with pytest.raises(ModelError) as error:
@@ -158,8 +158,10 @@ def test_a_misbehaving_service_is_a_typed_error(service: FakeService, how: str) 
 
 
 @pytest.mark.parametrize("how", ["hang", "drip"])
-def test_a_service_that_never_ends_is_cut_off(service: FakeService, how: str) -> None:
-    """F7: the deadline is for all of a call; a byte a second does not move it. The service sees the connection close."""
+def test_an_endless_response_is_cut_off(service: FakeService, how: str) -> None:
+    """F7: the deadline covers the whole call; slow bytes do not extend it. The service sees the
+    connection close.
+    """
     service.misbehave(how)
     with pytest.raises(ModelUnavailable, match=r"there was no answer within 1 s"):
         ask(model_at(service, model_seconds=1))
@@ -169,8 +171,8 @@ def test_a_service_that_never_ends_is_cut_off(service: FakeService, how: str) ->
 
 
 @pytest.mark.parametrize("how", ["injection", "babble"])
-def test_what_a_model_says_is_text_and_nothing_else(service: FakeService, how: str) -> None:
-    """F7: an answer that gives orders, or is longer than the question, comes back as it is: its caller decides."""
+def test_model_output_is_returned_as_text(service: FakeService, how: str) -> None:
+    """F7: instructions or long answers are returned unchanged: the caller decides."""
     service.misbehave(how)
     done = ask(model_at(service), "one two three", max_tokens=2)
     expected = {
@@ -180,14 +182,14 @@ def test_what_a_model_says_is_text_and_nothing_else(service: FakeService, how: s
     assert done.text == expected[how].strip()
 
 
-def test_a_few_bad_characters_do_not_spoil_an_answer() -> None:
-    """They become what the rule for text makes of them, so that every engine keeps the answer."""
+def test_invalid_characters_do_not_spoil_an_answer() -> None:
+    """They are replaced by the rule for text, so that every engine can store the answer."""
     with FakeService(lambda asked: "It works, but for \ud800 and \x00.") as service:
         assert ask(model_at(service)).text == "It works, but for � and ␀."
 
 
-def test_a_long_answer_is_not_kept_in_memory(service: FakeService) -> None:
-    """F7: neither 50 MB nor what unpacks to 50 MB; and the service is not even allowed to send it all."""
+def test_a_huge_answer_is_not_kept_in_memory(service: FakeService) -> None:
+    """F7: neither 50 MB nor what decompresses to it; the service cannot even send it all."""
     model = model_at(service)
     ask(model)
     for how in ("huge", "packed"):
@@ -210,8 +212,8 @@ def test_a_retry_gets_the_answer(service: FakeService, limited: Limited) -> None
         assert len(service.requests) == retries + 1
 
 
-def test_a_wait_that_does_not_fit_is_not_begun(limited: Limited) -> None:
-    """Retry-After is heeded within the deadline only."""
+def test_a_retry_after_beyond_the_deadline_is_not_waited_for(limited: Limited) -> None:
+    """Retry-After is respected within the deadline only."""
     with FakeService(retry_after=3600) as service:
         service.misbehave("429")
         limited(MODEL_RETRIES=5)
@@ -220,7 +222,7 @@ def test_a_wait_that_does_not_fit_is_not_begun(limited: Limited) -> None:
         assert len(service.requests) == 1
 
 
-def test_no_service_at_all(service: FakeService, limited: Limited) -> None:
+def test_an_unreachable_service(service: FakeService, limited: Limited) -> None:
     limited(MODEL_RETRIES=0)
     model = model_at(service)
     service.close()
@@ -228,8 +230,8 @@ def test_no_service_at_all(service: FakeService, limited: Limited) -> None:
         ask(model)
 
 
-def test_a_name_server_that_hangs(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing can interrupt it, so it is left behind."""
+def test_a_hanging_name_server(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot be interrupted, so the thread is abandoned."""
     ask(model_at(service))
     over = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: over.wait(20) and [])
@@ -243,8 +245,8 @@ def test_a_name_server_that_hangs(service: FakeService, monkeypatch: pytest.Monk
     over.set()
 
 
-def test_a_service_that_fails_five_times_is_left_alone(service: FakeService) -> None:
-    """F7: the breaker opens, says so, lets one through after the pause, and closes when that one is answered."""
+def test_five_failures_open_the_breaker(service: FakeService) -> None:
+    """F7: it opens, says so, lets one call through after the pause, and closes when that succeeds."""
     now = 0.0
     model = RemoteModel(
         "gpt-5-mini",
@@ -284,7 +286,7 @@ def test_retries_stop_when_the_breaker_opens(service: FakeService, limited: Limi
 
 
 def test_one_service_has_one_breaker(service: FakeService, limited: Limited) -> None:
-    """Two models of one service share it; another service has its own, and a refusal is no failure of a service."""
+    """Two models of one service share it; another service has its own; a rejection is no failure."""
     with FakeService() as other:
         limited(MODEL_PAUSE_SECONDS=60)
         limited(MODEL_RETRIES=0)
@@ -340,7 +342,7 @@ def test_a_key_is_in_no_error_and_no_log(
     capfd: pytest.CaptureFixture[str],
     limited: Limited,
 ) -> None:
-    """Not even where the service sends it back."""
+    """Not even if the service returns it."""
     caplog.set_level(logging.DEBUG)
     for how in ("", "500", "refused", "html", "redirect", "reset", "hang"):
         service.misbehave(how)
@@ -356,7 +358,7 @@ def test_a_key_is_in_no_error_and_no_log(
 
 
 def test_calls_leave_nothing_behind(service: FakeService, limited: Limited) -> None:
-    """200 calls, some of which fail: no more threads and no more sockets than before."""
+    """200 calls, some failing: no more threads or sockets than before."""
     limited(MODEL_RETRIES=0)
     model, before = model_at(service), threading.active_count()
     ask(model)
@@ -389,8 +391,8 @@ def test_many_threads_at_once(service: FakeService) -> None:
     assert said == {number: f"question {number}" for number in range(16)}
 
 
-def test_where_an_event_loop_runs(service: FakeService) -> None:
-    """In its thread, which then stands still, and from it in another, as AsyncMemory does it."""
+def test_inside_an_event_loop(service: FakeService) -> None:
+    """In its thread, which blocks, and from it in another thread, as AsyncMemory does."""
     model = model_at(service)
 
     async def main() -> list[str]:
@@ -400,7 +402,7 @@ def test_where_an_event_loop_runs(service: FakeService) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_the_child_of_a_fork(service: FakeService) -> None:
+def test_a_forked_child(service: FakeService) -> None:
     model = model_at(service)
     ask(model)
     child = os.fork()
@@ -460,7 +462,7 @@ JSON = st.recursive(
 @settings(max_examples=60)
 @given(body=JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=60))
 def test_any_body_is_an_answer_or_a_typed_error(body: bytes, limited: Limited) -> None:
-    """F7: whatever comes back, only a ModelError or a Completion leaves."""
+    """F7: whatever comes back, only a ModelError or a Completion results."""
     with FakeService() as service:
         service.body = body
         with contextlib.suppress(ModelError):
@@ -484,10 +486,8 @@ def test_any_body_is_an_answer_or_a_typed_error(body: bytes, limited: Limited) -
         ("my-org/llama3.1:8b-q4", "/v1/chat/completions", "authorization"),
     ],
 )
-def test_other_providers_by_their_names(
-    service: FakeService, name: str, path: str, header: str
-) -> None:
-    """A3: each asks in its own way; an address of its own that speaks OpenAI's chat needs no provider."""
+def test_other_providers_by_name(service: FakeService, name: str, path: str, header: str) -> None:
+    """A3: each in its own protocol; a custom OpenAI-compatible URL needs no provider."""
     told = pytest.raises(
         ModelError,
         match="its service refuses with 404: there is nothing at .*; check model and base_url",
@@ -521,7 +521,7 @@ def test_other_providers_by_their_names(
         ),
     ],
 )
-def test_a_model_that_cannot_be_used_says_why(
+def test_an_unusable_model_gives_the_reason(
     changes: dict[str, str], problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
@@ -553,8 +553,8 @@ def test_without_the_extra(service: FakeService, monkeypatch: pytest.MonkeyPatch
         ("nobody-knows-this", None),
     ],
 )
-def test_prices_come_without_a_network(name: str, dollars: float | None) -> None:
-    """A million tokens in."""
+def test_prices_need_no_network(name: str, dollars: float | None) -> None:
+    """The price of a million input tokens."""
     assert price(name, Usage(input_tokens=1_000_000)) == dollars
 
 
@@ -562,8 +562,8 @@ def test_prices_come_without_a_network(name: str, dollars: float | None) -> None
 @pytest.mark.parametrize(
     "usage", [None, {"prompt_tokens": -5, "completion_tokens": 10**30, "total_tokens": 1}]
 )
-def test_counts_that_cannot_be_are_none(service: FakeService, usage: dict[str, int] | None) -> None:
-    """Nor is there a cost, where it is not known what was used."""
+def test_impossible_usage_is_dropped(service: FakeService, usage: dict[str, int] | None) -> None:
+    """Without usage there is no cost."""
     message = {"role": "assistant", "content": "x"}
     body = {"id": "x", "object": "chat.completion", "model": "m", "usage": usage}
     service.body = json.dumps(
@@ -574,19 +574,19 @@ def test_counts_that_cannot_be_are_none(service: FakeService, usage: dict[str, i
 
 
 @pytest.mark.parametrize("most", [0, -1, True, 1.5])
-def test_a_limit_must_be_one(service: FakeService, most: Any) -> None:
+def test_an_invalid_limit_is_rejected(service: FakeService, most: Any) -> None:
     with pytest.raises(Invalid, match="max_tokens"):
         ask(model_at(service), max_tokens=most)
     assert not service.requests
 
 
-def test_text_that_no_service_takes_is_cleaned(service: FakeService) -> None:
+def test_unsendable_text_is_cleaned(service: FakeService) -> None:
     ask(model_at(service), "a\ud800b\x00c")
     assert service.requests[0].body["messages"][1]["content"] == "a�b␀c"
 
 
-def test_which_model_does_what() -> None:
-    """S3: the summary's defaults to the main one; `extractive` is none; a double that is given wins."""
+def test_models_per_purpose() -> None:
+    """S3: the summary model defaults to the main one; `extractive` is none; a given double wins."""
     double, other = ScriptedModel("x"), ScriptedModel("y")
     assert Models(Settings()).main is None
     assert Models(Settings()).summary is None
@@ -603,10 +603,10 @@ def test_which_model_does_what() -> None:
     assert Models(Settings(summary_model="extractive"), main=double).summary is None
 
 
-def test_the_summary_model_at_its_own_address(
+def test_the_summary_model_at_its_own_url(
     service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S3: with its own key where there is one; no other key is sent there, not the one in the environment either."""
+    """S3: with its own key, if any; no other key is sent there, not even from the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai-alone")
     with FakeService() as other:
         base = {"model": "a", "base_url": service.url, "api_key": KEY}
