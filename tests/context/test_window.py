@@ -324,7 +324,7 @@ def test_the_newest_message_is_whole() -> None:
     """R9: only later prompts shorten it; one over the budget leaves room for what came before."""
     paste = "word " * 1500
     tokens = size(PromptMessage("user", paste))
-    messages = [*talk(4), message(5, "user", paste, tokens)]
+    messages = [*conversation(4), message(5, "user", paste, tokens)]
     found = window(messages, 4000, {}, Speakers("me", "ada"))
     assert [line.seq for line in found] == [1, 2, 3, 4, 5]
     assert found[-1].message.text == paste
