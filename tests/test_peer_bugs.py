@@ -94,14 +94,14 @@ PROVED: dict[str, dict[str, str]] = {
         "search/test_find.py": "test_expired_objects_take_no_place",
     },
     "B23 a NUL byte stopped a batch": {
-        "base/test_canonical.py": "test_text_is_kept_but_for_nul_and_lone_surrogates",
+        "base/test_canonical.py": "test_text_is_stored_except_nul_and_lone_surrogates",
     },
     "B24 an escaped NUL was un-escaped": {
-        "base/test_canonical.py": "test_text_is_kept_but_for_nul_and_lone_surrogates",
+        "base/test_canonical.py": "test_text_is_stored_except_nul_and_lone_surrogates",
     },
     "B25 half an emoji made a session unreadable": {
         "base/test_canonical.py": "test_text_cut_at_every_offset_is_valid",
-        "base/test_tokens.py": "test_no_character_is_split_at_any_offset",
+        "base/test_tokens.py": "test_no_grapheme_is_split_at_any_offset",
     },
     "B27 an operator in a question was an error of the index": {
         "search/test_find.py": "test_fuzzed_queries_are_valid",

@@ -131,7 +131,7 @@ def mapped_json(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Way:
-    """One field of one verb: how to send a value through it, and what comes back when it is read again."""
+    """One field of one method: how to send a value through it, and what is read back."""
 
     verb: str
     field: str
@@ -145,7 +145,7 @@ class Way:
 
 
 def missing(call: Callable[[], Any]) -> str:
-    """That something well-formed is not there."""
+    """Return that something valid does not exist."""
     with pytest.raises(NotFound):
         call()
     return "not there"
@@ -278,7 +278,7 @@ def cursor(*values: Any) -> str:
 
 
 def send_cursor(memory: Memory, me: Scope, value: str) -> str:
-    """A cursor that a caller made up around the value."""
+    """Return a forged cursor around the value."""
     me.agents.list(after=cursor(value))
     me.state.list(after=cursor(value))
     me.sessions.list(after=cursor(5, value))
@@ -450,7 +450,7 @@ JSONS = [
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Memory]:
-    """One database for the whole file; a power cut is not what is tried here."""
+    """One database for the whole file, without full durability."""
     settings = replace(SETTINGS, sqlite_durability="normal")
     if request.param == "sqlite":
         with Memory.open(
@@ -468,7 +468,7 @@ _places = iter(range(10_000))
 
 @pytest.fixture
 def mine(shared: Memory) -> Scope:
-    """A tenant of its own, with a session `s` and an agent `cook`."""
+    """A separate tenant with a session `s` and an agent `cook`."""
     me = shared.scope(tenant=f"tenant {next(_places)}", user="ada", agent="scout")
     me.sessions.add("batches")
     me.sessions.add("s")
@@ -487,17 +487,17 @@ def refuses(
 
 
 def unchanged(memory: Memory, me: Scope, tries: Callable[[], None]) -> None:
-    """Nothing that is tried here writes anything, and no tenant appears."""
+    """Check that nothing is written and no tenant is created."""
     before = exported(memory, tenants=[me.owner.tenant]), memory.tenants()
     tries()
     assert (exported(memory, tenants=[me.owner.tenant]), memory.tenants()) == before
 
 
 @pytest.mark.parametrize("endpoint", KEYS, ids=str)
-def test_ids_and_keys_are_kept_exactly_or_refused(
+def test_ids_and_keys_are_stored_exactly_or_rejected(
     shared: Memory, mine: Scope, endpoint: Way
 ) -> None:
-    """B23, B25: nothing in a name is ever changed."""
+    """B23, B25: no name is ever changed."""
 
     def bad() -> None:
         for name, value in MALICIOUS.items():
@@ -516,10 +516,10 @@ def test_ids_and_keys_are_kept_exactly_or_refused(
 
 
 @pytest.mark.parametrize("dots", [".", ".."])
-def test_nothing_new_has_a_name_that_no_address_can_have(
-    shared: Memory, mine: Scope, dots: str
-) -> None:
-    """B23: a browser makes `/agents` of `/agents/x/..`; what is there from before can still be read and removed."""
+def test_new_names_must_fit_a_url_path(shared: Memory, mine: Scope, dots: str) -> None:
+    """B23: a browser turns `/agents/x/..` into `/agents`; existing names can still be read and
+    removed.
+    """
     adds: dict[str, Callable[[], Any]] = {
         "id": lambda: mine.sessions.add(dots),
         "key": lambda: mine.state.set(dots, 1),
@@ -538,14 +538,14 @@ def test_nothing_new_has_a_name_that_no_address_can_have(
     mine.state.remove(dots)
 
 
-def test_the_name_that_means_every_tenant_is_no_tenant(shared: Memory) -> None:
+def test_the_wildcard_tenant_is_rejected(shared: Memory) -> None:
     with pytest.raises(Invalid) as error:
         shared.scope(tenant="*")
     assert error.value.field == "tenant"
 
 
 @pytest.mark.parametrize("endpoint", TEXTS, ids=str)
-def test_text_is_kept_but_for_nul_and_lone_surrogates(
+def test_text_is_stored_except_nul_and_lone_surrogates(
     shared: Memory, mine: Scope, endpoint: Way
 ) -> None:
     """B23, B24, B25."""
@@ -566,8 +566,8 @@ def test_text_is_kept_but_for_nul_and_lone_surrogates(
             assert endpoint.send(shared, mine, value) == mapped(value), name
 
 
-def test_message_text_is_kept_but_for_nul_and_lone_surrogates(shared: Memory, mine: Scope) -> None:
-    """B23, B24, B25; the limit counts the content as the JSON that is stored."""
+def test_message_text_is_stored_except_nul_and_lone_surrogates(shared: Memory, mine: Scope) -> None:
+    """B23, B24, B25; the limit counts the stored JSON."""
     room = MIB - len('{"text":""}')
     endpoint = Way("messages.append", "content", send_message, limit=MIB)
     for name, value in MALICIOUS.items():
@@ -645,8 +645,8 @@ BAD_JSON: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("endpoint", JSONS, ids=str)
-def test_json_comes_back_equal_or_is_refused(shared: Memory, mine: Scope, endpoint: Way) -> None:
-    """B23, B24, B25: the text rule holds at every depth, keys included."""
+def test_json_round_trips_or_is_rejected(shared: Memory, mine: Scope, endpoint: Way) -> None:
+    """B23, B24, B25: the text rule applies at every depth, keys included."""
     for name, value in GOOD_JSON.items():
         found = endpoint.send(shared, mine, value)
         assert json.dumps(found) == json.dumps(value), (
@@ -679,7 +679,7 @@ def test_json_comes_back_equal_or_is_refused(shared: Memory, mine: Scope, endpoi
 @pytest.mark.parametrize(
     "value", [[], [1], 5, True, JsonText("[1]"), JsonText('"x"'), JsonText("null"), b"{}"], ids=repr
 )
-def test_what_must_be_an_object_is_nothing_else(
+def test_only_objects_are_accepted_as_objects(
     shared: Memory, mine: Scope, endpoint: Way, value: Any
 ) -> None:
     unchanged(shared, mine, lambda: refuses(endpoint, shared, mine, value, Invalid, repr(value)))
@@ -698,8 +698,8 @@ KEPT = [
 
 
 @pytest.mark.parametrize("written", KEPT)
-def test_json_text_is_kept_byte_for_byte(shared: Memory, mine: Scope, written: str) -> None:
-    """P15 rests on this: spaces, escapes, duplicate keys and the way a number is written stay."""
+def test_json_text_is_stored_byte_for_byte(shared: Memory, mine: Scope, written: str) -> None:
+    """P15 depends on it: spaces, escapes, duplicate keys and number formats are kept."""
     assert mine.messages.append("s", "user", JsonText(written)).raw == written
     assert mine.messages.window("s", last=1)[0].raw == written
     mine.state.set("json text", JsonText(written))
@@ -717,17 +717,17 @@ def test_json_text_is_kept_byte_for_byte(shared: Memory, mine: Scope, written: s
         ('{"\ud83d": 1, "a": "x"}', {"\ufffd": 1, "a": "x"}),
     ],
 )
-def test_json_text_that_the_text_rule_changes_is_written_anew(
+def test_json_text_changed_by_the_text_rule_is_rewritten(
     shared: Memory, mine: Scope, written: str, kept: dict[str, Any]
 ) -> None:
-    """B23, B25: also where the surrogate hides under a key that comes twice."""
+    """B23, B25: also with a surrogate under a duplicate key."""
     assert mine.messages.append("s", "user", JsonText(written)).content == kept
     assert mine.messages.window("s", last=1)[0].content == kept
     assert mine.state.set("k", JsonText(written)).value == kept
 
 
 def test_text_cut_at_every_offset_is_valid(shared: Memory, mine: Scope) -> None:
-    """B25: halves of emoji, as a careless truncation in UTF-16 leaves them, never break a session."""
+    """B25: emoji halves from careless UTF-16 truncation never break a session."""
     units = "👨‍👩‍👧‍👦🇩🇪e\u0301".encode("utf-16-le")
     cuts = [units[:n].decode("utf-16-le", "surrogatepass") for n in range(0, len(units) + 1, 2)]
     cuts += [units[n:].decode("utf-16-le", "surrogatepass") for n in range(0, len(units), 2)]
@@ -851,7 +851,7 @@ def test_text_cut_at_every_offset_is_valid(shared: Memory, mine: Scope) -> None:
         ("prompt", lambda me: me.agents.add("x", prompt=b"x")),
     ],
 )
-def test_bad_values_are_refused_by_name_and_write_nothing(
+def test_invalid_values_are_rejected_by_name_and_write_nothing(
     shared: Memory, mine: Scope, field: str, call: Callable[[Any], Any]
 ) -> None:
     """P16: a typed error that names the field."""
@@ -895,7 +895,7 @@ def test_any_key_follows_the_rule(value: str) -> None:
 
 
 @given(any_json)
-def test_any_json_comes_back_equal(value: Any) -> None:
+def test_any_json_round_trips(value: Any) -> None:
     written = canonical.dump(value, "x", 1 << 20)
     assert written.encode()
     assert json.dumps(json.loads(written)) == json.dumps(mapped_json(value))
@@ -903,7 +903,7 @@ def test_any_json_comes_back_equal(value: Any) -> None:
 
 
 @given(st.text(max_size=40) | any_json.map(lambda value: json.dumps(value, indent=1)))
-def test_any_json_text_is_kept_or_refused(written: str) -> None:
+def test_any_json_text_is_stored_or_rejected(written: str) -> None:
     try:
         kept = canonical.dump(JsonText(written), "x", 1 << 20)
     except Invalid:
@@ -917,7 +917,7 @@ def test_any_json_text_is_kept_or_refused(written: str) -> None:
 
 @hypothesis_settings(max_examples=100 if FULL else 10)
 @given(st.lists(any_json, min_size=1, max_size=8), st.lists(any_text, min_size=1, max_size=8))
-def test_any_json_and_text_come_back_from_the_database(
+def test_any_json_and_text_round_trip_through_the_database(
     shared: Memory, values: list[Any], texts: list[str]
 ) -> None:
     me = shared.scope(tenant="anything", user="ada", agent="scout")

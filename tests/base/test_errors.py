@@ -1,4 +1,4 @@
-"""Every error says what went wrong and what to do, survives a process boundary, and means something to a caller."""
+"""Errors: message, advice, status, and pickling."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ ERRORS = [kind for kind in tree() if kind.__module__ == errors.__name__]
 
 
 def example(kind: type[RetainError]) -> RetainError:
-    """The error with a telling value for each detail that its message names."""
+    """Return the error with an example value for each detail of its message."""
     named = {name for _, name, _, _ in string.Formatter().parse(kind.__doc__ or "") if name}
     return kind(**{name: f"<{name}> {{0}} %s é" for name in named})
 
 
-def test_every_error_is_known_here() -> None:
+def test_every_error_is_listed_here() -> None:
     assert {kind.__name__ for kind in ERRORS} == STATUS.keys()
 
 
@@ -85,14 +85,14 @@ def test_the_message_is_the_docstring_with_its_details(kind: type[RetainError]) 
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_what_it_means_to_a_caller(kind: type[RetainError]) -> None:
+def test_status_and_exit_code(kind: type[RetainError]) -> None:
     error = example(kind)
     assert (error.status, error.exit_code) == STATUS[kind.__name__]
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-def test_it_crosses_processes_and_threads(kind: type[RetainError]) -> None:
-    """Pickled, copied, and made again as an object of its own."""
+def test_errors_can_be_pickled_and_copied(kind: type[RetainError]) -> None:
+    """Pickled, copied and recreated."""
     error = example(kind)
     for twin in (
         pickle.loads(pickle.dumps(error)),
@@ -106,8 +106,8 @@ def test_it_crosses_processes_and_threads(kind: type[RetainError]) -> None:
         assert twin.__traceback__ is None
 
 
-def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    """Drawn first, and true: every class, under its parent, with its status where that is its own."""
+def test_the_tree_in_the_docstring_is_complete() -> None:
+    """Every class under its parent, with its status where it differs."""
     drawn: list[tuple[int, str, int | None]] = []
     for line in (errors.__doc__ or "").splitlines():
         found = re.match(
@@ -136,7 +136,7 @@ def test_the_tree_in_the_docstring_is_the_tree() -> None:
     assert {name for _, name, _ in drawn} == STATUS.keys()
 
 
-def test_a_detail_that_is_missing_is_an_attribute_error() -> None:
+def test_a_missing_detail_is_an_attribute_error() -> None:
     error = errors.NotFound(what="session", id="x")
     assert (error.what, error.id) == ("session", "x")
     with pytest.raises(AttributeError):
@@ -144,12 +144,12 @@ def test_a_detail_that_is_missing_is_an_attribute_error() -> None:
     assert not hasattr(error, "limit")
 
 
-def test_an_error_without_its_details_is_a_mistake() -> None:
+def test_an_error_without_its_details_is_rejected() -> None:
     with pytest.raises(KeyError):
         errors.NotFound(what="session")
 
 
-def test_details_are_never_read_as_a_template() -> None:
+def test_details_are_never_interpreted_as_a_template() -> None:
     """Stored text in a message stays text."""
     hostile: Any = "{details} {0.__class__} %s"
     assert str(errors.Invalid(field="x", problem=hostile)) == f"x: {hostile}."

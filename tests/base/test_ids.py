@@ -1,4 +1,4 @@
-"""New ids are UUIDs of version 7: unique, and later ones sort later."""
+"""New ids are UUIDs of version 7: unique, and sorted by time."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def test_an_id_is_a_uuid_of_version_7() -> None:
         assert canonical.key(text, "id") == text
 
 
-def test_an_id_begins_with_its_moment() -> None:
+def test_an_id_begins_with_its_time() -> None:
     before = time.time_ns() // 1_000_000
     made = uuid.UUID(ids.uuid7()).int >> 80
     assert before <= made <= time.time_ns() // 1_000_000
 
 
-def test_ids_made_later_sort_later() -> None:
+def test_later_ids_sort_later() -> None:
     first = ids.uuid7()
     begun = time.time_ns() // 1_000_000
     while time.time_ns() // 1_000_000 <= begun:
@@ -31,7 +31,7 @@ def test_ids_made_later_sort_later() -> None:
     assert first < ids.uuid7()
 
 
-def test_ids_do_not_repeat_between_threads() -> None:
+def test_ids_are_unique_between_threads() -> None:
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: ids.uuid7(), range(20_000)))
     assert len(set(made)) == 20_000

@@ -1,4 +1,4 @@
-"""Secrets are found by their shape, in whatever is written, and become what the setting says; prose and code stay (S13)."""
+"""Secrets are detected by shape in all input and handled by the setting; prose and code stay (S13)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ URLSAFE = LETTERS + "_-"
 
 
 def made(rng: random.Random, letters: str, size: int) -> str:
-    """Random letters, the last of them no mark, as in real keys."""
+    """Return random letters that do not end with punctuation, as in real keys."""
     return "".join(rng.choices(letters, k=size - 1)) + rng.choice(
         LETTERS if letters == URLSAFE else letters
     )
@@ -90,12 +90,12 @@ GITHUB = SHAPES["github"](random.Random(7))
 
 
 def secret_of(text: str) -> str:
-    """The part that nobody may read: the last long run of letters that was made up."""
+    """Return the secret part: the last long run of random letters."""
     return str(max(re.findall(r"[A-Za-z0-9]{8,}", text), key=len))
 
 
-def test_of_a_thousand_made_up_keys_nearly_all_are_masked() -> None:
-    """S13, 4.7: at least 95 % of 1,000 synthetic keys, each in some surroundings, and every kind of them at all."""
+def test_most_of_a_thousand_synthetic_keys_are_masked() -> None:
+    """S13, 4.7: at least 95 % of 1,000 synthetic keys in varied contexts, and some of every kind."""
     rng = random.Random(20261115)
     missed: list[str] = []
     for n in range(1000):
@@ -107,8 +107,10 @@ def test_of_a_thousand_made_up_keys_nearly_all_are_masked() -> None:
     assert not [name for name in SHAPES if missed.count(name) > 10]
 
 
-def test_prose_and_code_stay_as_they_are() -> None:
-    """S13, 4.7: at most 0.5 % false alarms on 10,000 lines and more of this project's own documents and sources."""
+def test_prose_and_code_are_unchanged() -> None:
+    """S13, 4.7: at most 0.5 % false positives on 10,000 lines of this project's documents and
+    sources.
+    """
     files = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
     lines = [
         line
@@ -139,11 +141,11 @@ def test_prose_and_code_stay_as_they_are() -> None:
         "max_tokens: 2000000000, tokens_in=1200",
     ],
 )
-def test_what_only_looks_a_little_like_one_stays(text: str) -> None:
+def test_similar_text_is_unchanged(text: str) -> None:
     assert masking.mask(text) == text
 
 
-def test_a_mark_says_what_was_there_and_little_more_and_is_left_alone() -> None:
+def test_a_mask_names_the_kind_and_is_left_alone() -> None:
     masked = masking.mask(f"push with {GITHUB} today")
     assert masked == f"push with [secret: github-token …{GITHUB[-4:]}] today"
     assert masking.mask(masked) == masked
@@ -153,14 +155,14 @@ def test_a_mark_says_what_was_there_and_little_more_and_is_left_alone() -> None:
         assert "MemoryRef" not in once
 
 
-def test_only_the_password_of_an_address_goes() -> None:
+def test_only_the_password_of_a_url_is_masked() -> None:
     assert (
         masking.mask("postgresql://ada:hunter2secret9@host:5432/db")
         == "postgresql://ada:[secret: password …]@host:5432/db"
     )
 
 
-def test_a_text_that_is_made_to_be_slow_is_not() -> None:
+def test_masking_takes_linear_time() -> None:
     """Twice the text takes about twice the steps: no pattern looks back further than its bound."""
     for part in (
         "-----BEGIN PRIVATE KEY-----",
@@ -178,7 +180,7 @@ def test_a_text_that_is_made_to_be_slow_is_not() -> None:
         )  # a pattern that is not linear would take hours
 
 
-def test_text_under_a_telling_name_is_a_secret_whatever_it_looks_like() -> None:
+def test_values_of_secret_names_are_masked() -> None:
     given = {
         "db_password": "correct-Horse7battery",
         "note": "correct-Horse7battery",
@@ -206,7 +208,7 @@ def test_a_stream_is_masked_across_its_pieces() -> None:
 
 
 def write_everywhere(memory: Memory, secret: str) -> None:
-    """The secret through every way in."""
+    """Write the secret through every input."""
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.agents.add("scout", prompt=f"use {secret}")
     session = me.sessions.add(label=f"label {secret}"[:900], attributes={"deep": [{"x": secret}]})
@@ -252,7 +254,7 @@ def write_everywhere(memory: Memory, secret: str) -> None:
 
 
 def kept(memory: Memory) -> bytes:
-    """Everything that is kept, as an export tells it, and as the search finds it."""
+    """Return everything stored, by export and by search."""
     file = io.BytesIO()
     memory.export(file)
     rows = memory.database.read(
@@ -261,8 +263,8 @@ def kept(memory: Memory) -> bytes:
     return file.getvalue() + json.dumps(rows).encode()
 
 
-def test_nothing_that_is_masked_is_kept_anywhere(open_memory: Callable[..., Memory]) -> None:
-    """S13: through every kind, nested, in streams, in tools' arguments, in what is indexed."""
+def test_masked_secrets_are_stored_nowhere(open_memory: Callable[..., Memory]) -> None:
+    """S13: in every kind, nested, in streams, in tool arguments, in the index."""
     memory = open_memory(secrets="mask")
     before = masking.counts().get("github-token", 0)
     write_everywhere(memory, GITHUB)
@@ -272,7 +274,7 @@ def test_nothing_that_is_masked_is_kept_anywhere(open_memory: Callable[..., Memo
 
 
 @one_engine
-def test_what_is_flagged_is_kept_and_counted(open_memory: Callable[..., Memory]) -> None:
+def test_flagged_secrets_are_stored_and_counted(open_memory: Callable[..., Memory]) -> None:
     memory = open_memory(secrets="flag")
     before = masking.seen()
     memory.scope(tenant="acme", user="ada").state.set("k", GITHUB)
@@ -281,7 +283,7 @@ def test_what_is_flagged_is_kept_and_counted(open_memory: Callable[..., Memory])
 
 
 @one_engine
-def test_what_is_refused_names_the_field_and_the_kind_and_not_the_secret(
+def test_a_rejection_names_field_and_kind_but_not_the_secret(
     open_memory: Callable[..., Memory],
 ) -> None:
     memory = open_memory(secrets="reject")
@@ -304,10 +306,8 @@ def test_what_is_refused_names_the_field_and_the_kind_and_not_the_secret(
 
 @one_engine
 @pytest.mark.parametrize("mode", ["mask", "reject"])
-def test_a_name_with_a_secret_in_it_is_refused(
-    open_memory: Callable[..., Memory], mode: str
-) -> None:
-    """A name that is masked would name another thing: so it is refused, where a thing is made."""
+def test_a_name_with_a_secret_is_rejected(open_memory: Callable[..., Memory], mode: str) -> None:
+    """A masked name would name something else, so creation is rejected."""
     memory = open_memory(secrets=mode)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add()
@@ -334,7 +334,7 @@ def test_a_name_with_a_secret_in_it_is_refused(
 
 
 @one_engine
-def test_the_name_of_a_thing_that_was_made_before_still_finds_it(
+def test_existing_names_with_secrets_still_work(
     open_memory: Callable[..., Memory],
 ) -> None:
     open_memory().scope(tenant="acme", user="ada").state.set(GITHUB, 1)
@@ -344,7 +344,7 @@ def test_the_name_of_a_thing_that_was_made_before_still_finds_it(
 
 
 @one_engine
-def test_nothing_is_looked_for_where_the_setting_is_off(memory: Memory) -> None:
+def test_nothing_is_masked_when_off(memory: Memory) -> None:
     before = masking.seen()
     write_everywhere(memory, GITHUB)
     assert masking.seen() == before
@@ -352,8 +352,8 @@ def test_nothing_is_looked_for_where_the_setting_is_off(memory: Memory) -> None:
 
 
 @one_engine
-def test_what_a_model_writes_is_looked_at_again(open_memory: Callable[..., Memory]) -> None:
-    """S13: a summary of what was kept before anybody looked does not bring it back; nobody is refused for it."""
+def test_model_output_is_masked(open_memory: Callable[..., Memory]) -> None:
+    """S13: a summary of older content does not restore a secret; nothing is rejected for it."""
     before = open_memory()
     session = before.scope(tenant="acme", user="ada", agent="scout").sessions.add()
     before.scope(tenant="acme", user="ada", agent="scout").messages.extend(

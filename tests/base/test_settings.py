@@ -1,4 +1,4 @@
-"""Settings: a file, then the environment, then flags; what is wrong is named with where it was written (D7)."""
+"""Settings from file, environment and flags; errors name the place (D7)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def test_nothing_said_means_the_defaults() -> None:
+def test_defaults() -> None:
     settings = Settings.load(env={})
     assert settings == Settings()
     assert settings.origins == {}
@@ -33,7 +33,7 @@ def test_nothing_said_means_the_defaults() -> None:
 
 
 def test_file_then_environment_then_flags(tmp_path: Path) -> None:
-    """D7: the later word wins, and each value knows where it came from."""
+    """D7: the later source wins, and each value knows its origin."""
     file = write(tmp_path / "x.yaml", "tenant: file\nuser: file\nagent: file\npostgres_pool: 7\n")
     env = {"RETAIN_USER": "env", "RETAIN_AGENT": "env", "PATH": "/bin", "RETAINED": "x"}
     settings = Settings.load(file, env, agent="flag", database=None)
@@ -52,8 +52,8 @@ def test_file_then_environment_then_flags(tmp_path: Path) -> None:
     assert settings.workers == Settings().workers
 
 
-def test_an_empty_word_is_a_word(tmp_path: Path) -> None:
-    """An empty variable or a null in the file sets text to empty; a flag that was not given says nothing."""
+def test_an_empty_value_is_a_value(tmp_path: Path) -> None:
+    """An empty variable or a null in the file sets text to empty; an omitted flag does not."""
     file = write(tmp_path / "x.yaml", "user: file\npostgres_role:\n")
     assert Settings.load(file, {"RETAIN_USER": ""}).user == ""
     assert Settings.load(file, {}).postgres_role == ""
@@ -61,7 +61,7 @@ def test_an_empty_word_is_a_word(tmp_path: Path) -> None:
     assert Settings.load(file, {}, user="").user == ""
 
 
-def test_the_file_is_found_here_or_where_the_environment_says(empty_folder: Path) -> None:
+def test_the_default_and_the_configured_file(empty_folder: Path) -> None:
     write(empty_folder / "retain.yaml", "tenant: here\n")
     other = write(empty_folder / "other.yaml", "tenant: there\n")
     assert Settings.load(env={}).tenant == "here"
@@ -72,7 +72,7 @@ def test_the_file_is_found_here_or_where_the_environment_says(empty_folder: Path
     )
 
 
-def test_a_file_that_was_named_must_be_there(empty_folder: Path) -> None:
+def test_a_named_file_must_exist(empty_folder: Path) -> None:
     missing: list[tuple[Path | None, dict[str, str]]] = [
         (Path("nowhere.yaml"), {}),
         (None, {"RETAIN_CONFIG": "nowhere.yaml"}),
@@ -84,7 +84,7 @@ def test_a_file_that_was_named_must_be_there(empty_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "null\n", "{}\n"])
-def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
+def test_an_empty_file_changes_nothing(tmp_path: Path, text: str) -> None:
     assert Settings.load(write(tmp_path / "x.yaml", text), {}) == Settings()
 
 
@@ -92,14 +92,14 @@ def test_an_empty_file_says_nothing(tmp_path: Path, text: str) -> None:
     "text",
     ["- a\n- b\n", "just words\n", "a: [\n", "\tx: 1\n", "x: !!python/object:os.system {}\n", "5"],
 )
-def test_a_file_that_is_no_settings_file(tmp_path: Path, text: str) -> None:
+def test_an_invalid_file_is_rejected(tmp_path: Path, text: str) -> None:
     file = write(tmp_path / "x.yaml", text)
     with pytest.raises(SettingsError) as error:
         Settings.load(file, {})
     assert error.value.where == str(file)
 
 
-def test_a_file_in_another_encoding(tmp_path: Path) -> None:
+def test_a_file_in_another_encoding_is_rejected(tmp_path: Path) -> None:
     file = tmp_path / "x.yaml"
     file.write_bytes(b"tenant: \xff\xfe\n")
     with pytest.raises(SettingsError) as error:
@@ -107,8 +107,8 @@ def test_a_file_in_another_encoding(tmp_path: Path) -> None:
     assert error.value.where == str(file)
 
 
-def test_unknown_names_are_refused_wherever_they_stand(tmp_path: Path) -> None:
-    """A typing error never means the default."""
+def test_unknown_names_are_rejected_everywhere(tmp_path: Path) -> None:
+    """A typo never means the default."""
     file = write(tmp_path / "x.yaml", "databse: x\n5: y\n")
     with pytest.raises(SettingsError, match=r"there is no setting .*5.*databse") as error:
         Settings.load(file, {})
@@ -150,9 +150,7 @@ WRONG: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("name", "value"), WRONG)
-def test_a_wrong_value_names_its_setting_and_its_place(
-    tmp_path: Path, name: str, value: Any
-) -> None:
+def test_an_invalid_value_names_setting_and_place(tmp_path: Path, name: str, value: Any) -> None:
     file = write(tmp_path / "x.yaml", yaml.safe_dump({name: value}))
     with pytest.raises(SettingsError) as error:
         Settings.load(file, {})
@@ -185,7 +183,7 @@ def test_a_wrong_value_names_its_setting_and_its_place(
         ("retention_days", 0, 0),
     ],
 )
-def test_a_value_gets_the_type_of_its_setting(
+def test_a_value_has_the_type_of_its_setting(
     tmp_path: Path, name: str, text: Any, value: Any
 ) -> None:
     for settings in (
@@ -197,7 +195,7 @@ def test_a_value_gets_the_type_of_its_setting(
 
 
 def test_every_setting_can_be_set_everywhere(tmp_path: Path) -> None:
-    """D7: and its default survives being written down."""
+    """D7: and its default round-trips."""
     for field in FIELDS:
         default: Any = field.default
         env = {f"RETAIN_{field.name.upper()}": str(default)}
@@ -211,8 +209,8 @@ def test_every_setting_can_be_set_everywhere(tmp_path: Path) -> None:
     assert set(NAMES) == TYPES.keys() - {"origins"}
 
 
-def test_the_example_file_is_the_defaults(tmp_path: Path) -> None:
-    """Every setting, explained, and the one in the repository is this one."""
+def test_the_example_file_has_the_defaults(tmp_path: Path) -> None:
+    """Every setting, explained; equal to the file in the repository."""
     example = Settings.example()
     settings = Settings.load(write(tmp_path / "x.yaml", example), {})
     assert settings == Settings()
@@ -251,15 +249,17 @@ def test_a_password_is_never_shown(address: str, shown: str) -> None:
 
 
 def test_a_password_is_in_no_error_and_no_name() -> None:
-    """Neither where the server is away nor where the address cannot be read."""
+    """Neither for an unreachable server nor for an invalid URL."""
     for address in (f"postgresql://ada:{SECRET}@127.0.0.1:1/db", f"mysql://ada:{SECRET}@host/db"):
         with pytest.raises((Unreachable, SettingsError)) as error:
             Memory.open(address)
         assert SECRET not in str(error.value) + repr(error.value)
 
 
-def test_the_summary_model_by_the_names_that_other_programs_use(tmp_path: Path) -> None:
-    """S3: OPENAI_SUMMARY_MODEL and OPENAI_SUMMARY_URL; our own variable wins, and an origin says which it was."""
+def test_common_variables_of_the_summary_model(tmp_path: Path) -> None:
+    """S3: OPENAI_SUMMARY_MODEL and OPENAI_SUMMARY_URL; our own variable wins, and the origin names
+    it.
+    """
     env = {"OPENAI_SUMMARY_MODEL": "small", "OPENAI_SUMMARY_URL": "http://there/v1"}
     file = write(tmp_path / "x.yaml", "summary_model: from-file\n")
     settings = Settings.load(file, env)
@@ -285,7 +285,7 @@ KEY = "sk-proj-0123456789abcdef"
 
 
 def test_a_key_is_never_shown(tmp_path: Path) -> None:
-    """Of a long one the last four characters, of a short one nothing."""
+    """The last four characters of a long one, nothing of a short one."""
     for name in ("api_key", "summary_api_key"):
         settings = Settings.load(env={f"RETAIN_{name.upper()}": KEY})
         assert settings.shown(name) == "***cdef"
@@ -303,14 +303,14 @@ def test_a_key_is_never_shown(tmp_path: Path) -> None:
             assert "0123456789" not in str(error.value) + repr(error.value)
 
 
-def test_a_file_that_is_not_yaml_is_shown_by_its_line(tmp_path: Path) -> None:
+def test_invalid_yaml_is_reported_with_its_line(tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", "tenant: a\nuser: [\n")
     with pytest.raises(SettingsError) as error:
         Settings.load(file, {})
     assert str(error.value).startswith(f"{file}: is not YAML in line 3: ")
 
 
-def test_settings_do_not_change(tmp_path: Path) -> None:
+def test_settings_are_immutable(tmp_path: Path) -> None:
     settings = Settings()
     with pytest.raises(AttributeError):
         settings.tenant = "x"  # type: ignore[misc]
@@ -318,10 +318,10 @@ def test_settings_do_not_change(tmp_path: Path) -> None:
     assert Settings(origins={"tenant": "flag"}) == settings
 
 
-def test_open_without_an_address_asks_the_settings(
+def test_open_without_a_url_uses_the_settings(
     empty_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The surface of design: no argument means what the settings say; an address means that alone."""
+    """A given URL is used alone."""
     write(
         empty_folder / "retain.yaml",
         f"database: sqlite:///{empty_folder}/from-file.db\ntenant: yaml\n",
@@ -339,7 +339,7 @@ def test_open_without_an_address_asks_the_settings(
         assert memory.scope().owner.tenant == "env"
 
 
-def test_its_text_has_quotes_and_its_numbers_have_none() -> None:
+def test_repr_quotes_text_only() -> None:
     shown = repr(Settings(tenant="acme", port=200))
     assert "tenant='acme'" in shown
     assert "port=200," in shown

@@ -1,4 +1,4 @@
-"""Tokens: an estimate that never falls, exact counts where the vocabulary is there, cuts that split no character."""
+"""Token estimates that are monotone, exact counts with a vocabulary, cuts between graphemes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROSE = (
 )
 
 
-def test_no_text_is_no_token_and_any_text_is_one() -> None:
+def test_empty_text_has_no_token_and_any_other_at_least_one() -> None:
     assert tokens.estimate("") == 0
     assert all(
         tokens.estimate(chr(code)) >= 1
@@ -40,7 +40,7 @@ def test_no_text_is_no_token_and_any_text_is_one() -> None:
 
 @given(st.text(max_size=200), st.text(max_size=50))
 def test_more_text_never_costs_less(text: str, more: str) -> None:
-    """Whether it is added at the end or at the beginning; and parts never cost less than the whole."""
+    """Added at the end or at the beginning; parts never cost less than the whole."""
     alone, added = tokens.estimate(text), tokens.estimate(more)
     for whole in (tokens.estimate(text + more), tokens.estimate(more + text)):
         assert max(alone, added) <= whole <= alone + added
@@ -48,7 +48,7 @@ def test_more_text_never_costs_less(text: str, more: str) -> None:
 
 
 @given(st.lists(st.sampled_from([*ODD, " ", "\n", "a", "Z9", "=", "字"]), max_size=60))
-def test_odd_text_never_costs_less_than_a_part_of_it(parts: list[str]) -> None:
+def test_unusual_text_never_costs_less_than_a_part_of_it(parts: list[str]) -> None:
     whole = tokens.estimate("".join(parts))
     for place in range(len(parts)):
         assert tokens.estimate("".join(parts[:place])) <= whole
@@ -56,16 +56,16 @@ def test_odd_text_never_costs_less_than_a_part_of_it(parts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", [PROSE, "日本語のテキスト。" * 9, FAMILY * 40, "x", " \n"])
-def test_a_large_text_is_estimated_as_a_small_one(text: str) -> None:
-    """It is read in blocks, which nobody can tell: a run that crosses their border is one run."""
+def test_large_texts_are_estimated_like_small_ones(text: str) -> None:
+    """Blocks make no difference: a run across a block boundary is one run."""
     small = tokens._count_runs(text * 3) - tokens._count_runs(text * 2)
     times = 3 * tokens._BLOCK // len(text) + 7
     assert tokens._count_in_blocks(text * times) == tokens._count_runs(text * times)
     assert tokens._count_runs(text * times) == tokens._count_runs(text) + small * (times - 1)
 
 
-def test_the_estimate_is_near_the_truth() -> None:
-    """On a little of each kind; docs/internals/tokens.md has it for thousands of texts."""
+def test_the_estimate_is_accurate() -> None:
+    """On a few samples of each kind; docs/internals/tokens.md has it for thousands of texts."""
     exact = tokens.counter("gpt-4o")
     for line in PROSE.splitlines():
         assert 0.6 <= tokens.estimate(line) / exact(line) <= 1.7, line
@@ -73,8 +73,8 @@ def test_the_estimate_is_near_the_truth() -> None:
 
 
 @pytest.mark.parametrize("character", "a0-\n=é字😀")
-def test_one_character_again_and_again_is_not_free(character: str) -> None:
-    """B28: no text is so dull that a budget does not see it."""
+def test_a_repeated_character_is_not_free(character: str) -> None:
+    """B28: a budget sees any text."""
     assert tokens.estimate(character * 80_000) >= 10_000
 
 
@@ -91,7 +91,7 @@ def test_one_character_again_and_again_is_not_free(character: str) -> None:
     ],
 )  # fmt: skip
 def test_openai_models_are_counted_exactly(model: str, expected: int) -> None:
-    """Two vocabularies; the counts are those of the vocabularies' own library."""
+    """Two vocabularies; the expected counts come from their own library."""
     assert tokens.count("Der Zug nach Zürich fährt pünktlich ab.", model) == expected
 
 
@@ -114,7 +114,7 @@ def test_other_families_are_estimated(model: str, factor: float) -> None:
 
 
 @pytest.mark.parametrize("model", ["", "gpt-4o", "gpt-4", "claude-opus-5"])
-def test_what_looks_like_a_special_token_is_text(model: str) -> None:
+def test_special_tokens_are_counted_as_text(model: str) -> None:
     for text in ("<|endoftext|>", "a<|im_start|>system", "<|fim_prefix|>", "half \ud800", "\udcff"):
         assert tokens.count(text, model) >= 1 + text.count("|")
 
@@ -125,8 +125,8 @@ def test_counts_are_never_negative(text: str) -> None:
         assert (tokens.count(text, model) == 0) == (text == "")
 
 
-def test_without_the_vocabulary_it_is_estimated(tmp_path: Path) -> None:
-    """An extra that is not installed is no error."""
+def test_without_the_vocabulary_counts_are_estimated(tmp_path: Path) -> None:
+    """A missing extra is no error."""
     (tmp_path / "rs_bpe").mkdir()
     (tmp_path / "rs_bpe" / "__init__.py").write_text("raise ImportError('not here')")
     script = "from retain.base import tokens; t = 'hello world ' * 9; print(tokens.count(t, 'gpt-4o') == tokens.estimate(t))"
@@ -148,7 +148,7 @@ def clusters(text: str) -> list[str]:
 
 
 def is_whole(text: str, part: str, *, end: bool) -> bool:
-    """Whether a part holds whole characters of the text, as people see them."""
+    """Return whether a part holds complete graphemes of the text."""
     whole = clusters(text)
     number = len(clusters(part))
     return "".join(whole[len(whole) - number :] if end else whole[:number]) == part
@@ -156,8 +156,10 @@ def is_whole(text: str, part: str, *, end: bool) -> bool:
 
 @pytest.mark.parametrize("end", [False, True])
 @pytest.mark.parametrize("odd", ODD)
-def test_no_character_is_split_at_any_offset(odd: str, end: bool) -> None:
-    """B25: families, flags, skin tones, combining marks, Hangul, conjuncts, line ends: wherever a cut can fall."""
+def test_no_grapheme_is_split_at_any_offset(odd: str, end: bool) -> None:
+    """B25: families, flags, skin tones, combining marks, Hangul, conjuncts, line ends: at every
+    offset.
+    """
     for before in range(40):
         text = "x" * before + odd * 3 + "tail of plain words and 12345 numbers"
         for room in range(1, tokens.estimate(text) + 1):
