@@ -19,6 +19,7 @@ from retain.auth.api_keys import Keys
 from retain.base import limits
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
+from retain.server import middleware
 from retain.server.app import create_app
 from retain.server.exchange import MOST_PARTS
 from retain.server.middleware import ProtectionMiddleware
@@ -466,6 +467,38 @@ def test_requests_above_the_concurrency_limit_are_rejected(limited: Limited) -> 
         assert [(await task)[0] for task in (*running, *waiting)] == [200] * 6
         assert (guard.in_flight, guard.long_running) == (0, 0)
         assert (await call(guard, request()))[0] == 200
+
+    asyncio.run(run())
+
+
+def test_bodies_that_are_still_arriving_hold_no_slot(
+    limited: Limited, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow bodies must not make the server reject other requests; one address has a limit."""
+
+    async def hang() -> Message:
+        return await asyncio.Future()
+
+    async def run() -> None:
+        limited(MAX_IN_FLIGHT=3)
+        monkeypatch.setattr(middleware, "MAX_WAITING_BODIES_PER_ADDRESS", 4)
+        guard = guarded(ok_app)
+        slow = [
+            asyncio.create_task(call(guard, request(path, "POST", content_length="1000"), hang))
+            for path in ("/api/web/sign-in", "/api/search", "/api/search", "/api/chat")
+        ]
+        await asyncio.sleep(0.01)
+        assert (guard.running(), guard.running(long=True)) == (0, 0)
+        assert (await call(guard, request()))[0] == 200
+        body = request("/api/search", "POST", content_length="0")
+        assert (await call(guard, body))[0] == 503
+        other = request("/api/search", "POST", client=("192.0.2.7", 1), content_length="0")
+        assert (await call(guard, other))[0] == 200
+        for task in slow:
+            task.cancel()
+        await asyncio.gather(*slow, return_exceptions=True)
+        assert (guard.in_flight, guard.long_running, guard.running()) == (0, 0, 0)
+        assert (await call(guard, request("/api/search", "POST", content_length="0")))[0] == 200
 
     asyncio.run(run())
 

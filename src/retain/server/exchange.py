@@ -10,6 +10,7 @@ import base64
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -84,6 +85,7 @@ class Exchange:
         "allowed_origin",
         "body_complete",
         "digest",
+        "is_long",
         "json_chunks",
         "max_bytes",
         "peer",
@@ -126,6 +128,8 @@ class Exchange:
         """Hash of the credential."""
         self.wrong_keys: Rate | None = None
         """Counts the credential if it is wrong; None if there is none."""
+        self.is_long = False
+        """True for a request that waits for a model or for events."""
         self.max_bytes = 0
         self.json_chunks: list[bytes] | None = None
         """The JSON body so far; None for an upload."""
@@ -262,9 +266,17 @@ class BodyDeadline:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
+        self.waiting_by_peer: Counter[str] = Counter()
+        """Bodies that are still arriving, by the address of the client."""
+        self.waiting_long = 0
+        """Those of them that belong to long-running requests."""
         self._waiting: dict[Exchange, asyncio.Task[Any]] = {}
         self._late: set[Exchange] = set()
         self._is_scheduled = False
+
+    def waiting(self, *, long: bool) -> int:
+        """Return how many bodies are still arriving, of long-running or of ordinary requests."""
+        return self.waiting_long if long else len(self._waiting) - self.waiting_long
 
     async def receive(self, exchange: Exchange) -> Message:
         """Return the next part of a body, or raise TimeoutError."""
@@ -273,6 +285,8 @@ class BodyDeadline:
         assert task is not None
         exchange.started_at = exchange.started_at or loop.time()
         self._waiting[exchange] = task
+        self.waiting_by_peer[exchange.peer] += 1
+        self.waiting_long += exchange.is_long
         if not self._is_scheduled:
             self._is_scheduled = True
             loop.call_later(_CHECK_SECONDS, self._check, loop)
@@ -285,6 +299,10 @@ class BodyDeadline:
         finally:
             del self._waiting[exchange]
             self._late.discard(exchange)
+            self.waiting_long -= exchange.is_long
+            self.waiting_by_peer[exchange.peer] -= 1
+            if not self.waiting_by_peer[exchange.peer]:
+                del self.waiting_by_peer[exchange.peer]
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         """Cancel the tasks whose bodies are late."""

@@ -13,6 +13,7 @@ import time
 from fastapi import FastAPI, Request, Response
 
 from retain.api import problem
+from retain.base import limits
 from retain.base.errors import StorageError
 from retain.memory import Memory
 from retain.storage.database import EVERY_TENANT
@@ -91,9 +92,13 @@ def add(app: FastAPI) -> None:
     @app.api_route("/readyz", methods=["GET", "HEAD"], name="readyz", include_in_schema=False)
     async def readyz(request: Request) -> Response:
         stopping = getattr(app.state, "stopping", None)
-        trouble = (
-            "The server is stopping." if stopping and stopping.is_set() else await health.trouble()
-        )
+        guard = getattr(app.state, "guard", None)
+        if stopping and stopping.is_set():
+            trouble = "The server is stopping."
+        elif guard and guard.running() > limits.MAX_IN_FLIGHT:  # this request counts, too
+            trouble = "The server is at capacity."
+        else:
+            trouble = await health.trouble()
         if not trouble:
             return _ALIVE
         return problem.answer(

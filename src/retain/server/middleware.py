@@ -38,6 +38,10 @@ a few of them cannot use up the slots of ordinary requests."""
 SIGN_IN = "/api/web/sign-in"
 """Keys arrive in the body here; wrong keys are counted, too."""
 RETRY_SECONDS = 1
+MAX_WAITING_BODIES = 1024
+MAX_WAITING_BODIES_PER_ADDRESS = 128
+"""Requests whose bodies are still arriving. They do not count as running, so that slow clients
+cannot use up the slots of others."""
 MAX_REMEMBERED_HOSTS = 1000
 MAX_REMEMBERED_CREDENTIALS = 10_000
 _SINGLE_HEADERS = frozenset(
@@ -108,6 +112,7 @@ class ProtectionMiddleware:
         is_long = path.startswith(LONG_RUNNING_PATHS) or (
             path == "/mcp" and scope["method"] == "GET"
         )
+        exchange.is_long = is_long
         try:
             self._check_source(scope, headers, exchange)
             if (
@@ -119,7 +124,7 @@ class ProtectionMiddleware:
                 return
             if path not in HEALTH:
                 if path != METRICS:
-                    self._check_load(self.long_running if is_long else self.in_flight)
+                    self._check_load(self.running(long=is_long))
                 self._check_rate(scope, exchange)
             has_body = self._check_body(scope, headers, exchange)
         except Rejected as rejected:
@@ -135,6 +140,11 @@ class ProtectionMiddleware:
         finally:
             self.in_flight -= not is_long
             self.long_running -= is_long
+
+    def running(self, *, long: bool = False) -> int:
+        """Return how many requests are running, without those whose bodies are still arriving."""
+        total = self.long_running if long else self.in_flight
+        return total - self._deadline.waiting(long=long)
 
     def _check_source(
         self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange
@@ -256,6 +266,16 @@ class ProtectionMiddleware:
         length = headers.get(b"content-length")
         if length is None and b"transfer-encoding" not in headers:
             return False
+        waiting = self._deadline.waiting_by_peer
+        if waiting and (
+            waiting[exchange.peer] >= MAX_WAITING_BODIES_PER_ADDRESS
+            or waiting.total() >= MAX_WAITING_BODIES
+        ):
+            message = (
+                f"Too many bodies are still arriving: {waiting[exchange.peer]} from this address. "
+                f"Retry in {RETRY_SECONDS} s."
+            )
+            raise Rejected(503, message, seconds=RETRY_SECONDS, closes=True)
         if headers.get(b"content-encoding", b"identity").lower() != b"identity":
             message = "Compressed bodies (Content-Encoding) are not supported."
             raise Rejected(415, message, closes=True)
