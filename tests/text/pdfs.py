@@ -1,4 +1,4 @@
-"""Small PDFs, written by hand: whole ones, and ones made to do harm."""
+"""Small handwritten PDFs, valid and malicious."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an output is, in one line: tried on what real tools print."""
+"""One-line descriptions of output, tried on the output of real tools."""
 
 from __future__ import annotations
 
@@ -102,21 +102,21 @@ def test_the_shape_of_json(value: object, says: str) -> None:
     assert describe(text, media="json") == says
 
 
-def test_json_that_is_cut_off() -> None:
+def test_truncated_json() -> None:
     text = json.dumps([{"id": n, "name": "x"} for n in range(100_000)])
     description = describe(text[:65_536], text[-1000:], size=3_200_000, lines=1, media="json")
     assert description == "JSON array; 3.2 MB"
 
 
-def test_how_a_command_ended_comes_first() -> None:
-    """R8: exit status, then what it said first and last."""
+def test_the_exit_status_comes_first() -> None:
+    """R8: exit status, then the first and last lines."""
     assert described(
         "starting\nworking\nstopped half way\n", source="job", status="Failed with exit code 2"
     ) == ("Failed with exit code 2; starting … stopped half way; 3 lines")
     assert described("a\nb\n", source="job", status="Success") == "a … b; 2 lines"
 
 
-def test_counts_of_what_was_not_all_seen_say_so() -> None:
+def test_counts_of_partial_content_are_marked() -> None:
     text = "".join(f"a.c:{n}:1: error: bad\n" for n in range(5000))
     says = describe(text[:32_768], text[-32_768:], size=len(text), lines=5000)
     assert says.endswith(
@@ -162,10 +162,10 @@ def test_binary_data() -> None:
     st.text(max_size=60),
     st.sampled_from(["text", "json", "binary"]),
 )
-def test_always_one_short_line_that_closes_no_placeholder(
+def test_a_description_is_one_short_line_that_closes_no_placeholder(
     head: str, tail: str, status: str, media: Media
 ) -> None:
-    """R1: under 160 characters, no bracket, no line break, nothing that turns text around."""
+    """R1: under 160 characters, no bracket, no line break, no bidirectional control characters."""
     says = describe(head, tail, source="x", status=status, size=10**12, lines=10**9, media=media)
     assert len(says) < 160
     assert not set(says) & set("[]\n\r\t\x1b\u202e\u2028\x00")
@@ -199,6 +199,6 @@ def test_always_one_short_line_that_closes_no_placeholder(
         "\u0301" * 100_000,
     ],
 )
-def test_no_output_takes_long(text: str) -> None:
-    """P16: what is slow for an expression is not slow here; a test that hangs fails."""
+def test_any_output_is_described_in_bounded_time(text: str) -> None:
+    """P16: a test that hangs fails."""
     assert len(described(text)) < 160

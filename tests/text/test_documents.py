@@ -1,4 +1,4 @@
-"""What a file is, and what a person would read in it."""
+"""The type of a file, and its readable text."""
 
 from __future__ import annotations
 
@@ -78,18 +78,18 @@ def test_files(name: str, data: bytes, media: str, title: str, text: str) -> Non
     assert (found.media, found.title, found.text) == (media, title, text)
 
 
-def test_a_pdf_is_known_by_its_content() -> None:
+def test_a_pdf_is_recognised_by_its_content() -> None:
     found = read_file(pdfs.pdf("Page one", "Page two", title="T"), "a.txt", LIMIT)
     assert (found.media, found.title, len(found.pages)) == ("pdf", "T", 2)
     assert found.text[found.pages[1] :].strip() == "Page two"
 
 
-def test_a_pdf_with_something_before_it() -> None:
+def test_a_pdf_after_other_bytes() -> None:
     assert read_file(b"junk\n" + pdfs.pdf("Page one"), "a.pdf", LIMIT).media == "pdf"
 
 
-def test_words_of_a_typeset_page_are_whole() -> None:
-    """A word that the end of a line divides, or that is set with ligatures, is found by its letters."""
+def test_words_of_a_typeset_page_are_joined() -> None:
+    """A hyphenated word or one with ligatures is found by its letters."""
     found = read_file(pdfs.pdf("An exam-\nple of Anglo-\nSaxon type - and\n3-\nd."), "a.pdf", LIMIT)
     assert found.text.split() == [
         "An",
@@ -106,7 +106,7 @@ def test_words_of_a_typeset_page_are_whole() -> None:
     assert _join_words("ef\ufb01cient af\ufb02uent") == "efficient affluent"
 
 
-def test_what_cannot_be_read() -> None:
+def test_unreadable_files_are_rejected() -> None:
     for name, data in (
         ("a.pdf", b"no pdf"),
         ("a.bin", bytes(range(256))),

@@ -1,4 +1,4 @@
-"""The summary that needs no model: what it keeps, what it leaves out, that it always fits and is always the same."""
+"""The extractive summary: what it keeps and omits; bounded and deterministic."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_facts_are_kept_and_chatter_is_not() -> None:
     )
 
 
-def test_the_best_stay_where_there_is_little_room() -> None:
+def test_the_best_sentences_stay_with_little_space() -> None:
     texts = [
         "The weather was nice.",
         "I decided to move to Berlin in 2027.",
@@ -53,12 +53,12 @@ def test_the_best_stay_where_there_is_little_room() -> None:
     assert digest(texts, 16) == "- I decided to move to Berlin in 2027."
 
 
-def test_the_order_is_the_order_in_which_it_was_said() -> None:
+def test_the_original_order_is_kept() -> None:
     texts = [f"Fact number {n} is about thing{n} and must stay." for n in range(5)]
     assert digest(texts, 200) == "\n".join(f"- {text}" for text in texts)
 
 
-def test_what_repeats_is_said_once() -> None:
+def test_repetitions_are_kept_once() -> None:
     assert (
         digest(
             ["The key is under the mat.", "The key is under the mat.", "the key is under the mat!"],
@@ -68,7 +68,7 @@ def test_what_repeats_is_said_once() -> None:
     )
 
 
-def test_it_works_without_spaces_between_words() -> None:
+def test_scripts_without_spaces() -> None:
     kept = digest(
         ["你好。", "我叫小明，我住在北京。", "今天天气不错。", "我们决定2027年搬到上海。"], 40
     )
@@ -76,8 +76,8 @@ def test_it_works_without_spaces_between_words() -> None:
     assert "- 我叫小明，我住在北京。" in kept.splitlines()
 
 
-def test_an_earlier_digest_is_kept_and_leaves_room_for_what_is_new() -> None:
-    """Over many rounds the first important line stays and new ones come in."""
+def test_an_earlier_digest_is_kept_and_leaves_space_for_new_lines() -> None:
+    """Over many rounds the first important line stays and new ones are added."""
     text = digest(["My name is Ada Lovelace and I live in London since 1835."], 80)
     for n in range(20):
         text = digest([f"We decided to test machine{n} on day {n} of project{n}."], 80, text)
@@ -86,7 +86,7 @@ def test_an_earlier_digest_is_kept_and_leaves_room_for_what_is_new() -> None:
     assert len(text.splitlines()) >= 3
 
 
-def test_speakers_are_named_and_weighed() -> None:
+def test_speakers_are_named_and_weighted() -> None:
     said = [
         Line("I want the report on Friday at 9.", "ada", 1.5),
         Line("Row 17 of the table took 3 ms on Friday.", "tool", 0.4),
@@ -104,21 +104,21 @@ def test_a_long_sentence_is_shortened() -> None:
     assert line.endswith("…")
 
 
-def test_only_chatter_is_better_than_nothing() -> None:
+def test_chatter_is_better_than_nothing() -> None:
     assert digest(["Hello!"], 50) == "- Hello!"
     assert digest([], 50) == ""
     assert digest([], 50, "- What was kept.") == "- What was kept."
 
 
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(1, 200), st.text(max_size=300))
-def test_it_always_fits_and_is_always_the_same(texts: list[str], room: int, previous: str) -> None:
+def test_a_digest_fits_and_is_deterministic(texts: list[str], room: int, previous: str) -> None:
     kept = digest(texts, room, previous)
     assert tokens.estimate(kept) <= room
     assert digest(texts, room, previous) == kept
 
 
-def test_a_long_text_is_no_problem() -> None:
-    """Text of any size and shape, also one that never ends a sentence."""
+def test_long_texts() -> None:
+    """Of any size and shape, also without sentence ends."""
     for text in (
         "word " * 50_000,
         "x" * 250_000,
@@ -128,8 +128,8 @@ def test_a_long_text_is_no_problem() -> None:
         assert tokens.estimate(digest([text], 300)) <= 300
 
 
-def test_what_differs_in_a_number_or_a_name_is_no_repeat() -> None:
-    """Else the first, stale price would stand for all that came after it."""
+def test_a_different_number_or_name_is_no_repetition() -> None:
+    """Otherwise an outdated price would replace all later ones."""
     for texts in (
         [f"The monthly price of the large plan is {price} euros." for price in (300, 400, 500)],
         [
@@ -144,8 +144,8 @@ def test_what_differs_in_a_number_or_a_name_is_no_repeat() -> None:
         assert digest(texts, 200) == "\n".join(f"- {text}" for text in texts)
 
 
-def test_of_two_that_are_alike_the_newer_is_kept() -> None:
-    """It may take back what was said before; also what an earlier summary kept."""
+def test_of_two_similar_sentences_the_newer_is_kept() -> None:
+    """It may correct an earlier one; also one from an earlier summary."""
     assert (
         digest(["The key is under the mat.", "The key is not under the mat."], 100)
         == "- The key is not under the mat."
@@ -156,7 +156,7 @@ def test_of_two_that_are_alike_the_newer_is_kept() -> None:
     )
 
 
-def test_a_long_sentence_is_cut_between_characters() -> None:
+def test_a_long_sentence_is_cut_between_graphemes() -> None:
     """B25."""
     family = "👨\u200d👩\u200d👧"
     assert (
@@ -165,6 +165,6 @@ def test_a_long_sentence_is_cut_between_characters() -> None:
     )
 
 
-def test_a_megabyte_of_initials_is_read_once() -> None:
-    """B28: none of them ends a sentence; a look back at all of them from each would take hours."""
+def test_a_megabyte_of_initials_takes_linear_time() -> None:
+    """B28: none of them ends a sentence; looking back from each would take hours."""
     assert sentences("A. " * 340_000) == [("A. " * 340_000).strip()]

@@ -1,4 +1,4 @@
-"""JSON paths over a stored content."""
+"""JSON paths over stored content."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_paths(path: str, values: list[Any]) -> None:
         ("$.items[0].id.x", "$.items[0].id is a number"),
     ],
 )
-def test_errors_say_where_a_path_stops(path: str, says: str) -> None:
+def test_errors_name_where_a_path_stops(path: str, says: str) -> None:
     with pytest.raises(Invalid) as error:
         select_all(VALUE, path)
     assert says in str(error.value)
@@ -114,15 +114,15 @@ def test_nesting_has_a_limit(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["$", "$.items[0]", "$..id", "$..*..*..*"])
-def test_nothing_is_found_once_the_budget_is_spent(path: str) -> None:
-    """P16: which is not the same as that there is nothing; so the budget says it."""
+def test_an_exhausted_time_limit_is_reported(path: str) -> None:
+    """P16: no match within the limit differs from no match."""
     time_limit = TimeLimit(-1)
     assert list(select(io.BytesIO(json.dumps(VALUE).encode()), path, time_limit)) == []
     assert time_limit.was_exceeded
 
 
-def test_a_path_that_multiplies_is_stopped() -> None:
-    """P16: sixty names, and more ways through them than anybody could count."""
+def test_a_multiplying_path_is_stopped() -> None:
+    """P16: sixty names with an exponential number of paths."""
     time_limit = TimeLimit(0.05)
     content = '{"a": ' * 60 + "1" + "}" * 60
     assert (
@@ -156,7 +156,7 @@ def test_values_are_written_as_json(value: Any) -> None:
     assert write_json(value, 1000, 2) == json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def test_indented_json_stops_once_it_is_long_enough() -> None:
+def test_indented_json_stops_at_the_limit() -> None:
     """P16."""
     text = write_json([list(range(1000))] * 1000, 5000, 2)
     assert 5000 < len(text) < 5100

@@ -1,4 +1,4 @@
-"""Sections of Markdown: what CommonMark calls a heading, and edits that change one section and not a byte besides: N2."""
+"""Markdown sections: CommonMark headings, and edits that change one section only: N2."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ from tests.chaos.sizes import FULL
         ("# [MemoryRef: a - b]", ["# [MemoryRef: a - b]"]),
     ],
 )
-def test_what_commonmark_calls_a_heading(text: str, found: list[str]) -> None:
-    """N2: a `#` in a code block is no heading, nor is one in HTML, a quote or a list; an underlined line is."""
+def test_headings_follow_commonmark(text: str, found: list[str]) -> None:
+    """N2: a `#` in code, HTML, a quote or a list is no heading; an underlined line is."""
     assert headers(text) == found
     for heading in outline(text):
         assert text[heading.start - 1 : heading.start] in ("", "\n", "\r")
         assert heading.start < heading.body <= heading.end <= len(text)
 
 
-def test_a_section_reaches_to_the_next_heading_of_its_level_or_a_higher_one() -> None:
+def test_a_section_ends_at_the_next_heading_of_its_level_or_higher() -> None:
     """N2."""
     text = "before\n# A\na\n## B\nb\n### C\nc\n## D\nd\n# E\ne"
     assert [text[heading.start : heading.end] for heading in outline(text)] == [
@@ -102,8 +102,8 @@ def test_a_section_reaches_to_the_next_heading_of_its_level_or_a_higher_one() ->
     assert [heading.body for heading in outline("A\n=\n")] == [4]
 
 
-def test_threads_that_read_first_read_the_same() -> None:
-    """The reader is made once and shared: its first use must not be half made for another thread."""
+def test_concurrent_first_use_of_the_parser() -> None:
+    """The parser is created once and shared: another thread must not see it half initialised."""
     text = "# A\n> # q\n\n- # l\n\n```\n# c\n```\nB\n===\n" * 20
     for _ in range(10):
         markdown.parser.cache_clear()
@@ -139,13 +139,13 @@ def test_threads_that_read_first_read_the_same() -> None:
     ],
 )
 def test_a_header_is_matched_by_its_text(header: str, gone: str) -> None:
-    """N2: by its letters first, then without regard to case; `##` before it says which level is meant."""
+    """N2: exactly first, then ignoring case; `##` before it selects the level."""
     text = "# Tea\n1\n## Milk\n2\n## tea\n3\n# X\n## Straße  a\n4\n### Tea\n5\n## **Bold** `x`\n6\n# # hash\n7\n"
     assert delete_section(text, header).text == text.replace(gone, "", 1)
 
 
-def test_of_sections_with_the_same_header_the_first_is_meant() -> None:
-    """N2, and the answer says how many there are."""
+def test_the_first_of_equal_headers_is_used() -> None:
+    """N2: the answer says how many there are."""
     assert delete_section("# A\n1\n## A\n2\n# A\n3\n", "A") == ("# A\n3\n", 3)
     assert delete_section("# A\n1\n## A\n2\n# A\n3\n", "## A") == ("# A\n1\n# A\n3\n", 1)
     assert replace_section("# A\n1\n# A\n2\n", "A", "x") == ("# A\nx\n# A\n2\n", 2)
@@ -154,7 +154,7 @@ def test_of_sections_with_the_same_header_the_first_is_meant() -> None:
 @pytest.mark.parametrize(
     "edit", [delete_section, lambda text, header: replace_section(text, header, "x")]
 )
-def test_an_unknown_header_is_answered_with_those_there_are(
+def test_an_unknown_header_lists_the_existing_ones(
     edit: Callable[[str, str], Any],
 ) -> None:
     with pytest.raises(NoSection) as error:
@@ -208,10 +208,12 @@ def test_an_unknown_header_is_answered_with_those_there_are(
         ("# A\nold", "```\nopen", "# A\n```\nopen"),
     ],
 )
-def test_replacing_keeps_the_heading_and_the_blank_lines_around(
+def test_replacing_keeps_the_heading_and_surrounding_blank_lines(
     before: str, body: str, after: str
 ) -> None:
-    """N2: to the letter, with the document's own line endings; a body may begin with the section's own heading."""
+    """N2: to the letter, with the document's line endings; a body may begin with the section's
+    heading.
+    """
     assert replace_section(before, "A", body).text == after
 
 
@@ -229,8 +231,8 @@ def test_replacing_keeps_the_heading_and_the_blank_lines_around(
         ("# A", "A", ""),
     ],
 )
-def test_deleting_takes_a_section_and_nothing_else(text: str, header: str, after: str) -> None:
-    """N2: but for a blank line where the text before would run into an underlined heading after it."""
+def test_deleting_removes_only_the_section(text: str, header: str, after: str) -> None:
+    """N2: except for a blank line where text would run into an underlined heading."""
     assert delete_section(text, header).text == after
 
 
@@ -250,16 +252,16 @@ def test_deleting_takes_a_section_and_nothing_else(text: str, header: str, after
          "close every code fence, comment and HTML tag in it."),
     ],
 )  # fmt: skip
-def test_a_body_that_would_change_other_sections_is_refused(
+def test_a_body_that_would_change_other_sections_is_rejected(
     text: str, body: str, problem: str
 ) -> None:
-    """N2: what follows a section means the same after it was changed, or nothing is changed."""
+    """N2: the following sections keep their meaning, or nothing is changed."""
     with pytest.raises(Invalid) as error:
         replace_section(text, "A", body)
     assert str(error.value) == problem
 
 
-def test_a_section_that_keeps_the_next_one_out_of_a_list_stays() -> None:
+def test_a_section_that_separates_a_list_from_the_next_cannot_be_deleted() -> None:
     with pytest.raises(Invalid) as error:
         delete_section("- item\n# A\n\n  # B\n", "A")
     assert str(error.value) == (
@@ -285,15 +287,15 @@ def test_a_section_that_keeps_the_next_one_out_of_a_list_stays() -> None:
         ("a\n\n", "", "a\n\n", "a\n\n"),
     ],
 )
-def test_text_is_added_with_one_blank_line_between(
+def test_text_is_appended_after_one_blank_line(
     document: str, text: str, appended: str, prepended: str
 ) -> None:
-    """N2: to the letter; no line ending is added at the end that the text did not have."""
+    """N2: to the letter; no line ending is added at the end."""
     assert markdown.append(document, text) == appended
     assert markdown.prepend(document, text) == prepended
 
 
-def test_a_thousand_additions_leave_no_trail_of_line_endings() -> None:
+def test_a_thousand_appends_leave_no_extra_line_endings() -> None:
     document = ""
     for n in range(1000):
         document = markdown.append(document, f"{n}\n\n")
@@ -305,7 +307,7 @@ def test_a_thousand_additions_leave_no_trail_of_line_endings() -> None:
 
 @dataclass(frozen=True)
 class Block:
-    """Part of a document that no other part changes the meaning of: a heading, or something that only looks like one."""
+    """An independent part of a document: a heading, or something that only looks like one."""
 
     text: str
     level: int = 0
@@ -314,7 +316,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Place:
-    """A heading, and where its section must be."""
+    """A heading and the extent of its section."""
 
     level: int
     words: str
@@ -399,7 +401,7 @@ def lookalike(draw: Any) -> Block:
 
 @st.composite
 def documents(draw: Any, deepest: int = 1) -> tuple[str, list[Place]]:
-    """A document, and its sections, by construction and not by reading it."""
+    """Generate a document with its sections, by construction instead of parsing."""
     ending = draw(st.sampled_from(["\n", "\n", "\r\n", "\r"]))
     blocks = draw(
         st.lists(st.one_of(atx(deepest), atx(deepest), setext(deepest), lookalike()), max_size=8)
@@ -436,8 +438,8 @@ def named(places: list[Place]) -> list[tuple[int, str]]:
 
 
 @given(documents())
-def test_headings_are_found_where_they_were_put(document: tuple[str, list[Place]]) -> None:
-    """N2: the reader against documents whose headings are known."""
+def test_generated_headings_are_found(document: tuple[str, list[Place]]) -> None:
+    """N2: the parser against documents with known headings."""
     text, places = document
     found = [
         (heading.level, heading.text, heading.start, heading.body, heading.end)
@@ -450,7 +452,7 @@ def test_headings_are_found_where_they_were_put(document: tuple[str, list[Place]
 
 
 def chosen(data: st.DataObject, places: list[Place]) -> tuple[int, Place, str]:
-    """A section, and a header that means it: the first of its name, of its level or of any."""
+    """Return a section and a header that selects it: the first of its name, of its level or of any."""
     n = data.draw(st.integers(0, len(places) - 1))
     written = data.draw(st.sampled_from(["", "#" * places[n].level + " "]))
     same = [m for m, place in enumerate(places) if place.words == places[n].words]
@@ -461,10 +463,10 @@ def chosen(data: st.DataObject, places: list[Place]) -> tuple[int, Place, str]:
 
 
 @given(documents(), st.data())
-def test_a_deleted_section_is_gone_and_nothing_else(
+def test_deleting_a_generated_section_changes_nothing_else(
     document: tuple[str, list[Place]], data: st.DataObject
 ) -> None:
-    """N2: every byte outside is there, in order, and what is left reads as it was put together."""
+    """N2: every other byte stays, in order, and the rest parses as constructed."""
     text, places = document
     assume(places)
     n, gone, header = chosen(data, places)
@@ -488,10 +490,10 @@ def test_a_deleted_section_is_gone_and_nothing_else(
 
 
 @given(documents(), st.data())
-def test_a_replaced_section_has_the_new_body_and_nothing_else_changed(
+def test_replacing_a_generated_section_changes_nothing_else(
     document: tuple[str, list[Place]], data: st.DataObject
 ) -> None:
-    """N2: every byte outside is there; the body is the new one; and replacing it again changes nothing."""
+    """N2: every other byte stays; the body is the new one; replacing it again changes nothing."""
     text, places = document
     assume(places)
     n, section, header = chosen(data, places)
@@ -574,10 +576,10 @@ ENDINGS = st.sampled_from(["\n", "\r\n", "\r"])
 
 @given(NASTY, ENDINGS, NASTY, st.sampled_from(["A", "# A", "## A", "B", "#", "a", "A A"]))
 @hypothesis_settings(max_examples=500 if FULL else 60)
-def test_whatever_a_document_is_made_of_an_edit_keeps_the_rest_or_is_refused(
+def test_an_edit_of_any_document_keeps_the_rest_or_is_rejected(
     made_of: list[str], ending: str, body: list[str], header: str
 ) -> None:
-    """N2: lines in an order that nobody would write."""
+    """N2: lines in an unlikely order."""
     text = ending.join(made_of)
     whole = outline(text)
     assert "".join(markdown.split_parts(text)) == text
@@ -604,7 +606,7 @@ def test_whatever_a_document_is_made_of_an_edit_keeps_the_rest_or_is_refused(
 
 
 @given(NASTY, ENDINGS, NASTY)
-def test_adding_keeps_what_was_there(made_of: list[str], ending: str, added: list[str]) -> None:
+def test_appending_keeps_the_document(made_of: list[str], ending: str, added: list[str]) -> None:
     text, more = ending.join(made_of), "\n".join(added)
     assert markdown.append(text, more).startswith(text.rstrip("\r\n"))
     assert markdown.prepend(text, more).endswith(text.lstrip("\r\n"))

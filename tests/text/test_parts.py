@@ -1,4 +1,4 @@
-"""A Markdown document in the parts of which a prompt leaves out the last: spec N3."""
+"""A Markdown document in parts, of which a prompt omits the last: spec N3."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from retain.text.markdown import MAX_PARTS, PART_CHARACTERS, outline, split_part
     ],
 )
 def test_parts_are_the_outermost_sections(text: str, wanted: list[str]) -> None:
-    """N3: where all of it stands under one title, those under the title."""
+    """N3: below a single title, the sections under it."""
     assert split_parts(text) == wanted
     assert split_parts(text) == wanted, "and the same again, when where to cut is known"
 
 
-def test_long_parts_are_divided_between_blocks() -> None:
-    """N3: a list of a thousand things is not left out whole; a block is never cut in two."""
+def test_long_parts_are_split_between_blocks() -> None:
+    """N3: a long list is not omitted as a whole; a block is never split."""
     items = [f"- thing {n} {'x' * 50}\n" for n in range(200)]
     code = "```\n" + "code\n\n" * 1000 + "```\n"
     text = "# List\n" + "".join(items) + "# Code\n" + code + "\nafter\n# Small\n"
@@ -53,7 +53,7 @@ def test_long_parts_are_divided_between_blocks() -> None:
     assert made[-1] == "# Small\n"
 
 
-def test_what_goes_on_after_a_blank_line_is_not_cut() -> None:
+def test_continuations_after_a_blank_line_are_not_split() -> None:
     """N3: the second paragraph of an item, and indented code."""
     items = [f"- thing {n} {'x' * 500}\n\n  more of {n} {'y' * 500}\n" for n in range(10)]
     made = split_parts("".join(items))
@@ -74,8 +74,8 @@ WORST = {
 
 
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST.keys())
-def test_there_are_never_many_parts(text: str) -> None:
-    """N3: small neighbours are put together; the first parts are the finest, since they are left out last."""
+def test_the_number_of_parts_is_bounded(text: str) -> None:
+    """N3: small neighbours are joined; the first parts are the finest, since they are omitted last."""
     made = split_parts(text)
     assert "".join(made) == text
     assert len(made) <= MAX_PARTS
@@ -84,7 +84,7 @@ def test_there_are_never_many_parts(text: str) -> None:
 
 
 def test_40_sections_stay_40_parts_and_41_do_not() -> None:
-    """N3: as long as they are not too many, each section can be left out by itself."""
+    """N3: up to the limit each section can be omitted separately."""
     assert split_parts("# a\n" * 40) == ["# a\n"] * 40
     assert split_parts("# a\n" * 41) == ["# a\n" * 41]
 
@@ -98,8 +98,8 @@ def test_40_sections_stay_40_parts_and_41_do_not() -> None:
     ),
     st.sampled_from(["\n", "\r\n", "\r"]),
 )
-def test_joined_they_are_the_document(lines: list[str], ending: str) -> None:
-    """N3: and none is empty."""
+def test_parts_join_to_the_document(lines: list[str], ending: str) -> None:
+    """N3: none is empty."""
     text = ending.join(lines)
     made = split_parts(text)
     assert "".join(made) == text
@@ -115,8 +115,8 @@ def test_joined_they_are_the_document(lines: list[str], ending: str) -> None:
         max_size=30,
     )
 )
-def test_parts_begin_where_sections_do(lines: list[str]) -> None:
-    """N3: of ordinary Markdown, at the headings that CommonMark sees."""
+def test_parts_start_at_sections(lines: list[str]) -> None:
+    """N3: in ordinary Markdown, at CommonMark headings."""
     text = "".join(lines)
     headings = {heading.start for heading in outline(text)}
     place = 0

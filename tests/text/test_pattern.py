@@ -1,4 +1,6 @@
-"""Regular expressions of strangers: good ones work, bad ones say why, and none takes our time or memory."""
+"""Untrusted regular expressions: valid ones work, invalid ones give the reason, none exhausts
+resources.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ GOOD = [
 
 
 @pytest.mark.parametrize(("pattern", "text", "found"), GOOD)
-def test_what_a_pattern_finds(pattern: str, text: str, found: str) -> None:
+def test_matches_of_a_pattern(pattern: str, text: str, found: str) -> None:
     match = search(compile_pattern(pattern), text)
     assert match is not None
     assert match.group() == found
@@ -53,14 +55,14 @@ def test_what_a_pattern_finds(pattern: str, text: str, found: str) -> None:
         ("(a(?1)?b)", "calls itself with (?1)"),
     ],
 )
-def test_a_bad_pattern_says_what_is_wrong(pattern: str, says: str) -> None:
-    """P16: and is neither compiled nor run."""
+def test_an_invalid_pattern_gives_the_reason(pattern: str, says: str) -> None:
+    """P16: it is neither compiled nor run."""
     with pytest.raises(Invalid) as error:
         compile_pattern(pattern)
     assert says in str(error.value)
 
 
-def test_a_long_pattern_is_too_large() -> None:
+def test_an_oversized_pattern_is_rejected() -> None:
     with pytest.raises(TooLarge):
         compile_pattern("a" * 501)
 
@@ -73,7 +75,7 @@ def test_a_catastrophic_pattern_is_stopped(pattern: str) -> None:
         search(compile_pattern(pattern), "a" * 50_000 + "!")
 
 
-def test_a_match_in_what_was_seen_before_does_not_count() -> None:
+def test_a_match_in_the_overlap_does_not_count() -> None:
     pattern = compile_pattern("ab")
     assert search(pattern, "ab..ab", 0).start() == 0  # type: ignore[union-attr]
     assert search(pattern, "ab..ab", 2).start() == 4  # type: ignore[union-attr]
@@ -82,6 +84,6 @@ def test_a_match_in_what_was_seen_before_does_not_count() -> None:
 
 
 @given(st.text(r"ab.*+?()[]{}|^$\1,-:<>=!RP&#", max_size=30))
-def test_any_pattern_is_compiled_or_refused(pattern: str) -> None:
+def test_any_pattern_is_compiled_or_rejected(pattern: str) -> None:
     with contextlib.suppress(Invalid):
         search(compile_pattern(pattern), "abab()[]{}")

@@ -1,4 +1,4 @@
-"""Texts made to be slow: a pattern that reads a stranger's text looks at each character a few times, however long it is."""
+"""Adversarial texts: our patterns read untrusted text in linear time."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from retain.text import documents, markdown, webpage
 from retain.text.documents import read_file, read_text
 
 SIZE = 60_000
-"""Characters: enough that a pattern that takes the square of them takes minutes or hours, and not milliseconds."""
+"""Characters: enough that a quadratic pattern takes minutes or hours."""
 UNITS = (
     ".", ".)", "。", "_", "a_", "`", "*", "|", "-", "=", "#", " ", "\n", "\r\n", "a\r\n", " \n", "a\n", "---\n", "---\r\n",
     "--- x\n", "title: a  ", "[", "[a](", "![a](b ", "<", "<!--", "<!---->", "<!-- -->\n", "<a ", '<a b="', "<a '\"",
     "<meta ", "<meta charset", "</", "&#1", "display:", "a='", "1. ", "- ", ",;", "ab",
 )  # fmt: skip
 MATCHED = (markdown._FRONT_MATTER, markdown._TABLE, markdown._LIST_ITEM, documents._HTML_START)
-"""Which are only ever tried at one place."""
+"""Patterns that are only tried at one position."""
 
 
 def patterns(module: ModuleType) -> list[re.Pattern[str] | re.Pattern[bytes]]:
@@ -30,7 +30,7 @@ def patterns(module: ModuleType) -> list[re.Pattern[str] | re.Pattern[bytes]]:
 @pytest.mark.parametrize(
     "module", [chunk, documents, markdown, webpage], ids=lambda module: module.__name__
 )
-def test_no_pattern_is_slow(module: ModuleType) -> None:
+def test_every_pattern_is_linear(module: ModuleType) -> None:
     found = patterns(module)
     assert found
     for pattern, before, unit in itertools.product(found, ("", "a"), UNITS):
@@ -43,7 +43,7 @@ def test_no_pattern_is_slow(module: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_no_text_is_slow(unit: str) -> None:
+def test_every_text_is_read_in_linear_time(unit: str) -> None:
     for before in ("---\r\n", "# a"):
         text = before + unit * (SIZE // 4 // len(unit)) + "a"
         for media in ("text", "markdown"):
@@ -52,8 +52,10 @@ def test_no_text_is_slow(unit: str) -> None:
         read_text(text, "html", 1 << 20)
 
 
-def test_no_character_set_is_slow() -> None:
-    """What a page names is looked up among those that pages are written in: Python has others, some of them slow."""
+def test_character_sets_are_limited() -> None:
+    """The charset of a page is looked up among those of the web: Python has others, some of them
+    slow.
+    """
     for name in (
         "punycode",
         "idna",

@@ -1,4 +1,4 @@
-"""PDFs page by page, and PDFs that were made to hang or to fill the memory."""
+"""PDFs page by page, and malicious PDFs."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def test_an_empty_page_keeps_its_number() -> None:
     ]
 
 
-def test_a_pdf_without_text_says_what_to_do() -> None:
+def test_a_pdf_without_text_gives_advice() -> None:
     assert "text recognition" in problem(pdfs.pdf("", ""))
 
 
-def test_an_encrypted_pdf() -> None:
+def test_an_encrypted_pdf_is_rejected() -> None:
     assert "is encrypted" in problem(pdfs.pdf("secret", encrypted=True))
 
 
@@ -58,12 +58,12 @@ def test_an_encrypted_pdf() -> None:
         pdfs.pdf("some text").replace(b"/Type /Pages", b"/Type /Pagez").replace(b"/Kids", b"/Kidz"),
     ],
 )
-def test_a_damaged_pdf_is_told_and_nothing_else(data: bytes) -> None:
+def test_a_damaged_pdf_is_rejected(data: bytes) -> None:
     assert "cannot be read" in problem(data) or "has no text" in problem(data)
 
 
-def test_a_bomb_ends_at_its_limits() -> None:
-    """Kilobytes that unpack to half a gigabyte: refused or ended, without taking this process's memory or time."""
+def test_a_decompression_bomb_is_stopped() -> None:
+    """Kilobytes that expand to half a gigabyte are rejected or stopped, in bounded memory and time."""
     data = pdfs.bomb(400 << 20)
     assert len(data) < 2 << 20
     assert problem(data, seconds=20.0)
@@ -73,12 +73,12 @@ def test_a_pdf_that_takes_too_long_is_stopped() -> None:
     assert "longer than 0.01 seconds" in problem(pdfs.pdf("text"), seconds=0.01)
 
 
-def test_more_text_than_allowed() -> None:
+def test_too_much_text_is_rejected() -> None:
     assert "more than 100 bytes" in problem(pdfs.pdf("word " * 50), 100)
     assert "more than 100 bytes" in problem(pdfs.pdf("é" * 90), 100), "90 characters of two bytes"
 
 
-def test_without_the_extra_the_error_says_what_to_install() -> None:
+def test_without_the_extra_the_error_names_it() -> None:
     script = (
         "import sys; sys.modules['pypdf'] = None\n"
         "from retain.text import pdf; pdf.main(sys.stdin.buffer, sys.stdout)"

@@ -1,4 +1,4 @@
-"""Parts of a large content: never over their tokens, no character lost or split, and saying what else there is."""
+"""Views of a large content: within their tokens, without losing or splitting characters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def file(content: str | bytes) -> IO[bytes]:
 
 
 def pages(content: str | bytes, tokens: int) -> Iterator[View]:
-    """Every page, found as an agent finds it: by what the one before says is next."""
+    """Return every page, following the hints to the next one."""
     number = 1
     while True:
         found = view.page(file(content), number, tokens)
@@ -41,7 +41,7 @@ def pages(content: str | bytes, tokens: int) -> Iterator[View]:
         number = found.next["page"]
 
 
-def test_a_small_content_is_shown_whole() -> None:
+def test_a_small_content_is_shown_completely() -> None:
     """R4: and says so."""
     assert view.page(file("hello\nworld\n"), 1, 100) == View(
         "hello\nworld\n", estimate("hello\nworld\n"), "all of it, 2 lines", page=1, pages=1
@@ -50,8 +50,8 @@ def test_a_small_content_is_shown_whole() -> None:
     assert view.head(file(""), 5, 100) == view.tail(file(""), 5, 100) == view.page(file(""), 1, 100)
 
 
-def test_pages_cover_everything_once() -> None:
-    """R4: one after the other they are the content, each within its tokens, at the ends of lines."""
+def test_pages_cover_the_content_once() -> None:
+    """R4: in order they are the content, each within its tokens, cut at line ends."""
     found = list(pages(TEXT, 500))
     assert [(part.page, part.pages) for part in found] == [
         (n, len(found)) for n in range(1, len(found) + 1)
@@ -70,7 +70,7 @@ def test_pages_cover_everything_once() -> None:
     assert found[-1].what.endswith("–1,204 of 1,204")
 
 
-def test_pages_are_the_same_whenever_they_are_asked_for() -> None:
+def test_pages_are_deterministic() -> None:
     asked = [view.page(file(TEXT), number, 300).text for number in (3, 1, 3, 2)]
     assert asked[0] == asked[2]
     assert asked[1] + asked[3] + asked[0] == TEXT[: sum(map(len, asked[1:]))]
@@ -95,8 +95,8 @@ CLUSTERS = st.sampled_from(
 
 
 @given(st.lists(CLUSTERS, max_size=400), st.integers(50, 120))
-def test_no_page_splits_what_people_see_as_one_character(parts: list[str], tokens: int) -> None:
-    """B25: families, flags, marks, Hangul, skin tones, line ends; valid UTF-8 everywhere."""
+def test_no_page_splits_a_grapheme(parts: list[str], tokens: int) -> None:
+    """B25: families, flags, marks, Hangul, skin tones, line ends; always valid UTF-8."""
     text = "".join(parts)
     whole = regex.findall(r"\X", text)
     found = [part.text for part in pages(text, tokens)]
@@ -107,8 +107,8 @@ def test_no_page_splits_what_people_see_as_one_character(parts: list[str], token
 
 @pytest.mark.parametrize("offset", range(60))
 @pytest.mark.parametrize("unit", [FAMILY, FLAGS, MARKS])
-def test_a_cut_at_every_offset(unit: str, offset: int) -> None:
-    """B25: lines, ends and matches are cut between characters too."""
+def test_cuts_at_every_offset(unit: str, offset: int) -> None:
+    """B25: lines, ends and matches are cut between graphemes too."""
     text = "a" * offset + unit * 400
     whole = set(regex.findall(r"\X", unit)) | {"a"}
     for shown in (
@@ -121,7 +121,7 @@ def test_a_cut_at_every_offset(unit: str, offset: int) -> None:
 
 
 @given(st.binary(max_size=3000), st.integers(50, 200))
-def test_any_bytes_can_be_read(content: bytes, tokens: int) -> None:
+def test_any_bytes_can_be_viewed(content: bytes, tokens: int) -> None:
     """Invalid UTF-8 is replaced, binary content is not shown; no view exceeds its tokens."""
     text = "".join(part.text for part in pages(content, tokens))
     if media_of(content) == "binary":
@@ -138,8 +138,8 @@ def test_any_bytes_can_be_read(content: bytes, tokens: int) -> None:
 
 
 @given(st.text("ab\n\r é", max_size=300), st.integers(1, 30), st.integers(1, 30))
-def test_lines_are_the_lines_of_the_content(text: str, first: int, more: int) -> None:
-    """As an editor counts them, whichever way they are asked for."""
+def test_line_numbers_match_an_editor(text: str, first: int, more: int) -> None:
+    """In every kind of view."""
     every = text.split("\n")[: -1 if text.endswith("\n") else None] if text else []
     if first > len(every):
         with pytest.raises(Invalid, match="lines: there"):
@@ -152,7 +152,7 @@ def test_lines_are_the_lines_of_the_content(text: str, first: int, more: int) ->
     assert view.tail(file(text), more, 500).text == "\n".join(every[-more:]) or not every
 
 
-def test_lines_say_what_they_are_and_what_follows() -> None:
+def test_line_views_name_their_range_and_what_follows() -> None:
     """R4."""
     shown = view.lines(file(TEXT), 5, 7, 500)
     assert shown.text == "line 5 xxxxx\nline 6 xxxxxx\nline 7 xxxxxxx"
@@ -165,7 +165,7 @@ def test_lines_say_what_they_are_and_what_follows() -> None:
     assert (last.what, last.more, last.next) == ("line 1,204 of 1,204", "", {})
 
 
-def test_lines_that_do_not_fit_are_asked_for_next() -> None:
+def test_lines_that_do_not_fit_follow_in_the_next_view() -> None:
     found: list[str] = []
     wanted = [5, 700]
     while wanted:
@@ -195,7 +195,7 @@ def test_head_and_tail() -> None:
     )
 
 
-def test_a_line_that_is_too_long_is_cut_with_a_note() -> None:
+def test_a_long_line_is_cut_with_a_note() -> None:
     text = "a" * 100_000 + "\nb\n"
     shown = view.head(file(text), 2, 100)
     assert shown.text.endswith("aaa … (line 1 goes on; read it with pages, or with a pattern)")
@@ -215,7 +215,7 @@ def test_a_line_that_is_too_long_is_cut_with_a_note() -> None:
 
 
 def test_grep_shows_matching_lines_with_their_numbers() -> None:
-    """R4: as `grep -n` does, and how many there are."""
+    """R4: like `grep -n`, with the number of matches."""
     shown = view.grep(file(TEXT), r"line 7(0|1) ", 500)
     assert (shown.text, shown.what, shown.more) == (
         "70:line 70 \n71:line 71 x",
@@ -230,8 +230,8 @@ def test_grep_shows_matching_lines_with_their_numbers() -> None:
     assert view.grep(file(TEXT), "nowhere", 100) == View("", 0, "nothing: no match in 1,204 lines")
 
 
-def test_grep_finds_everything_in_a_huge_line() -> None:
-    """Also where a piece of it ends in the middle of a match."""
+def test_grep_finds_matches_in_a_huge_line() -> None:
+    """Also across the boundary of a piece."""
     for offset in range(65_536 - 8, 65_536 + 3):
         text = "a" * offset + "needle" + "b" * 200_000
         shown = view.grep(file(text), "needle", 500)
@@ -244,7 +244,7 @@ def test_grep_finds_everything_in_a_huge_line() -> None:
     assert view.grep(file("x" * 200_000), "^x", 500).what == "1 match in 1 line"
 
 
-def test_grep_shows_text_inside_of_bytes() -> None:
+def test_grep_shows_text_inside_binary_data() -> None:
     assert view.grep(file(b"\0\1\2" * 50 + b"\nhello\0\n"), "hello", 500).text == "2:hello\0"
 
 
@@ -261,14 +261,14 @@ def test_grep_shows_text_inside_of_bytes() -> None:
         ("(a|aa)+$", "takes too long"),
     ],
 )
-def test_a_bad_pattern_is_a_clear_error(pattern: str, says: str) -> None:
-    """P16: bad ones say where, catastrophic ones are stopped."""
+def test_an_invalid_pattern_is_reported(pattern: str, says: str) -> None:
+    """P16: invalid ones with the position; catastrophic ones are stopped."""
     with pytest.raises(Invalid, match="pattern: ") as error:
         view.grep(file("a" * 50_000 + "!"), pattern, 100)
     assert says in str(error.value)
 
 
-def test_a_search_that_takes_too_long_says_how_far_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_search_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(view, "SEARCH_SECONDS", -1.0)
     shown = view.grep(file(TEXT), "line", 500)
     assert shown.what == "1 match in 1 line that were searched"
@@ -305,7 +305,7 @@ def test_a_json_path(path: str, text: str, what: str) -> None:
     assert (shown.text, shown.what, shown.more) == (text, what, "")
 
 
-def test_values_of_a_path_that_do_not_fit() -> None:
+def test_path_values_that_do_not_fit() -> None:
     content = "[" + ",".join(str(number) for number in range(1000)) + "]"
     shown = view.path(file(content), "$[*]", 100)
     count = len(shown.text.split("\n"))
@@ -317,7 +317,7 @@ def test_values_of_a_path_that_do_not_fit() -> None:
     assert one.more == "It does not fit; select a part of it with a longer path."
 
 
-def test_half_a_character_in_json_is_no_half_a_character_in_a_prompt() -> None:
+def test_a_lone_surrogate_in_json_is_replaced() -> None:
     """B25."""
     assert view.path(file(JSON), "$.half", 500).text == "\ufffd"
     assert view.path(file(JSON), "$", 500).text.endswith('  "half": "\ufffd"\n}')
@@ -328,16 +328,16 @@ def test_half_a_character_in_json_is_no_half_a_character_in_a_prompt() -> None:
     )
 
 
-def test_a_path_that_takes_too_long_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P16: nothing, in what was searched, is not the same as nothing."""
+def test_a_slow_path_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: no match in the searched part differs from no match."""
     monkeypatch.setattr(view, "SEARCH_SECONDS", -1.0)
     shown = view.path(file(JSON), "$.a", 500)
     assert (shown.text, shown.what) == ("", "nothing: no value at $.a in what was searched")
     assert shown.more == "The search was stopped after -1 seconds; use a longer path."
 
 
-def test_a_path_that_is_stopped_shows_what_it_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """P16: one value that was found is not said to be all there is."""
+def test_a_stopped_path_shows_its_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """P16: a partial result is not presented as complete."""
     asked = iter(range(10**9))
 
     def is_exceeded(time_limit: TimeLimit) -> bool:
@@ -355,8 +355,8 @@ def test_a_path_that_is_stopped_shows_what_it_found(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("depth", [400, 900])
-def test_what_is_nested_deep_is_written_no_further_than_it_is_shown(depth: int) -> None:
-    """P16: with its indent this would be gigabytes of spaces."""
+def test_deeply_nested_values_are_written_only_as_far_as_shown(depth: int) -> None:
+    """P16: fully indented, this would be gigabytes of spaces."""
     content = "[" * depth + "0," * 1_000_000 + "0" + "]" * depth
     shown = view.path(file(content), "$", 500)
     assert shown.text.startswith("[\n  [\n    [\n")
@@ -388,7 +388,7 @@ def test_what_is_nested_deep_is_written_no_further_than_it_is_shown(depth: int) 
         (lambda f: view.path(file(""), "$.a", 100), "path: selects nothing: the content is empty"),
     ],
 )
-def test_bad_input_gets_a_clear_error(call: Callable[[IO[bytes]], View], says: str) -> None:
+def test_invalid_input_gets_a_clear_error(call: Callable[[IO[bytes]], View], says: str) -> None:
     with pytest.raises(Invalid) as error:
         call(file(TEXT))
     assert says in str(error.value)
@@ -416,10 +416,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("bytes", lambda f: view.page(f, 20, 2000), ""),
     ],
 )
-def test_fifty_megabytes_in_little_memory(
+def test_fifty_megabytes_use_little_memory(
     folder: Path, name: str, call: Callable[[IO[bytes]], View], has: str
 ) -> None:
-    """P16: and never over the tokens."""
+    """P16: and never exceed the tokens."""
     with (folder / name).open("rb") as content:
         tracemalloc.start()
         try:
@@ -432,7 +432,7 @@ def test_fifty_megabytes_in_little_memory(
     assert peak < 8 << 20
 
 
-def test_pages_of_a_large_content_are_about_as_many_as_it_says() -> None:
+def test_the_estimated_number_of_pages_is_close() -> None:
     content = TEXT * 60
     shown = view.page(file(content), 1, 50_000)
     about = int(shown.what.partition("about ")[2].partition(", lines")[0])

@@ -1,4 +1,4 @@
-"""Signs in what waits for a review: each found where it is, in several languages, and a plain memory has none."""
+"""Warning signs in pending entries: located, in several languages, none in plain memories."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CASES: list[tuple[str, set[str]]] = [
 
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=range(len(CASES)))
 def test_the_signs_of_a_text(text: str, expected: set[str]) -> None:
-    """Reliability 3.1: what is found is told; that nothing is found proves nothing."""
+    """Reliability 3.1: signs are reported; their absence proves nothing."""
     found = find_warning_signs(text)
     assert set(found) == expected
     assert found == [name for name in WARNING_SIGNS if name in expected], "always in the same order"
@@ -64,6 +64,6 @@ def test_every_sign_has_a_case() -> None:
     "unit",
     ["send ", "a", "aa ", "![", "<", "%6", "\\x6", "\u200c", "> ", "data:", "x://", "no need to "],
 )
-def test_no_pattern_is_slow(unit: str) -> None:
-    """A text made to be slow is looked at a few times, however long it is."""
+def test_patterns_are_linear(unit: str) -> None:
+    """Adversarial text is scanned in linear time."""
     find_warning_signs(unit * (50_000 // len(unit)) + "!")

@@ -1,4 +1,4 @@
-"""Web pages as Markdown: what a person reads on them, whatever their markup looks like."""
+"""Web pages as Markdown: the readable text, whatever the markup."""
 
 from __future__ import annotations
 
@@ -64,20 +64,20 @@ def test_a_page() -> None:
         "<div hidden>gone</section>gone</div>",
     ],
 )
-def test_what_is_not_seen_is_left_out(hidden: str) -> None:
+def test_hidden_content_is_omitted(hidden: str) -> None:
     assert read(f"<p>before</p>{hidden}<p>after</p>").text.split() == ["before", "after"]
 
 
-def test_numbers_that_no_character_has() -> None:
+def test_invalid_character_references() -> None:
     assert read(f"<p>&#{'1' * 5000}; &#{'1' * 5000}</p>").text == "\ufffd \ufffd"
 
 
-def test_a_table_with_one_long_row_takes_no_more_than_it_says() -> None:
+def test_a_table_with_one_long_row_stays_small() -> None:
     page = "<table>" + "<tr><td>a<td>b" * 3000 + "<tr>" + "<td>c" * 3000 + "</table>"
     assert len(read(page).text) < 2 * len(page)
 
 
-def test_a_hidden_item_or_cell_that_nobody_closes_ends_where_the_next_begins() -> None:
+def test_an_unclosed_hidden_item_or_cell_ends_at_the_next() -> None:
     assert (
         read("<ul><li hidden>gone<ul><li>gone</ul><li>seen</ul><p>after").text == "- seen\n\nafter"
     )
@@ -85,8 +85,8 @@ def test_a_hidden_item_or_cell_that_nobody_closes_ends_where_the_next_begins() -
     assert read("<table><tr><td>a<td hidden>gone<td>b</table>").text.startswith("| a | b |")
 
 
-def test_text_of_a_page_is_not_taken_for_markup() -> None:
-    """A paragraph cannot begin a heading, a list or a code block that the page does not have."""
+def test_page_text_is_not_taken_for_markup() -> None:
+    """A paragraph cannot start a heading, list or code block that the page does not have."""
     page = read(
         "<p># no heading<p>- no item<p>```<p>1. no number<p>~~~<p>&lt;!-- no comment<p>===<h2>Real</h2>"
     )
@@ -99,7 +99,7 @@ def test_text_of_a_page_is_not_taken_for_markup() -> None:
     ]
 
 
-def test_tables_that_lay_out_a_page_are_read_as_its_text() -> None:
+def test_layout_tables_are_read_as_text() -> None:
     text = read("<table><tr><td><h1>Title</h1><p>Text.</td><td>Side</td></tr></table><p>End").text
     assert "# Title" in text
     assert [word for word in text.split() if word in ("Text.", "Side", "End")] == [
@@ -109,14 +109,14 @@ def test_tables_that_lay_out_a_page_are_read_as_its_text() -> None:
     ]
 
 
-def test_no_page_at_all() -> None:
+def test_empty_and_minimal_pages() -> None:
     assert read("") == ("", "")
     assert read("just 1 < 2 && text").text == "just 1 < 2 && text"
     assert read("<p>").text == ""
 
 
 @given(st.lists(st.one_of(PIECES, st.text(max_size=5)), max_size=60).map("".join))
-def test_anything_can_be_read(html: str) -> None:
+def test_any_input_can_be_read(html: str) -> None:
     page = read(html)
     assert isinstance(page.text, str)
 
@@ -138,11 +138,11 @@ def test_anything_can_be_read(html: str) -> None:
         "<li>a",
     ],
 )
-def test_pages_made_to_be_slow(unit: str) -> None:
+def test_adversarial_pages(unit: str) -> None:
     read(unit * (200_000 // len(unit)))
 
 
-def test_content_of_deeply_nested_elements_is_read() -> None:
+def test_deeply_nested_content_is_read() -> None:
     deep = "<div>" * 100_000 + "treasure" + "</div>" * 100_000
     assert read(f"<h1>Map</h1>{deep}<p>The end").text == "# Map\n\ntreasure\n\nThe end"
     fonts = "".join(f"<font size={size}>" for size in range(2_000))
