@@ -66,7 +66,7 @@ class _MessageJson(msgspec.Struct):
 
 
 def _message(message: Message) -> _MessageJson:
-    values = vars(message)  # reading the attributes of this class takes four times as long
+    values = vars(message)  # reading the attributes of this class takes twice as long
     microseconds = values.get("_at")
     if microseconds is None:
         microseconds = clock.from_datetime(message.created_at, "created_at")

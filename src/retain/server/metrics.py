@@ -115,7 +115,7 @@ class Metrics:
             PlatformCollector(registry=self._registry)
         self._registry.register(self._figures)
         self._labelled: dict[tuple[str, ...], Any] = {}
-        """Metrics by name and labels. The lookup of the library takes ten times as long."""
+        """Metrics by name and labels. The library's own lookup is slower."""
         self._model_names: set[str] = set()
         self._secrets_counted: dict[str, int] = {}
         self._drops_counted = 0

@@ -176,8 +176,8 @@ class EndpointRouter:
 
     A request is compared only with the routes that share the first part of its path
     (`/api/messages/…`). The patterns are Starlette's. They match the path as it was sent: a slash
-    inside a name, sent as `%2F`, does not separate parts of the path. Starlette's router and
-    FastAPI's middleware around it would take as long as all other work on the event loop.
+    inside a name, sent as `%2F`, does not separate parts of the path. FastAPI's
+    middleware and Starlette's router would add seven calls to each request.
     """
 
     def __init__(self, app: ASGIApp, routes: Iterable[EndpointRoute]) -> None:
