@@ -45,6 +45,8 @@ ONE_ENGINE |= {"security", "server", "text", "web"}
 EVERY_ENGINE = {"test_engine.py", "test_every_kind.py", "test_isolation.py", "test_migrate.py"}
 EVERY_ENGINE |= {"test_postgres.py"}
 """Files whose tests also run on the distribution's PostgreSQL."""
+BOTH_SERVERS = {"test_engine.py", "test_postgres.py"}
+"""Files whose tests run on both PostgreSQL servers in `make test`, not only in `make test-all`."""
 TEMPLATE = "retain_template"
 IN_MEMORY = "TEST_IN_MEMORY"
 ENOUGH = 3 << 30  # bytes of memory for two servers and the files of a few tests
@@ -94,6 +96,19 @@ def engines_of(path: Path) -> tuple[str, ...]:
         return ENGINES
     folder = path.relative_to(Path(__file__).parent).parts[0]
     return ("sqlite",) if folder in ONE_ENGINE else ("sqlite", "modern")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave the second server, and long tests on the first one, to `make test-all`."""
+    for item in items:
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        parameters = list(item.callspec.params.values())
+        is_second = "debian" in parameters and item.path.name not in BOTH_SERVERS
+        is_long = "modern" in parameters and item.get_closest_marker("slow_on_postgres")
+        if is_second or is_long:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -88,6 +88,7 @@ def numbers(prompt: str) -> list[int]:
     return list(dict.fromkeys(int(n) for n in re.findall(r"m(\d+)m", prompt)))
 
 
+@pytest.mark.slow_on_postgres
 def test_thousands_of_messages_with_a_model_that_fails_at_random(
     open_memory: Callable[..., Memory],
     limited: Limited,

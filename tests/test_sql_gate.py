@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,8 @@ BUILDERS = {
 """Where statements are put together at run time: whole tables' from checked names, and migrations from our own files."""
 TABLES = {"select", "delete", "insert", "find", "count"}
 LOOKS_LIKE_SQL = re.compile(
-    r"\s*(select|with \w+ as|insert into|update \w+ set|delete from|create \w+|alter \w+|drop \w+|grant|revoke|pragma|"
+    r"\s*(select|with \w+ as|insert into|update \w+ set|delete from|"
+    r"(create|alter|drop) (table|index|unique|view|function|trigger|policy|role|schema|virtual|extension|database)|grant|revoke|pragma|"
     r"vacuum|set local|truncate|savepoint|rollback to|begin;)\b",
     re.IGNORECASE,
 )
@@ -248,6 +250,7 @@ def at_import(value: ast.AST) -> bool:
     return names <= {"replace", "join", "format", "str"}
 
 
+@cache
 def modules() -> list[Module]:
     return [
         Module(str(path.relative_to(SOURCE)), path.read_text(encoding="utf-8"))

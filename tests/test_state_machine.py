@@ -731,6 +731,7 @@ def test_sqlite_answers_as_the_model_does(tmp_path: Path) -> None:
     explore(address, *((1000, 80) if FULL else (20, 30)))
 
 
+@pytest.mark.slow
 def test_postgres_answers_as_the_model_does() -> None:
     """The same promises on PostgreSQL."""
     explore(lambda: new_database("modern"), *((200, 60) if FULL else (6, 20)), look_every=5)

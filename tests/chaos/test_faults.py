@@ -114,6 +114,7 @@ def _reserve(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "BALLAST_MIB", 16)
 
 
+@pytest.mark.slow
 def test_a_disk_that_fills_up(small_disk: Path) -> None:
     """F5: Full while some space is left; reads work; an emergency purge works without any space;
     writing resumes without a restart.

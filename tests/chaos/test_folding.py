@@ -24,6 +24,7 @@ MESSAGES = 400
 KEPT = 12
 
 
+@pytest.mark.slow_on_postgres
 def test_processes_never_fold_the_same_turns_twice(
     open_memory: Open, url: str, tmp_path: Path
 ) -> None:
@@ -62,6 +63,7 @@ def test_processes_never_fold_the_same_turns_twice(
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("moment", ["thinking", "committing"])
 def test_a_process_killed_while_folding_leaves_one_summary_at_most(
     open_memory: Open, url: str, tmp_path: Path, moment: str

@@ -101,6 +101,7 @@ class Server:
         self.process.__exit__(None, None, None)
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("database", "workers"), sizes.HTTP_SERVERS, indirect=["database"], ids=str
 )
@@ -123,6 +124,7 @@ def test_restarts_under_load_lose_nothing(database: str, workers: int) -> None:
     assert history.errors, "no client ever met a server that was gone: this proves nothing"
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
 def test_requests_in_flight_at_sigterm_are_completed(database: str) -> None:
     """F10: appends that wait for the database during shutdown finish, and their responses arrive."""
@@ -163,6 +165,7 @@ def test_requests_in_flight_at_sigterm_are_completed(database: str) -> None:
         )
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
 def test_a_killed_turn_is_completed_once(database: str) -> None:
     """P1, F1: kill -9 during the model call; the same key completes the turn; a repetition changes

@@ -38,6 +38,7 @@ def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
         yield from new_database(engine, "template1")
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("round_", range(sizes.STARTS))
 def test_16_processes_start_at_once_on_an_empty_database(
     empty_url: str, tmp_path: Path, round_: int

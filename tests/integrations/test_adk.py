@@ -266,7 +266,7 @@ def test_two_writers_at_once(memory: Memory) -> None:
     asyncio.run(crowd())
 
 
-@pytest.mark.parametrize("engine", ["debian"], indirect=True)  # where there is more than one writer
+@pytest.mark.parametrize("engine", ["modern"], indirect=True)  # where there is more than one writer
 def test_users_do_not_wait_for_each_other(memory: Memory) -> None:
     """While a user's state changes, another user's does; but not the same one's."""
     service, scope = (

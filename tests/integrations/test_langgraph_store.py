@@ -55,6 +55,7 @@ DIFFERENT = {
 """Which of tests/test_store.py fail, each with its reason. Nothing may be added."""
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
 def test_their_own_tests_pass(url: str) -> None:
     """A9: LangGraph's tests of its SQLite store with ours in its place, but for those that are about its SQL."""

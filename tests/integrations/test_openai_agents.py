@@ -223,6 +223,7 @@ def session(memory: Memory, id: str = "talk", **settings: Any) -> RetainSession:
 # -- their tests --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_their_own_tests(postgres_url: str, tmp_path: Path) -> None:
     """All that they ask of a session, on both databases, but for what is named above, with its reason."""
     databases = {"embedded": f"sqlite:///{tmp_path}/agent.db", "server": postgres_url}

@@ -352,6 +352,7 @@ def folder(tmp_path: Path) -> Path:
     return place
 
 
+@pytest.mark.slow_on_postgres
 def test_files_of_every_format(me: Scope, folder: Path) -> None:
     """G1: text, Markdown, HTML and PDF; titles and paths are kept for citation."""
     found = {
@@ -370,6 +371,7 @@ def test_files_of_every_format(me: Scope, folder: Path) -> None:
     assert me.knowledge.add_file(folder / "guide.md", title="Other").title == "Other"
 
 
+@pytest.mark.slow_on_postgres
 def test_folders_with_a_report(memory: Memory, me: Scope, folder: Path) -> None:
     """A bad file does not stop the rest; unchanged files are not written again."""
     told: list[tuple[int, int]] = []

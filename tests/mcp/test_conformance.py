@@ -80,6 +80,7 @@ def test_the_conformance_suite(memory: Memory, tmp_path: Path, revision: str) ->
     assert "passed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", ["agent", "all"])
 def test_the_inspector_accepts_the_schemas(
     database: str, memory: Memory, tmp_path: Path, profile: str

@@ -239,6 +239,7 @@ def test_random_calls_are_equivalent(memory: Memory, official: Ask, file: Path) 
     assert not [finding for finding in memory.verify() if finding.problem]
 
 
+@pytest.mark.slow
 def test_many_processes_write_one_graph(tmp_path: Path) -> None:
     """B6: one process per client on one file; every entity and observation is stored."""
     database = f"sqlite:///{tmp_path}/shared.db"

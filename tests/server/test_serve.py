@@ -200,6 +200,7 @@ class Writer(threading.Thread):
                 time.sleep(0.02)
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("engine", ["sqlite", "modern"])
 def test_no_acknowledged_write_is_lost(engine: str, tmp_path: Path) -> None:
     """F1, F10: two processes on one port, one killed and replaced, then all stopped, under load."""

@@ -759,6 +759,7 @@ def test_kill_9_loses_no_reference_and_leaves_none_dangling(tmp_path: Path) -> N
         assert {str(path.relative_to(folder)) for path in files(folder)} == named
 
 
+@pytest.mark.slow_on_postgres
 @PLACES
 def test_two_processes_store_and_remove_while_a_third_purges(
     tmp_path: Path, url: str, place: str

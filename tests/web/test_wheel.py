@@ -74,6 +74,7 @@ def test_the_wheel_has_the_page_and_says_which_release_it_is(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.slow
 def test_without_node_there_is_a_wheel_without_the_page_and_it_says_so(
     project: Path, tmp_path: Path
 ) -> None:
