@@ -65,7 +65,9 @@ def generate() -> str:
     classes += [f"    {attribute}: Async{kind}" for attribute, kind in kinds.items()]
     classes += ["    def __init__(self, scope: Scope, threads: WorkerThreads) -> None: ..."]
     classes += [stub(method) for method in verbs_of(scope)]
-    classes += ["    def tools(self, names: Sequence[str] | None = None) -> list[AsyncTool]: ..."]
+    classes += [
+        "    def tools(self, names: Sequence[str] | None = None, *, session: str | None = None) -> list[AsyncTool]: ..."
+    ]
     classes += ["class AsyncMemory:", "    sync: Memory"]
     classes += ["    def __init__(self, memory: Memory) -> None: ..."]
     for method in verbs_of(class_of(memory, "Memory"), with_open=True):

@@ -94,9 +94,12 @@ class AsyncScope(async_class(Scope)):
         for name, kind in ASYNC_KINDS.items():
             setattr(self, name, kind(getattr(scope, name), threads))
 
-    def tools(self, names: Sequence[str] | None = None) -> list[AsyncTool]:
+    def tools(
+        self, names: Sequence[str] | None = None, *, session: str | None = None
+    ) -> list[AsyncTool]:
         """Return the memory tools for a model, or only those named."""
-        return [AsyncTool(tool, self._threads) for tool in self._target.tools(names)]
+        tools = self._target.tools(names, session=session)
+        return [AsyncTool(tool, self._threads) for tool in tools]
 
 
 class AsyncMemory(async_class(Memory)):

@@ -682,7 +682,9 @@ class AsyncScope:
         """Save a turn in one write: messages, references to large outputs, model call, report."""
     async def transaction(self, work: Callable[[Scope], Done], *, lock: str | None = None) -> Done:
         """Run several verbs as one write: all of what `work` does with its scope, or nothing."""
-    def tools(self, names: Sequence[str] | None = None) -> list[AsyncTool]: ...
+    def tools(
+        self, names: Sequence[str] | None = None, *, session: str | None = None
+    ) -> list[AsyncTool]: ...
 
 class AsyncMemory:
     sync: Memory

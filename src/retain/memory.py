@@ -172,8 +172,13 @@ class Scope:
             self.services.blobs.discard(discarded)
         return result
 
-    def tools(self, names: Sequence[str] | None = None) -> list[Tool]:
-        """Return the memory tools for a model, or only those named."""
+    def tools(
+        self, names: Sequence[str] | None = None, *, session: str | None = None
+    ) -> list[Tool]:
+        """Return the memory tools for a model, or only those named.
+
+        What they store as a reference belongs to `session`.
+        """
         if isinstance(names, str):
             raise Invalid(
                 field="names", problem=f"must be a list of names, such as [{names[:50]!r}]"
@@ -184,7 +189,7 @@ class Scope:
             else Scope(self.services, replace(self.owner, source="agent"))
         )
         tools_by_name = {
-            tool.name: tool for kind in KINDS for tool in getattr(scope, kind.name).tools()
+            tool.name: tool for kind in KINDS for tool in getattr(scope, kind.name).tools(session)
         }
         unknown = [name for name in names or () if name not in tools_by_name]
         if unknown:

@@ -328,3 +328,43 @@ def test_an_error_says_whether_the_message_is_stored(talk: Any) -> None:
         chat.say("x" * (2 << 20), emit=told.append)
     assert error.value.field == "message"
     assert [event.data["kept"] for event in told if event.what == "error"] == [True, False]
+
+
+def test_stored_content_is_not_repeated_in_later_prompts(talk: Any) -> None:
+    """R9: neither in the next round nor in the next turn; the placeholder stands in its place."""
+    content = "the harbour has a crane " * 400
+    store = calling(("store_memory", {"content": content, "description": "the harbour"}))
+    chat = talk(store, "Stored.", "Yes.")
+    chat.say()
+    chat.say("And?")
+    (ref,) = chat.me.refs.list()
+    assert ref.session == chat.session
+    for asked in chat.model.asked[1:]:
+        (call,) = [call for m in asked.messages for call in m.get("tool_calls") or ()]
+        arguments = json.loads(call["function"]["arguments"])
+        assert ref.placeholder in arguments["content"]
+        assert arguments["description"] == "the harbour"
+        assert tokens.estimate(arguments["content"]) < 300
+    assert chat.me.refs.content(ref.key).decode() == content
+
+
+def test_a_model_learns_every_key_however_little_room_is_left(talk: Any) -> None:
+    """R10."""
+    contents = [f"{n} " + "fact " * 300 for n in range(7)]
+    store = calling(*[("store_memory", {"content": c, "description": "facts"}) for c in contents])
+    chat = talk(store, "Done.", context_tokens=600)
+    assert chat.say().text == "Done."
+    results = [json.loads(output) for output in chat.outputs()]
+    keys = [result["memory_key"] for result in results if "error" not in result]
+    assert len(keys) >= 1
+    assert sorted(keys) == sorted(ref.key for ref in chat.me.refs.list())
+
+
+def test_an_error_after_tool_calls_does_not_deny_their_changes(talk: Any) -> None:
+    store = calling(("save_to_core", {"content": "Tea."}), ("read_state", {"key": "x"}))
+    chat = talk(store, "")
+    with pytest.raises(BadAnswer) as error:
+        chat.say()
+    assert "It changed nothing" not in str(error.value)
+    assert "Its tools made 1 change(s) before, and they are kept" in str(error.value)
+    assert [entry.content for entry in chat.me.entries.list()] == ["Tea."]

@@ -210,6 +210,17 @@ class ModelError(RetainError):
     status = 502
     exit_code = 7
 
+    def __init__(self, **details: Any) -> None:
+        super().__init__(**details)
+        changes = details.get("changes", 0)
+        if changes:
+            kept = f"Its tools made {changes} change(s) before, and they are kept"
+            self.args = (str(self).replace("It changed nothing", kept),)
+
+    def after_changes(self, changes: int) -> ModelError:
+        """Return the error for a turn whose tool calls changed something before the model failed."""
+        return type(self)(**self.details, changes=changes)
+
 
 class NoModel(ModelError):
     """No model is set for this. Name one with the settings `model` and `base_url`{instead}."""

@@ -12,6 +12,7 @@ from typing import Any
 from retain.base import canonical, limits, tokens
 from retain.base.errors import RetainError
 from retain.chat.caller import Caller
+from retain.context.window import call_tokens, shorten_call, stored_key
 from retain.kinds.search_scope import FOREIGN_SOURCES
 from retain.kinds.tool import Answer, Tool
 from retain.memory import Scope
@@ -25,6 +26,8 @@ MAX_CALLS_PER_TURN = 256
 _BOUNDED = {"retrieve_memory", "search_memory"}
 """Tools that limit their result themselves. It is not replaced by a reference."""
 _SHORT_CHARACTERS = 200
+_ALWAYS_SHOWN_TOKENS = 200
+"""A result of this size is shown even without room: it has the key of what was stored (R10)."""
 _TOO_MANY_CALLS = (
     f"Not run: at most {MAX_CALLS_AT_ONCE} tools at once. Ask again for what you still need."
 )
@@ -83,6 +86,7 @@ class Tools:
         self._use_scope(scope)
         self._tokens_left = room
         self._calls = 0
+        self.changes = 0  # calls that changed the memory
         self._max_argument_bytes = limits.MAX_MESSAGE_BYTES // 4
         self.definitions = [tool.openai() for tool in self._tools.values()]
 
@@ -90,7 +94,8 @@ class Tools:
         """Switch to the tools of a scope."""
         permissions = None if self._caller is None else self._caller.principal.permissions
         tools = (
-            (tool if permissions is None else tool.limited(permissions)) for tool in scope.tools()
+            (tool if permissions is None else tool.limited(permissions))
+            for tool in scope.tools(session=self._session)
         )
         self._scope = scope
         self._tools = {
@@ -132,8 +137,9 @@ class Tools:
                 )
             else:
                 result = self._run(call)
-                spent = tokens.estimate(result.text) + tokens.estimate(str(call.arguments))
-                if spent > self._tokens_left:
+                result_tokens = tokens.estimate(result.text)
+                spent = result_tokens + call_tokens(prompt_call(result))
+                if spent > self._tokens_left and result_tokens > _ALWAYS_SHOWN_TOKENS:
                     result = replace(
                         result, text=_to_text({"done": result.ok, "not_shown": _NO_ROOM})
                     )
@@ -161,7 +167,11 @@ class Tools:
             return _error_result(
                 call, f"{tool.name} failed ({type(error).__name__}); do without it."
             )
-        return Result(call, "error" not in answer, text)
+        ok = "error" not in answer
+        arguments = _parse_arguments(call.arguments)
+        if ok and isinstance(arguments, Mapping) and tool.does(arguments) != "read":
+            self.changes += 1
+        return Result(call, ok, text)
 
     def check_earlier_results(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Lower the trust if the model reads untrusted tool results of earlier turns again."""
@@ -196,8 +206,19 @@ class Tools:
                 effect, deed.partition("_")[0], parsed, self._scope.owner.user
             )
             if effect != "read":
-                (tool,) = self._caller.acting(self._scope, deed).tools([tool.name])
+                scope = self._caller.acting(self._scope, deed)
+                (tool,) = scope.tools([tool.name], session=self._session)
         return self._scope.services.observer.call_tool(tool, self._scope.owner, parsed)
+
+
+def prompt_call(result: Result) -> Call:
+    """Return the call of a result as later rounds show it: stored content by its placeholder."""
+    call = result.call
+    answer = _parse_arguments(result.text)
+    if not stored_key(call.name, answer) or call_tokens(call) <= limits.REF_TOKENS:
+        return call
+    shortened = shorten_call(call, limits.SHORT_TOKENS, answer.get("placeholder", ""))
+    return replace(shortened, arguments=_to_text(shortened.arguments))
 
 
 class TooLong(str):

@@ -32,7 +32,7 @@ from retain.chat.caller import Caller
 from retain.chat.events import Answer, Emit, Event, failure_event
 from retain.chat.images import Image, StoredImage
 from retain.chat.no_model_answer import answer_without_model
-from retain.chat.tools import Tools
+from retain.chat.tools import Tools, prompt_call
 from retain.context.assemble import Context
 from retain.kinds.agents import Agent
 from retain.kinds.interactions import Usage
@@ -326,6 +326,14 @@ class _ToolLoop:
 
     def run(self, others: Sequence[str]) -> TurnOutput:
         """Run all rounds and return the messages of the turn."""
+        try:
+            return self._run_rounds(others)
+        except ModelError as error:
+            if self._tools.changes:
+                raise error.after_changes(self._tools.changes) from error
+            raise
+
+    def _run_rounds(self, others: Sequence[str]) -> TurnOutput:
         open_turn = self._open_turn
         output = self._output
         agent = self._scope.owner.agent
@@ -343,15 +351,17 @@ class _ToolLoop:
             if last or not reply.calls:
                 break
             self._record_call(reply, "")
-            new_messages = [_assistant_message(reply)]
+            results = []
             for call in reply.calls:
                 data = {"id": call.id, "name": call.name, "arguments": call.arguments}
                 self._emit(Event("tool_call", agent, data))
             for result in self._tools.run(reply.calls):
                 self._emit(Event("tool_result", agent, result.event_data()))
-                new_messages.append(result.message())
-            messages += new_messages
-            output.messages += new_messages
+                results.append(result)
+            result_messages = [result.message() for result in results]
+            output.messages += [_assistant_message(reply), *result_messages]
+            shortened = replace(reply, calls=[prompt_call(result) for result in results])
+            messages += [_assistant_message(shortened), *result_messages]
         output.messages.append(self._final_message(reply))
         return output
 

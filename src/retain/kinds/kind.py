@@ -156,7 +156,7 @@ class Kind:
         self._owner = owner
         self._settings = services.settings
 
-    def tools(self) -> list[Tool]:
+    def tools(self, session: str | None = None) -> list[Tool]:
         """Return the tools of this kind for a model."""
         return []
 

@@ -322,7 +322,7 @@ class Notes(Kind):
         """Return who wrote a recalled hit of this kind, or where it is from."""
         return f"your notes › {hit.title}" if hit.title else "your notes"
 
-    def tools(self) -> list[Tool]:
+    def tools(self, session: str | None = None) -> list[Tool]:
         """Return the tool with which an agent curates its notes."""
         parameters = schema(
             operation={

@@ -175,7 +175,7 @@ class State(Kind):
     )
     findable = STATE_INDEX
 
-    def tools(self) -> list[Tool]:
+    def tools(self, session: str | None = None) -> list[Tool]:
         """Return the tools with which a model stores small values under keys."""
         return [
             Tool("get_state", _ABOUT["get"], _KEY_SCHEMA, self._tell, "Get state", _VALUE, "read"),

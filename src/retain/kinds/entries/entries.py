@@ -302,7 +302,7 @@ class Entries(Kind):
 
         return self._read(work)
 
-    def tools(self) -> list[Tool]:
+    def tools(self, session: str | None = None) -> list[Tool]:
         """Return the tools with which an agent remembers something."""
         add = None if self._owner.agent is None else self._add_as_agent
         return entry_tools.tools(add, self.boards)

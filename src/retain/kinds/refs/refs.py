@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, Any
 
 from retain.base import canonical, clock, limits
@@ -496,9 +497,9 @@ class Refs(Kind):
         """Return the keys of a reference and of those that it mentions."""
         return {hit.id, *placeholder.find_keys(hit.text)}
 
-    def tools(self) -> list[Tool]:
+    def tools(self, session: str | None = None) -> list[Tool]:
         """Return `store_memory`, `retrieve_memory` and `search_memory`."""
-        return tools(self._add, self.get, self._search_memory)
+        return tools(partial(self._add, session=session), self.get, self._search_memory)
 
     @classmethod
     def source_of(cls, tx: Transaction, id: str) -> str | None:
