@@ -199,7 +199,7 @@ def test_against_a_server(run: Run, tmp_path: Path) -> None:
         assert good.stdout.splitlines() == ["Noted.", "Tea."], good.stderr
         failed = run("Hello?", "--url", url, "--user", "ada", RETAIN_KEY=key)
         assert failed.returncode == 7
-        assert "is kept" in failed.stderr
+        assert "is stored" in failed.stderr
         refused = run("Hello?", "--url", url, "--user", "ada", RETAIN_KEY="rtn_wrong")
         assert refused.returncode == 8
         assert "key" in refused.stderr
