@@ -176,7 +176,7 @@ class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatC
         )
 
 
-def test_every_message_comes_back_to_the_last_field(me: Scope, memory: Memory) -> None:
+def test_every_message_round_trips(me: Scope, memory: Memory) -> None:
     async def work() -> None:
         history = RetainHistoryProvider(me)
         assert await history.get_messages("talk") == []
@@ -221,7 +221,7 @@ def test_every_message_comes_back_to_the_last_field(me: Scope, memory: Memory) -
 
 
 @one_engine
-def test_what_others_wrote_comes_as_the_nearest_that_there_is(me: Scope) -> None:
+def test_foreign_messages_are_converted(me: Scope) -> None:
     me.sessions.add("talk")
     call = {"id": "c1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
     me.messages.extend(
@@ -266,7 +266,7 @@ def test_what_others_wrote_comes_as_the_nearest_that_there_is(me: Scope) -> None
     assert found[2].contents[0].result == "Porto"
 
 
-def test_it_is_there_for_its_user_alone(memory: Memory) -> None:
+def test_history_is_isolated_by_user(memory: Memory) -> None:
     """S8: a session is there for nobody else, under any name."""
     mine, theirs = (
         RetainHistoryProvider(memory.scope(tenant="acme", user=user, agent="scout"))
@@ -279,7 +279,7 @@ def test_it_is_there_for_its_user_alone(memory: Memory) -> None:
     assert [message.text for message in run(mine.get_messages("talk"))] == ["mine"]
 
 
-def test_of_many_writers_none_loses_a_message(me: Scope, memory: Memory) -> None:
+def test_concurrent_writers_lose_no_message(me: Scope, memory: Memory) -> None:
     async def work() -> list[Message]:
         names = [f"writer {n}" for n in range(8)]
         history = [
@@ -316,7 +316,7 @@ STEPS = st.one_of(
 
 @settings(max_examples=EXAMPLES)
 @given(st.lists(STEPS, max_size=6))
-def test_it_keeps_what_the_history_in_memory_keeps(
+def test_it_stores_what_the_in_memory_history_stores(
     memory: Memory, steps: list[tuple[Any, ...]]
 ) -> None:
     """New messages, and transcripts that are sent again, whole or from somewhere: the same on both."""
@@ -417,7 +417,7 @@ def test_a_large_output_becomes_a_reference_and_data_stays_out_of_the_instructio
 
 
 @one_engine
-def test_what_is_long_or_large_fails_no_run(me: Scope) -> None:
+def test_long_or_large_input_fails_no_run(me: Scope) -> None:
     """The prompt is the agent's own, and needs no room in the context; what no message can hold is a reference."""
     picture = Content.from_data(b"x" * 1_200_000, "image/png")
     call = Content.from_function_call("c1", "draw", arguments={"size": 2})

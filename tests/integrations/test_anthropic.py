@@ -143,7 +143,7 @@ def compare(ours: RetainMemoryTool, folder: Path, commands: list[Command]) -> No
 @one_engine
 @settings(max_examples=EXAMPLES)
 @given(commands=STORIES)
-def test_answers_are_those_of_the_sdks_own_tool(
+def test_answers_equal_those_of_the_sdk_tool(
     me: Scope, tmp_path: Path, commands: list[Command]
 ) -> None:
     """Whatever is done, in whatever order."""
@@ -201,7 +201,7 @@ def test_the_asynchronous_tool(me: Scope) -> None:
         ("/memories/" + "/".join(["é" * 120] * 10), "2000"),
     ],
 )
-def test_names_that_a_disk_takes_and_we_do_not(me: Scope, path: str, said: str) -> None:
+def test_names_that_a_disk_accepts_and_we_do_not(me: Scope, path: str, said: str) -> None:
     """They are refused in words, before anything is written, and otherwise answered as what is not there."""
     tool = RetainMemoryTool(me)
     assert said in told(tool, {"command": "create", "path": path, "file_text": ""})
@@ -210,7 +210,7 @@ def test_names_that_a_disk_takes_and_we_do_not(me: Scope, path: str, said: str) 
 
 
 @one_engine
-def test_where_a_disk_shows(me: Scope, tmp_path: Path) -> None:
+def test_differences_to_a_disk(me: Scope, tmp_path: Path) -> None:
     """A name over 255 bytes and a NUL fail as on a disk; NUL in a text is kept as every text of ours is."""
     ours, theirs = RetainMemoryTool(me), BetaLocalFilesystemMemoryTool(str(tmp_path))
     for path in ("/memories/" + "é" * 128, "/memories/a\0b"):
@@ -224,7 +224,7 @@ def test_where_a_disk_shows(me: Scope, tmp_path: Path) -> None:
 
 
 @one_engine
-def test_a_folder_moves_whole_or_not_at_all(me: Scope) -> None:
+def test_a_folder_is_moved_atomically(me: Scope) -> None:
     """A path that would be too long for one of its files leaves all of them where they were."""
     tool = RetainMemoryTool(me)
     for name in ("a", "b", "/".join("c" * 15)):
@@ -243,7 +243,7 @@ def test_a_folder_moves_whole_or_not_at_all(me: Scope) -> None:
     )
 
 
-def test_edits_at_once_are_all_there(me: Scope, memory: Memory) -> None:
+def test_concurrent_edits_are_all_stored(me: Scope, memory: Memory) -> None:
     """Of writers who edit one file at once, none undoes another; of those who make one path, one does."""
     tool = RetainMemoryTool(me)
     tool.call({"command": "create", "path": "/memories/log", "file_text": "0\n"})
@@ -285,7 +285,7 @@ def test_edits_at_once_are_all_there(me: Scope, memory: Memory) -> None:
 
 
 @one_engine
-def test_whose_files(memory: Memory, me: Scope) -> None:
+def test_files_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
     """S8: each user has their own files, and so has who means the whole tenant; a search finds what is in them."""
     others = [
         memory.scope(tenant="acme", user="bob"),
@@ -305,7 +305,7 @@ def test_whose_files(memory: Memory, me: Scope) -> None:
 
 
 @one_engine
-def test_a_store_that_is_not_there(memory: Memory, me: Scope) -> None:
+def test_a_missing_store(memory: Memory, me: Scope) -> None:
     """Every command says so, and neither reads nor writes what else is at a place of that name."""
     theirs = Stores(memory.scope(tenant="acme", user="bob"), "a test").create({"name": "Files"})[
         "id"

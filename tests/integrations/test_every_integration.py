@@ -53,7 +53,7 @@ print(json.dumps(said))
 
 @one_engine
 @pytest.mark.parametrize("adapter", ADAPTERS)
-def test_only_a_scope_of_memory_is_taken(adapter: str, memory: Memory) -> None:
+def test_adapters_accept_only_a_scope(adapter: str, memory: Memory) -> None:
     """With any other, a write would be answered and not done."""
     module, name = adapter.split(".")
     made: Callable[..., Any] = getattr(
@@ -77,7 +77,7 @@ def test_only_a_scope_of_memory_is_taken(adapter: str, memory: Memory) -> None:
     asyncio.run(with_all())
 
 
-def test_every_adapter_is_tried() -> None:
+def test_every_adapter_is_tested() -> None:
     texts = [
         path.read_text(encoding="utf-8")
         for path in (ROOT / "src/retain/integrations").rglob("*.py")
@@ -90,7 +90,7 @@ def test_every_adapter_is_tried() -> None:
     assert found == {adapter.split(".")[1] for adapter in ADAPTERS}
 
 
-def test_without_a_framework_the_error_says_what_to_install(tmp_path: Path) -> None:
+def test_without_a_framework_the_error_names_the_package(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=tmp_path, check=True
     )

@@ -103,7 +103,7 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
 
 
 @one_engine
-def test_the_conversation_is_said_once(me: Scope) -> None:
+def test_the_conversation_is_included_once(me: Scope) -> None:
     """With a checkpointer the agent has its history; without one it is told what was said before, and saved once."""
     kept, model = RetainSaver(me), speaking("One.", "Two.", "Three.")
     agent = create_agent(model, middleware=[RetainMiddleware(me)], checkpointer=kept)
@@ -131,7 +131,7 @@ def test_the_conversation_is_said_once(me: Scope) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-def test_a_big_result_is_a_reference(me: Scope, kind: str) -> None:
+def test_a_large_result_becomes_a_reference(me: Scope, kind: str) -> None:
     """R5: 200 kB of a tool are a line with a placeholder in the model's messages, in the state and in the session."""
     model = speaking(calling("read_table", name="people"), "It is empty.")
     agent = create_agent(model, tools=[read_table], middleware=[RetainMiddleware(me)])
@@ -158,7 +158,7 @@ def test_a_big_result_is_a_reference(me: Scope, kind: str) -> None:
 
 
 @one_engine
-def test_what_is_not_offloaded(me: Scope) -> None:
+def test_results_that_are_not_captured(me: Scope) -> None:
     """Small results, those with images, and all of them where nobody wants it; a command's messages are looked at."""
     pictures: list[Any] = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 50_000}}
@@ -210,7 +210,7 @@ def test_the_same_run_is_saved_once(me: Scope) -> None:
 
 
 @one_engine
-def test_a_turn_is_kept_whole(me: Scope) -> None:
+def test_a_turn_is_stored_completely(me: Scope) -> None:
     """Calls, results, usage and the report of the context; LangChain's history reads the same session, lossless."""
     spoken = AIMessage(
         "Done.",
@@ -233,7 +233,7 @@ def test_a_turn_is_kept_whole(me: Scope) -> None:
 
 
 @one_engine
-def test_which_session(me: Scope) -> None:
+def test_choice_of_the_session(me: Scope) -> None:
     """The runtime's context says it, else the thread; without either, the error says what to do."""
     agent: Any = create_agent(
         speaking("a", "b"), middleware=[RetainMiddleware(me)], context_schema=dict
@@ -247,7 +247,7 @@ def test_which_session(me: Scope) -> None:
 
 
 @one_engine
-def test_a_long_message_needs_no_room(me: Scope) -> None:
+def test_a_long_message_is_accepted(me: Scope) -> None:
     """The message is the agent's own: it costs the memory's budget nothing, and the memory still answers it."""
     me.entries.add("Ada's boat is called Marvin.", kind="core")
     model = speaking("Marvin.")
@@ -257,7 +257,7 @@ def test_a_long_message_needs_no_room(me: Scope) -> None:
 
 
 @one_engine
-def test_what_no_message_can_hold_is_a_reference(me: Scope) -> None:
+def test_an_oversized_message_becomes_a_reference(me: Scope) -> None:
     """A run that was answered does not fail any more."""
     picture = {
         "type": "image_url",
@@ -277,7 +277,7 @@ def test_what_no_message_can_hold_is_a_reference(me: Scope) -> None:
 
 
 @one_engine
-def test_memory_is_not_remembered(me: Scope) -> None:
+def test_recalled_memory_is_not_stored_again(me: Scope) -> None:
     """What the middleware tells is in no state and in no session, so that it is not recalled as if it had been said."""
     me.entries.add("Ada's boat is called Marvin.", kind="core")
     agent = create_agent(speaking("Good."), middleware=[RetainMiddleware(me)])

@@ -90,7 +90,7 @@ def told(history: Sequence[Any]) -> list[Any]:
     return [(one.values, one.next, one.metadata["step"], one.metadata["source"]) for one in history]
 
 
-def test_a_graph_goes_on_after_a_restart(open_memory: Callable[..., Memory]) -> None:
+def test_a_graph_continues_after_a_restart(open_memory: Callable[..., Memory]) -> None:
     """It waits for a person; another process goes on, goes back and branches off: all as with the in-memory saver."""
     theirs = graph(InMemorySaver())
     theirs.invoke({"asked": "Who are you?"}, on("t"))
@@ -121,7 +121,7 @@ def test_a_graph_goes_on_after_a_restart(open_memory: Callable[..., Memory]) -> 
 
 
 @one_engine
-def test_the_same_asynchronously(me: Scope) -> None:
+def test_a_graph_continues_asynchronously(me: Scope) -> None:
     """Every step hops to a thread and back."""
     ours = graph(RetainSaver(me))
 
@@ -148,7 +148,7 @@ class Log(TypedDict, total=False):
 
 
 @one_engine
-def test_channels_that_are_stored_as_changes(me: Scope) -> None:
+def test_channels_stored_as_deltas(me: Scope) -> None:
     """DeltaChannel: the value is made from the changes, also after pruning, in a copy, and asynchronously."""
 
     def count(state: Log) -> Any:
@@ -223,7 +223,7 @@ def test_a_class_is_never_turned_into_plain_data(me: Scope) -> None:
 
 
 @one_engine
-def test_pickle_is_refused(me: Scope) -> None:
+def test_pickle_is_rejected(me: Scope) -> None:
     """B26: in either direction, whatever the serializer says."""
     own = {
         "channel_values": {"own": object()},
@@ -240,7 +240,7 @@ def test_pickle_is_refused(me: Scope) -> None:
 
 
 @one_engine
-def test_what_makes_no_sense_is_refused(me: Scope) -> None:
+def test_invalid_input_is_rejected(me: Scope) -> None:
     """As the in-memory saver does: writes belong to a step that is named."""
     saver = RetainSaver(me)
     with pytest.raises(KeyError, match="checkpoint_id"):
@@ -352,7 +352,7 @@ def applied(saver: BaseCheckpointSaver[Any], operations: Sequence[Any]) -> list[
 
 @settings(max_examples=EXAMPLES)
 @given(operations=OPERATIONS)
-def test_it_answers_as_the_in_memory_saver(memory: Memory, operations: Sequence[Any]) -> None:
+def test_equivalence_with_the_in_memory_saver(memory: Memory, operations: Sequence[Any]) -> None:
     """Whatever is put, written, asked for and deleted."""
     ours = RetainSaver(memory.scope(tenant="acme", user="ada"))
     for thread in ("t", "u"):

@@ -57,7 +57,7 @@ DIFFERENT = {
 
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
-def test_their_own_tests_pass(url: str) -> None:
+def test_the_vendor_suite_passes(url: str) -> None:
     """A9: LangGraph's tests of its SQLite store with ours in its place, but for those that are about its SQL."""
     left_out = [f"--deselect=tests/test_store.py::{name}" for name in NOT_OURS]
     outcome = vendors.run(
@@ -75,7 +75,7 @@ def test_their_own_tests_pass(url: str) -> None:
 
 
 @one_engine
-def test_what_is_no_namespace_and_no_document_is_refused(me: Scope) -> None:
+def test_invalid_namespaces_and_documents_are_rejected(me: Scope) -> None:
     store = RetainStore(me)
     with pytest.raises(
         Invalid, match=r"namespace: must be a tuple of labels, such as \('memories',\)"
@@ -90,7 +90,7 @@ def test_what_is_no_namespace_and_no_document_is_refused(me: Scope) -> None:
 
 @one_engine
 @pytest.mark.parametrize("name", ["memory_tool", "memory_stores", "memstore_1", "memstore_1 ids"])
-def test_places_of_other_adapters_are_only_read(me: Scope, name: str) -> None:
+def test_items_of_other_adapters_are_read_only(me: Scope, name: str) -> None:
     me.items.put((name,), "a", {"text": "mine"})
     store = RetainStore(me)
     with pytest.raises(Invalid, match="memory tool"):
@@ -152,7 +152,7 @@ OPS = st.one_of(
 
 @settings(max_examples=300 if FULL else 25)
 @given(batches=st.lists(st.lists(OPS, min_size=1, max_size=8), min_size=1, max_size=8))
-def test_it_answers_as_their_store_in_memory(
+def test_equivalence_with_the_in_memory_store(
     memory: Memory, counter: Iterator[int], batches: list[list[Any]]
 ) -> None:
     """The same batches give the same answers; searches in memory have no order that is promised."""
@@ -187,13 +187,13 @@ def counter() -> Iterator[int]:
         lambda text: not any("\ud800" <= letter <= "\udfff" for letter in text)
     )
 )
-def test_every_name_comes_back_as_it_was(name: str) -> None:
+def test_every_name_round_trips(name: str) -> None:
     assert told(stored(name)) == name
     assert told(stored(stored(name))) == stored(name)
 
 
 @one_engine
-def test_names_that_no_key_of_ours_could_be(me: Scope) -> None:
+def test_names_beyond_our_own_key_rules(me: Scope) -> None:
     store = RetainStore(me)
     names = [
         "\n",
@@ -221,7 +221,7 @@ def test_names_that_no_key_of_ours_could_be(me: Scope) -> None:
 # -- searches --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_query_puts_in_order_and_leaves_nothing_out(memory: Memory) -> None:
+def test_a_query_orders_and_omits_nothing(memory: Memory) -> None:
     store = RetainStore(memory.scope(tenant="acme", user="ada"))
     store.put(("m",), "tea", {"text": "Ada drinks green tea in the morning."})
     store.put(("m",), "car", {"text": "The car is parked behind the house."})
@@ -266,7 +266,7 @@ def test_fields_of_the_store_are_searched_where_an_item_names_none(me: Scope) ->
         store.search(("m",), filter={"text": {"$near": 1}})
 
 
-def test_embeddings_are_the_whole_memorys(tmp_path: Path) -> None:
+def test_embeddings_are_those_of_the_memory(tmp_path: Path) -> None:
     def embed(texts: Sequence[str]) -> list[list[float]]:
         return [[1.0 + text.count("a"), 1.0 + text.count("b"), 1.0] for text in texts]
 
@@ -289,7 +289,7 @@ def test_embeddings_are_the_whole_memorys(tmp_path: Path) -> None:
 # -- time, batches, owners ------------------------------------------------------------------------------------------------
 
 
-def test_what_expires_is_gone_and_reading_prolongs_it(
+def test_expired_items_are_gone_and_reading_extends_the_expiry(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
     store = RetainStore(open_memory(now).scope(tenant="acme", user="ada"), ttl={"default_ttl": 60})
@@ -312,7 +312,7 @@ def test_what_expires_is_gone_and_reading_prolongs_it(
     assert RetainStore(open_memory(now).scope(tenant="nobody")).sweep_ttl() == 0
 
 
-def test_a_batch_reads_what_was_and_writes_all_or_nothing(me: Scope) -> None:
+def test_a_batch_reads_the_state_before_and_writes_atomically(me: Scope) -> None:
     store = RetainStore(me)
     store.put(("m",), "a", {"n": 1})
     results = store.batch(
@@ -346,7 +346,7 @@ def test_a_batch_reads_what_was_and_writes_all_or_nothing(me: Scope) -> None:
 
 
 @one_engine
-def test_users_do_not_see_each_other(memory: Memory) -> None:
+def test_users_are_isolated(memory: Memory) -> None:
     """S8: the scope says whose store it is; namespaces cannot lead out of it."""
     ada, bob, everybody = (
         RetainStore(memory.scope(tenant="acme", user=user)) for user in ("ada", "bob", None)
@@ -360,7 +360,7 @@ def test_users_do_not_see_each_other(memory: Memory) -> None:
 
 
 @one_engine
-def test_many_awaits_at_once(me: Scope) -> None:
+def test_many_concurrent_awaits(me: Scope) -> None:
     async def use(store: BaseStore) -> None:
         await asyncio.gather(
             *(store.aput(("n", str(n % 5)), f"k{n}", {"n": n}) for n in range(100))

@@ -150,7 +150,7 @@ def texts(scope: Scope, session: str) -> list[str]:
     return [message.text for message in scope.messages.window(session)]
 
 
-def test_every_message_comes_back_to_the_last_field(me: Scope, memory: Memory) -> None:
+def test_every_message_round_trips(me: Scope, memory: Memory) -> None:
     async def work() -> None:
         store = RetainConversationStore(me)
         waiting = DeferredToolRequests(
@@ -216,7 +216,7 @@ def test_every_message_comes_back_to_the_last_field(me: Scope, memory: Memory) -
     assert [hit.text for hit in me.search("sister").hits]
 
 
-def test_what_is_no_entry_is_not_read_as_one(me: Scope) -> None:
+def test_invalid_entries_are_ignored(me: Scope) -> None:
     """Others may write into a session: their messages are not Pydantic AI's, whatever they look like."""
 
     async def work() -> None:
@@ -253,7 +253,7 @@ def test_what_is_no_entry_is_not_read_as_one(me: Scope) -> None:
     run(work())
 
 
-def test_what_somebody_removed_is_gone_and_the_rest_goes_on(me: Scope) -> None:
+def test_removed_messages_are_gone_and_the_rest_continues(me: Scope) -> None:
     async def work() -> list[str]:
         store = RetainConversationStore(me)
         await store.save(
@@ -278,7 +278,7 @@ def test_what_somebody_removed_is_gone_and_the_rest_goes_on(me: Scope) -> None:
     assert run(RetainConversationStore(me).load("talk")) is None
 
 
-def test_what_a_branch_left_is_not_in_the_context_and_can_come_back(me: Scope) -> None:
+def test_abandoned_branches_are_not_in_the_context_and_can_return(me: Scope) -> None:
     async def work() -> None:
         store = RetainConversationStore(me)
         first = Conversation(
@@ -314,9 +314,7 @@ def test_what_a_branch_left_is_not_in_the_context_and_can_come_back(me: Scope) -
     run(work())
 
 
-def test_of_two_writers_one_hears_of_the_other_and_nothing_is_lost(
-    me: Scope, memory: Memory
-) -> None:
+def test_concurrent_writers_conflict_and_lose_nothing(me: Scope, memory: Memory) -> None:
     async def add(text: str) -> int:
         store, tries = (
             RetainConversationStore(memory.scope(tenant="acme", user="ada", agent="scout")),
@@ -357,7 +355,7 @@ def test_of_two_writers_one_hears_of_the_other_and_nothing_is_lost(
     assert not [finding for finding in memory.verify() if finding.problem]
 
 
-def test_who_deletes_and_who_saves_at_once_hear_of_each_other(me: Scope, memory: Memory) -> None:
+def test_concurrent_delete_and_save_conflict(me: Scope, memory: Memory) -> None:
     """No save that succeeded is deleted by who did not know of it; a new conversation of the name is whole."""
 
     async def work() -> None:
@@ -399,7 +397,7 @@ def test_who_deletes_and_who_saves_at_once_hear_of_each_other(me: Scope, memory:
 
 
 @one_engine
-def test_what_others_do_to_a_session_harms_no_conversation(me: Scope) -> None:
+def test_foreign_changes_to_a_session_are_harmless(me: Scope) -> None:
     async def work() -> None:
         store = RetainConversationStore(me)
         first = Conversation(messages=[said("one"), answered("two")], conversation_id="talk")
@@ -433,7 +431,7 @@ def test_what_others_do_to_a_session_harms_no_conversation(me: Scope) -> None:
     run(work())
 
 
-def test_a_conversation_is_its_users_own(memory: Memory) -> None:
+def test_conversations_are_isolated_by_user(memory: Memory) -> None:
     """S8: a user's conversation is there for nobody else, under any name."""
 
     async def work() -> None:
@@ -568,7 +566,7 @@ TENANTS = count()
 
 @settings(max_examples=EXAMPLES)
 @given(st.lists(STEPS, max_size=12))
-def test_it_answers_as_the_store_in_memory(memory: Memory, steps: list[tuple[Any, ...]]) -> None:
+def test_equivalence_with_the_in_memory_store(memory: Memory, steps: list[tuple[Any, ...]]) -> None:
     """The same steps on both, the same answers: messages, entries, branches, forks, scopes, conflicts."""
 
     async def work() -> None:
@@ -638,7 +636,7 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
 
 
 @one_engine
-def test_the_capability_keeps_each_turn_once_with_what_it_took(me: Scope) -> None:
+def test_the_capability_stores_each_turn_once_with_its_usage(me: Scope) -> None:
     async def work() -> Any:
         agent = Agent(
             seeing([]),
@@ -692,7 +690,7 @@ def test_a_large_output_becomes_a_reference_that_the_model_can_open(me: Scope) -
 
 
 @one_engine
-def test_what_is_remembered_stays_within_the_budget_and_no_system_prompt_has_what_others_wrote(
+def test_memory_stays_within_the_budget_and_out_of_the_system_prompt(
     me: Scope,
 ) -> None:
     """§6: state is data, fenced, in the user's voice."""
@@ -726,7 +724,7 @@ def test_what_is_remembered_stays_within_the_budget_and_no_system_prompt_has_wha
 
 
 @one_engine
-def test_what_is_long_or_large_fails_no_run(me: Scope) -> None:
+def test_long_or_large_input_fails_no_run(me: Scope) -> None:
     """The prompt is the agent's own, and needs no room in the context; what no message can hold is a reference."""
     picture = BinaryContent(b"x" * 1_200_000, media_type="image/png")
     drawn = ModelResponse(parts=[TextPart("Here:"), FilePart(picture)])

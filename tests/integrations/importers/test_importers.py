@@ -72,7 +72,7 @@ def everything(memory: Memory, tmp_path: Path) -> bytes:
 
 
 @pytest.mark.parametrize("format", MAKE)
-def test_a_dry_run_says_it_and_a_second_run_finds_it(
+def test_a_dry_run_matches_the_import_and_a_second_run_adds_nothing(
     memory: Memory, tmp_path: Path, format: str
 ) -> None:
     source = MAKE[format](tmp_path)
@@ -109,7 +109,7 @@ def test_a_dry_run_says_it_and_a_second_run_finds_it(
 
 @one_engine
 @pytest.mark.parametrize("format", MAKE)
-def test_stopped_anywhere_it_is_whole_after_another_run(
+def test_an_interrupted_import_is_completed_by_another_run(
     open_memory: Callable[..., Memory], tmp_path: Path, format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = MAKE[format](tmp_path)
@@ -245,7 +245,7 @@ def test_claude_conversations_projects_and_memories(
 
 
 @one_engine
-def test_mem0_memories_with_all_that_is_said_of_them(memory: Memory, tmp_path: Path) -> None:
+def test_mem0_memories_with_all_metadata(memory: Memory, tmp_path: Path) -> None:
     report = import_from(memory, sources.mem0(tmp_path / "export.json"), "mem0", tenant="acme")
     assert dict(report.written) == {"entries": 2, "items": 3}
     assert [one.reason for one in report.unplaced] == [
@@ -345,7 +345,7 @@ def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> No
     assert [one.what for one in report.unplaced] == ["tool"]
 
 
-def test_langgraph_items_where_they_were(memory: Memory, me: Scope, tmp_path: Path) -> None:
+def test_langgraph_items_keep_their_place(memory: Memory, me: Scope, tmp_path: Path) -> None:
     source = sources.langgraph(tmp_path / "store.db")
     report = import_from(memory, f"sqlite:///{source}", "langgraph", tenant="acme", user="ada")
     assert dict(report.written) == {"items": 3}
@@ -374,7 +374,7 @@ def test_langgraph_items_where_they_were(memory: Memory, me: Scope, tmp_path: Pa
 
 @pytest.mark.parametrize("format", ["langchain", "langgraph"])
 @one_engine
-def test_without_its_library_a_server_says_what_to_install(
+def test_without_its_library_a_server_import_names_the_package(
     format: str, memory: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
@@ -385,7 +385,7 @@ def test_without_its_library_a_server_says_what_to_install(
 
 
 @one_engine
-def test_langgraphs_store_on_a_server(memory: Memory, me: Scope, postgres_url: str) -> None:
+def test_langgraph_store_on_a_server(memory: Memory, me: Scope, postgres_url: str) -> None:
     """Its PostgreSQL store has the same table, with the value as jsonb."""
     with psycopg.connect(postgres_url) as connection:
         connection.execute("""create table store (prefix text, key text, value jsonb, created_at timestamptz default now(),
@@ -408,7 +408,7 @@ def test_langgraphs_store_on_a_server(memory: Memory, me: Scope, postgres_url: s
 
 
 @one_engine
-def test_openai_sessions_go_on_in_ours(memory: Memory, tmp_path: Path) -> None:
+def test_openai_sessions_continue_in_ours(memory: Memory, tmp_path: Path) -> None:
     report = import_from(
         memory, sources.openai_agents(tmp_path / "s.db"), "openai-agents", tenant="acme", user="ada"
     )
@@ -421,7 +421,7 @@ def test_openai_sessions_go_on_in_ours(memory: Memory, tmp_path: Path) -> None:
 
 
 @one_engine
-def test_langchains_table_goes_on_in_ours(memory: Memory, me: Scope, postgres_url: str) -> None:
+def test_langchain_table_continues_in_ours(memory: Memory, me: Scope, postgres_url: str) -> None:
     source = sources.langchain(postgres_url)
     report = import_from(memory, source, "langchain", tenant="acme", user="ada")
     assert dict(report.written) == {"conversations": 2, "messages": 5}
@@ -465,9 +465,7 @@ def test_the_graph_of_the_official_server(memory: Memory, me: Scope, tmp_path: P
 
 
 @one_engine
-def test_a_name_that_is_there_twice_is_one_entity(
-    memory: Memory, me: Scope, tmp_path: Path
-) -> None:
+def test_a_duplicate_name_is_one_entity(memory: Memory, me: Scope, tmp_path: Path) -> None:
     """And a dry run counts as a run does."""
     lines = [
         {
@@ -496,7 +494,7 @@ def test_a_name_that_is_there_twice_is_one_entity(
 
 
 @one_engine
-def test_what_was_removed_here_comes_back(memory: Memory, me: Scope, tmp_path: Path) -> None:
+def test_removed_objects_are_imported_again(memory: Memory, me: Scope, tmp_path: Path) -> None:
     """A removed message keeps its number: the session goes on after it."""
     path = sources.openai_agents(tmp_path / "s.db")
     first = import_from(memory, path, "openai-agents", tenant="acme", user="ada")
@@ -512,7 +510,7 @@ def test_what_was_removed_here_comes_back(memory: Memory, me: Scope, tmp_path: P
 
 
 @one_engine
-def test_what_grew_is_gone_on_with_and_what_differs_is_listed(
+def test_new_messages_are_added_and_differences_are_listed(
     memory: Memory, me: Scope, tmp_path: Path
 ) -> None:
     """Neither source nor memory loses anything when both went on."""
@@ -549,7 +547,7 @@ def test_what_grew_is_gone_on_with_and_what_differs_is_listed(
 
 
 @one_engine
-def test_what_cannot_be_kept_is_listed_and_the_rest_is_kept(
+def test_unstorable_data_is_listed_and_the_rest_is_stored(
     memory: Memory, me: Scope, tmp_path: Path
 ) -> None:
     said = [
@@ -578,9 +576,7 @@ def test_what_cannot_be_kept_is_listed_and_the_rest_is_kept(
 
 
 @one_engine
-def test_what_stands_where_nobody_looks_is_kept_or_listed(
-    memory: Memory, me: Scope, tmp_path: Path
-) -> None:
+def test_unexpected_fields_are_stored_or_listed(memory: Memory, me: Scope, tmp_path: Path) -> None:
     def run(format: str, value: Any) -> list[tuple[str, str]]:
         source = sources.written(tmp_path / "it.json", value)
         report = import_from(memory, source, format, tenant="acme", user="ada", agent="scout")
@@ -644,7 +640,7 @@ BROKEN: dict[str, Any] = {
 
 @one_engine
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
-def test_what_is_broken_is_refused_before_anything_is_written(
+def test_broken_sources_are_rejected_before_writing(
     memory: Memory, tmp_path: Path, content: Any
 ) -> None:
     """S10: an error that says where, for every format; never a traceback, and nothing half read."""
@@ -663,7 +659,9 @@ def test_what_is_broken_is_refused_before_anything_is_written(
 
 
 @one_engine
-def test_archives_that_lie(memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_malicious_archives(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """S10: nothing is unpacked to a disk, so no name leads anywhere; one that would fill memory is refused."""
     for name in (
         "../../evil/conversations.json",
@@ -703,7 +701,7 @@ def test_archives_that_lie(memory: Memory, tmp_path: Path, monkeypatch: pytest.M
 
 
 @one_engine
-def test_a_database_with_views_for_tables_does_nothing(memory: Memory, tmp_path: Path) -> None:
+def test_a_database_with_views_for_tables_is_harmless(memory: Memory, tmp_path: Path) -> None:
     path = tmp_path / "trap.db"
     with sqlite3.connect(path) as database:
         database.execute("""create view store as with recursive n(x) as (select 1 union all select x + 1 from n)
@@ -714,7 +712,7 @@ def test_a_database_with_views_for_tables_does_nothing(memory: Memory, tmp_path:
 
 
 @one_engine
-def test_who_it_belongs_to_must_be_known(memory: Memory, tmp_path: Path) -> None:
+def test_the_owner_must_be_known(memory: Memory, tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="does not name the owner"):
         import_from(memory, sources.claude(tmp_path / "c.zip"), "claude", tenant="acme")
     with pytest.raises(Invalid, match="must be one of"):
@@ -844,7 +842,7 @@ def lost(memory: Memory, folder: Path, tenant: str, said: Any) -> set[str]:
 @pytest.mark.parametrize("format", ["chatgpt", "claude", "letta", "mcp-memory", "mem0"])
 @settings(max_examples=400 if os.environ.get("VENDORS") == "full" else 15)
 @given(data=st.data())
-def test_whatever_stands_where_something_else_should(
+def test_unexpected_types_anywhere(
     memory: Memory, tmp_path: Path, format: str, data: st.DataObject
 ) -> None:
     """Wrong types are refused with where they are, or listed: every text of the source is kept, or the report says more."""
@@ -864,7 +862,7 @@ def test_whatever_stands_where_something_else_should(
 
 
 @one_engine
-def test_a_file_says_whose_it_is(memory: Memory, tmp_path: Path) -> None:
+def test_a_file_names_its_owner(memory: Memory, tmp_path: Path) -> None:
     assert {format: detect_format(make(tmp_path)) for format, make in MAKE.items()} == {
         format: format for format in MAKE
     }
