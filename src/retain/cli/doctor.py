@@ -8,7 +8,8 @@ import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -21,13 +22,19 @@ from retain.base.version import version
 from retain.cli.command import Arguments, Command
 from retain.cli.output import print_table, show
 from retain.jobs.embed import lag
-from retain.memory import Memory
+from retain.memory import CHECKS, Memory
 from retain.models import EXTRACTIVE
 from retain.search.embedders import embed_texts
-from retain.storage.connect import embedded, in_memory
+from retain.search.index import open_index
+from retain.storage.blobs import Blobs
+from retain.storage.connect import connect, embedded, folder, in_memory
+from retain.storage.database import Finding
+from retain.storage.postgres.dump import DUMP_HEAD, verify_dump
+from retain.storage.verify import verify
 
 State = Literal["ok", "warning", "problem"]
 
+SQLITE_HEAD = b"SQLite format 3\x00"
 WARN_FREE_BYTES = 1 << 30
 MIN_FREE_BYTES = 128 << 20
 WARN_LAG_SECONDS = 60.0
@@ -47,7 +54,7 @@ class Check:
 
 def doctor(arguments: Arguments) -> int:
     """Run every check; the exit status is 1 if one found a problem."""
-    checks = list(_run_checks(arguments))
+    checks = list(_check_backup(arguments) if arguments.backup else _run_checks(arguments))
     problems = sum(check.state == "problem" for check in checks)
     warnings = sum(check.state == "warning" for check in checks)
     if arguments.json:
@@ -78,6 +85,51 @@ def _run_checks(arguments: Arguments) -> Iterator[Check]:
     except RetainError as error:
         yield Check("database", "problem", str(error), "See `retain config show`.")
     yield _check_server(settings)
+
+
+def _check_backup(arguments: Arguments) -> Iterator[Check]:
+    """Check a file that `retain backup` wrote, and the contents beside it; nothing is changed."""
+    file: Path = arguments.backup
+    settings = Settings.load(arguments.config, database=arguments.database)
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(16)
+    except OSError as error:
+        unfinished = file.with_name(file.name + ".unfinished").exists()
+        message = "The backup was not finished" if unfinished else "The file cannot be read"
+        todo = "Run `retain backup` again." if unfinished else "Check the name of the file."
+        yield Check("backup", "problem", f"{message}: {file} ({error.strerror}).", todo)
+        return
+    todo = "Make a new backup, or use an older one."
+    try:
+        if head.startswith(SQLITE_HEAD):
+            findings = _verify_file(file, settings)
+        elif head.startswith(DUMP_HEAD):
+            findings = verify_dump(file)
+        else:
+            yield Check("backup", "problem", f"{file} is not a backup of retain.", todo)
+            return
+    except RetainError as error:
+        yield Check("backup", "problem", str(error), todo)
+        return
+    wrong = [finding for finding in findings if not finding.ok]
+    for finding in wrong:
+        yield Check("backup", "problem", f"Not true: {finding.check} ({finding.problem})", todo)
+    if not wrong:
+        yield Check("backup", "ok", f"All {len(findings)} checks of {file} passed.")
+
+
+def _verify_file(file: Path, settings: Settings) -> list[Finding]:
+    """Verify a copy of an SQLite database without changing it."""
+    settings = replace(settings, database=f"sqlite:///{file}", ref_folder="")
+    database, migrations = connect(settings, create=False, read_only=True)
+    with closing(database):
+        checks = (*CHECKS, *open_index(database, settings).engine.checks)
+        # An older schema is no fault of a backup: opening it for use migrates it.
+        schema = min(database.version(), migrations[-1].number)
+        if schema < migrations[-1].number:
+            checks = ()
+        return verify(database, checks, Blobs(database, folder(settings)), schema)
 
 
 def _can_be_created(settings: Settings) -> bool:
@@ -272,9 +324,14 @@ COMMANDS = (
         "doctor",
         doctor,
         "Check settings, database, models and server, and say what to do.",
-        "retain doctor\n  retain doctor --models --json",
+        "retain doctor\n  retain doctor --models --json\n  retain doctor --backup monday.db",
         (),
         {
+            "--backup": {
+                "metavar": "FILE",
+                "type": Path,
+                "help": "check only this file that `retain backup` wrote, and what lies beside it",
+            },
             "--models": {
                 "action": "store_true",
                 "help": "also call each model once with a few tokens, which may cost money",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +23,17 @@ from typing import IO, Any
 from retain.base import clock, limits
 from retain.base.errors import Busy, Corrupt, Invalid, SettingsError, StorageError, TooLarge
 from retain.storage.database import Database, Finding, Transaction
-from retain.storage.files import check_target
-from retain.storage.folder import Folder, Held, See, older_than, pour, read_errors
+from retain.storage.files import check_target, sync_folder
+from retain.storage.folder import (
+    Folder,
+    Held,
+    See,
+    finish_copy,
+    older_than,
+    pour,
+    read_errors,
+    remove_unfinished_copy,
+)
 from retain.storage.parts import PART_BYTES, Fetch, Part, PartsFile, chunks, cut, join
 
 GRACE = 60 * clock.MINUTE
@@ -355,19 +365,31 @@ class Blobs:
         return nullcontext() if self.folder is None else self.folder.copying()
 
     def backup(self, target: Path) -> None:
-        """Write a consistent copy of the database and of the files that its rows name."""
+        """Write a consistent copy of the database and of the files that its rows name.
+
+        The database appears under its name last, so that a backup with this name is complete. What
+        a killed backup left under other names is removed by the next one to the same target.
+        """
+        check_target(target)
         if self.folder is None:
             self.database.backup(target)
             return
         beside = target.with_name(target.name + "-refs")
+        remove_unfinished_copy(beside)
         check_target(beside)
-        with self.folder.copying():
-            self.database.backup(target)
-            try:
+        unfinished = target.with_name(target.name + ".unfinished")
+        unfinished.unlink(missing_ok=True)
+        try:
+            with self.folder.copying():
+                self.database.backup(unfinished)
                 self.folder.copy_to(beside)
-            except BaseException:
-                target.unlink(missing_ok=True)
-                raise
+            os.rename(unfinished, target)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            remove_unfinished_copy(beside)
+            raise
+        sync_folder(target.absolute().parent)
+        finish_copy(beside)
 
     def parts(self, tx: Transaction, user: str | None) -> Iterator[dict[str, Any]]:
         """Yield the parts of every content, from the database or its file, for an export."""

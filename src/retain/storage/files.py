@@ -14,9 +14,38 @@ from typing import IO, Any
 from retain.base.errors import Invalid
 
 _ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")  # how the mount table writes spaces and backslashes
-NETWORK = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2",
-           "beegfs", "orangefs", "ncpfs", "coda", "virtiofs", "vboxsf", "prl_fs", "fuse.sshfs", "fuse.glusterfs",
-           "fuse.s3fs", "fuse.gcsfuse", "fuse.rclone", "fuse.osxfs", "fuse.grpcfuse", "fakeowner"}  # fmt: skip
+NETWORK = frozenset(
+    [
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb3",
+        "smbfs",
+        "9p",
+        "afs",
+        "ceph",
+        "glusterfs",
+        "lustre",
+        "gpfs",
+        "ocfs2",
+        "gfs2",
+        "beegfs",
+        "orangefs",
+        "ncpfs",
+        "coda",
+        "virtiofs",
+        "vboxsf",
+        "prl_fs",
+        "fuse.sshfs",
+        "fuse.glusterfs",
+        "fuse.s3fs",
+        "fuse.gcsfuse",
+        "fuse.rclone",
+        "fuse.osxfs",
+        "fuse.grpcfuse",
+        "fakeowner",
+    ]
+)
 
 
 def filesystem_of(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> str:
@@ -53,6 +82,15 @@ def make_private(path: Path) -> None:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
+def sync_folder(folder: Path) -> None:
+    """Make the names of the files in a folder survive a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def check_target(path: Path) -> None:
     """Raise if the file exists or its folder does not."""
     if path.exists():
@@ -82,6 +120,7 @@ def writing(out: IO[bytes] | Path | str) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
+        sync_folder(target.absolute().parent)
     finally:
         partial.unlink(missing_ok=True)
 

@@ -27,9 +27,11 @@ from pathlib import Path
 from typing import IO
 
 from retain.base.errors import Corrupt, Full, ReadOnly, StorageError
+from retain.storage.files import sync_folder
 
 _NAME = re.compile(r"[0-9a-f]{32}/[0-9a-f]{32}/[0-9a-f]{64}\.[0-9a-f]{16}")
 _UNFINISHED = "new."
+_UNFINISHED_COPY = "unfinished-backup"
 _CHECK_INTERVAL_BYTES = 16 << 20
 _MIB = 1 << 20
 _WAITS = (0.0, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064)
@@ -153,11 +155,14 @@ class Folder:
             yield
 
     def copy_to(self, target: Path) -> None:
-        """Copy every finished file; the target appears only when it is complete."""
+        """Copy every finished file; the target appears only when it is complete.
+
+        A file in it marks the copy as unfinished until `finish_copy`.
+        """
+        partial = _partial(target)
+        shutil.rmtree(partial, ignore_errors=True)
         if not self.path.is_dir():
             return
-        partial = target.with_name(target.name + ".partial")
-        shutil.rmtree(partial, ignore_errors=True)
         try:
             with storage_errors(target):
                 target_folder = Folder(partial, durable=self._durable, min_free_mib=0)
@@ -165,6 +170,8 @@ class Folder:
                     if _NAME.fullmatch(name):
                         self._copy(name, target_folder)
                 if partial.is_dir():
+                    (partial / _UNFINISHED_COPY).touch()
+                    sync_folder(partial)
                     os.rename(partial, target)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -238,11 +245,7 @@ class Folder:
     def _settle(self, *folders: Path) -> None:
         """Make file names survive a power failure, too."""
         for folder in folders if self._durable else ():
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_folder(folder)
 
     @contextmanager
     def _alone(self) -> Iterator[bool]:
@@ -286,6 +289,22 @@ def pour(pieces: Iterable[bytes], out: IO[bytes], see: See) -> tuple[str, int]:
             waiting.result()
     out.flush()
     return digest.hexdigest(), size
+
+
+def finish_copy(target: Path) -> None:
+    """Mark a copy of a folder as finished: its database is in place."""
+    (target / _UNFINISHED_COPY).unlink(missing_ok=True)
+
+
+def remove_unfinished_copy(target: Path) -> None:
+    """Remove the copy of a folder that a killed backup left; a finished copy stays."""
+    shutil.rmtree(_partial(target), ignore_errors=True)
+    if (target / _UNFINISHED_COPY).exists():
+        shutil.rmtree(target)
+
+
+def _partial(target: Path) -> Path:
+    return target.with_name(target.name + ".partial")
 
 
 def older_than(seconds: float) -> float:

@@ -27,7 +27,7 @@ from retain.base.clock import Clock
 from retain.base.errors import Busy, InDoubt, SchemaTooOld, SettingsError, StorageError
 from retain.base.settings import Settings
 from retain.storage.database import EVERY_TENANT, Finding, Row, Step, T, Work, require_tenant
-from retain.storage.files import check_target, make_private
+from retain.storage.files import check_target, make_private, sync_folder
 from retain.storage.postgres import roles, vector_index
 from retain.storage.postgres.connections import (
     Connection,
@@ -401,6 +401,7 @@ class PostgresDatabase:
         try:
             subprocess.run(command, env=env, check=True, capture_output=True, text=True)
             partial.replace(target)
+            sync_folder(target.absolute().parent)
         except FileNotFoundError:
             raise SettingsError(
                 where="pg_dump", problem="is not installed; it comes with PostgreSQL's client"

@@ -11,7 +11,7 @@ import apsw
 
 from retain.base.errors import Corrupt
 from retain.storage.database import Finding, Step
-from retain.storage.files import make_private
+from retain.storage.files import make_private, sync_folder
 from retain.storage.sqlite.connection import APPLICATION_ID, truncate_log
 
 COLUMN_TYPES = {
@@ -92,6 +92,7 @@ def copy(connection: apsw.Connection, target: Path) -> None:
         with partial.open("rb+") as file:
             os.fsync(file.fileno())
         partial.replace(target)
+        sync_folder(target.absolute().parent)
     finally:
         partial.unlink(missing_ok=True)
 
