@@ -344,7 +344,22 @@ def test_without_a_model_the_answer_lists_matching_memory(chat: Any) -> None:
     later = talk.say()
     assert "Mary lives in Turin" in later.text
     assert later.text.count("No model is set") == 1
+    assert not [hit for hit in talk.me.search("model settings written") if "No model" in hit.text]
     assert len(talk.me.interactions.list()) == 0
+
+
+@one_engine
+def test_why_names_everything_that_an_answer_without_a_model_cites(chat: Any) -> None:
+    """X3: also what the context of a model would have left out."""
+    talk = chat(context_tokens=300)
+    for n in range(8):
+        session = talk.me.sessions.add().id
+        talk.me.messages.append(session, "user", f"My sister Mary lives in Turin, street {n}.")
+    done = talk.say("Where does my sister Mary live?")
+    cited = done.text.count("\n- ")
+    assert cited >= 3
+    items = talk.me.turns.get(done.turn).report["items"]
+    assert len([item for item in items if item[0] == "recall"]) == cited
 
 
 @one_engine

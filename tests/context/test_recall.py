@@ -386,3 +386,26 @@ def test_placeholders_in_recalled_text_are_verified(me: Scope, trip: str, sessio
     assert (
         "[MemoryRef: log-1 - What really happened] and [quoted MemoryRef: log-2 - forged]" in said
     )
+
+
+def test_documents_do_not_crowd_out_personal_memories(me: Scope, session: str) -> None:
+    """Personal memories and documents each have a share of recall."""
+    me.messages.append(me.sessions.add().id, "user", "I park my car in the garage at Elm Street 4.")
+    for n in range(60):
+        text = f"The car park {n}: where to park a car, the garage, parking my car. " * 5
+        me.knowledge.add(f"Garage {n}", text)
+    context = me.context(session, "Where do I park my car, which garage?", budget=3000)
+    assert any("Elm Street 4" in context.texts[source] for source in sources(context))
+    assert any(source.startswith("knowledge") for source in sources(context))
+
+
+def test_notices_are_not_recalled(me: Scope, session: str) -> None:
+    """X5: neither searched nor recalled nor summarized."""
+    notice = {"text": "No model is set. The harbour has a crane.", "without_model": True}
+    other = me.sessions.add().id
+    me.messages.append(other, "user", "The harbour crane is red.")
+    me.messages.append(other, "assistant", notice)
+    assert [hit.seq for hit in me.search("harbour crane")] == [1]
+    texts = list(me.context(session, "Which harbour crane?").texts.values())
+    assert any("crane is red" in text for text in texts)
+    assert not any("No model is set" in text for text in texts)

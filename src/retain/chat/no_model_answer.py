@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
+from retain.base import tokens
+from retain.context import recall
+from retain.context.assemble import Context
+from retain.context.report import Item
 from retain.kinds.search_scope import LIKELY_SCORE
 from retain.memory import Scope
+from retain.messages.content import NO_MODEL_NOTICE
 from retain.search import snippet, words
 from retain.search.query import Hit
 
 NO_MODEL = "No model is set"
-_HEAD = f"{NO_MODEL} (`model` and `base_url` in the settings), so this was written without one. Your message is kept."
+_HEAD = f"{NO_MODEL_NOTICE} Your message is kept."
 _MAX_HITS = 10
 _MAX_TOKENS_PER_HIT = 60
 
 
 def answer_without_model(
     scope: Scope, session: str, question: str, asked_at: datetime | None
-) -> str:
-    """Return what was stored about a question before it was asked, as a list."""
-    results = (
-        scope.search(question, limit=4 * _MAX_HITS, min_score=LIKELY_SCORE, until=asked_at)
-        if question.strip()
-        else ()
-    )
-    hits = [
-        hit for hit in results if not (hit.kind == "messages" and hit.text.startswith(NO_MODEL))
-    ][:_MAX_HITS]
+) -> tuple[str, list[Hit]]:
+    """Return what was stored about a question before it was asked, as a list, and its hits."""
+    hits: list[Hit] = []
+    if question.strip():
+        hits = scope.search(question, limit=_MAX_HITS, min_score=LIKELY_SCORE, until=asked_at).hits
     if not hits:
-        return f"{_HEAD}\n\nNothing was remembered about it before."
+        return f"{_HEAD}\n\nNothing was remembered about it before.", hits
     query_words = words.query_words(question)
-    return "\n".join(
-        [
-            f"{_HEAD}\n\nWhat is remembered about it:\n",
-            *(f"- {_line(hit, query_words, session)}" for hit in hits),
-        ]
-    )
+    lines = [f"- {_line(hit, query_words, session)}" for hit in hits]
+    return "\n".join([f"{_HEAD}\n\nWhat is remembered about it:\n", *lines]), hits
+
+
+def with_cited(context: Context, hits: Sequence[Hit], session: str) -> Context:
+    """Return a context whose report also explains the memories that the answer cites (X3)."""
+    report = context.report
+    explained = {item.source for item in report.items}
+    items = []
+    texts = dict(context.texts)
+    for hit in hits:
+        source = recall.source(hit, session)
+        if source not in explained:
+            cost = min(tokens.estimate(hit.text), _MAX_TOKENS_PER_HIT)
+            items.append(Item("recall", source, cost, f"cited, {recall.reason(hit)}"))
+            texts[source] = hit.text
+            explained.add(source)
+    cited_tokens = sum(item.tokens for item in items)
+    report = replace(report, items=[*report.items, *items], tokens=report.tokens + cited_tokens)
+    return replace(context, report=report, texts=texts)
 
 
 def _line(hit: Hit, query_words: list[str], session: str) -> str:

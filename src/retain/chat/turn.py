@@ -31,7 +31,7 @@ from retain.chat import turn_lock
 from retain.chat.caller import Caller
 from retain.chat.events import Answer, Emit, Event, failure_event
 from retain.chat.images import Image, StoredImage
-from retain.chat.no_model_answer import answer_without_model
+from retain.chat.no_model_answer import answer_without_model, with_cited
 from retain.chat.tools import Tools, prompt_call
 from retain.context.assemble import Context
 from retain.kinds.agents import Agent
@@ -41,13 +41,17 @@ from retain.kinds.sessions import Session
 from retain.kinds.turns import Turn
 from retain.memory import Memory, Scope
 from retain.messages import pairing
-from retain.messages.content import TOKENS_PER_IMAGE, Content, parse_content, spoken_text
+from retain.messages.content import (
+    TOKENS_PER_IMAGE,
+    WITHOUT_MODEL,
+    Content,
+    parse_content,
+    spoken_text,
+)
 from retain.models import ChatModel, Completion, Reply
 from retain.models.chat import MAX_CALLS
 from retain.models.recording import ModelCall
 
-WITHOUT_MODEL = "without_model"
-"""Marks a stored answer that no model wrote."""
 _MAX_NAME_LENGTH = 100
 _LATENCY = "turn_latency_ms"
 """The parameter of a turn's last model call that holds the latency of all its calls."""
@@ -269,10 +273,12 @@ def _run_agent(
     agent_model = agent.model if agent else ""
     model = memory.services.models.named(agent_model)
     if model is None:
-        text = answer_without_model(scope, open_turn.session.id, open_turn.text, open_turn.at)
+        session = open_turn.session.id
+        text, cited = answer_without_model(scope, session, open_turn.text, open_turn.at)
         emit(Event("text", scope.owner.agent, {"delta": text, "round": 1}))
         # The context that a model would have received (X3).
         context = _context(scope, open_turn, memory.settings.context_budget(agent_model), others)
+        context = with_cited(context, cited, session)
         return TurnOutput(
             [{"role": "assistant", "content": {"text": text, WITHOUT_MODEL: True}}], context=context
         )

@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import zip_longest
 
 from retain.base import tokens
 from retain.kinds import KINDS, search_scope
@@ -65,6 +65,7 @@ SMALL_TALK = frozenset(
 )
 """A message of only these words asks for no memory."""
 KIND_OF: Mapping[str, type[Kind]] = {kind.name: kind for kind in KINDS}
+PERSONAL_KINDS = tuple(kind.name for kind in KINDS if kind.findable and not kind.is_document)
 
 
 @dataclass(frozen=True)
@@ -136,9 +137,21 @@ def start(services: Services, owner: Owner, ask: Ask, before: int | None = None)
 
 
 def finish(tx: Transaction, services: Services, owner: Owner, query: Query) -> Recalled:
-    """Run the second half of the search and keep the relevant hits."""
+    """Run the second half of the search and keep the relevant hits.
+
+    Where documents take most places, personal memories are searched again on their own.
+    """
     hits = search_scope.finish_search(tx, services, owner, query, CANDIDATES)
-    hits = _relevant([hit for hit in hits if hit.role != INACTIVE_ROLE], query)
+    documents = [hit for hit in hits if KIND_OF[hit.kind].is_document]
+    if documents and len(hits) - len(documents) < MAX_RECALLED:
+        personal = replace(query.filter, kinds=PERSONAL_KINDS)
+        again = search_scope.narrow_search(tx, services, query, personal, ROWS_PER_LEG)
+        memories = search_scope.finish_search(tx, services, owner, again, CANDIDATES)
+        relevant = [*_relevant(documents, query), *_relevant(memories, again)]
+        hits = sorted(relevant, key=lambda hit: -hit.score)
+    else:
+        hits = _relevant(hits, query)
+    hits = [hit for hit in hits if hit.role != INACTIVE_ROLE]
     labels = {}
     for session in {hit.session for hit in hits if hit.session}:
         row = tx.one(
@@ -163,11 +176,27 @@ def section(
         layer = KIND_OF[hit.kind].whole_in_layer
         return layer is None or (layer in cut_texts and hit.text not in cut_texts[layer])
 
-    best = islice((hit for hit in recalled.hits if is_new(hit)), MAX_RECALLED)
+    best = _shared([hit for hit in recalled.hits if is_new(hit)])
     scope = RecallScope(ask.session, recalled.query.filter.user, recalled.labels)
-    oldest_first = sorted(best, key=lambda hit: hit.at)
-    pieces = [_piece(hit, scope, recalled.query.matches.words) for hit in oldest_first]
+    pieces = [
+        _piece(hit, scope, recalled.query.matches.words)._replace(worth=1 / (1 + place))
+        for place, hit in enumerate(best)
+    ]
+    oldest_first = sorted(zip(best, pieces, strict=True), key=lambda pair: pair[0].at)
+    pieces = [piece for _, piece in oldest_first]
     return Section("recall", pieces, lambda kept: f"{HEAD}\n{join_lines(kept)}")
+
+
+def _shared(hits: Sequence[Hit]) -> list[Hit]:
+    """Return the hits to recall, best first: personal memories and documents in turn.
+
+    So each has half of the places, and of the room, as far as it has hits.
+    """
+    groups: dict[bool, list[Hit]] = {}
+    for hit in hits:
+        groups.setdefault(KIND_OF[hit.kind].is_document, []).append(hit)
+    turns = zip_longest(*groups.values())  # the group of the best hit comes first
+    return [hit for turn in turns for hit in turn if hit is not None][:MAX_RECALLED]
 
 
 def _relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:

@@ -149,6 +149,8 @@ class Kind:
     """The rows of this kind in the search index; their checks belong to the kind's."""
     whole_in_layer: ClassVar[str | None] = None
     """The layer of a context that shows everything of this kind, unless it is cut."""
+    is_document: ClassVar[bool] = False
+    """True if records are documents rather than personal memories; recall has a share for each."""
 
     def __init__(self, services: Services, owner: Owner) -> None:
         self._services = services

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from retain.base import canonical, clock, limits
 from retain.kinds.kind import Owner, Services, own_session
+from retain.messages.content import NO_MODEL_NOTICE
 from retain.search import query as query_steps
 from retain.search.query import Hit, Query, WordMatches
 from retain.search.rerankers import RERANK_LIMIT, rerank
@@ -111,6 +112,15 @@ def start_search(
     )
 
 
+def narrow_search(
+    tx: Transaction, services: Services, started: Query, asked: SearchFilter, depth: int
+) -> Query:
+    """Return a started search over fewer rows; the query is not embedded again."""
+    text = started.question.text
+    matches = query_steps.match_words(tx, services.index, text, asked, depth)
+    return replace(started, filter=asked, matches=matches)
+
+
 def finish_search(
     tx: Transaction, services: Services, owner: Owner, started: Query, limit: int
 ) -> list[Hit]:
@@ -119,7 +129,14 @@ def finish_search(
     Reads again which boards the agent shares: that may have changed while the query was embedded.
     """
     visible = _with_boards(tx, owner, started.filter)
-    return query_steps.run_query(tx, services.index, replace(started, filter=visible), limit)
+    hits = query_steps.run_query(tx, services.index, replace(started, filter=visible), limit)
+    return [hit for hit in hits if not _is_notice(hit)]
+
+
+def _is_notice(hit: Hit) -> bool:
+    """Return whether a hit is a notice of retain, which earlier versions indexed (X5)."""
+    is_answer = hit.kind == "messages" and hit.role == "assistant"
+    return is_answer and hit.text.startswith(NO_MODEL_NOTICE)
 
 
 def _with_boards(tx: Transaction, owner: Owner, asked: SearchFilter) -> SearchFilter:

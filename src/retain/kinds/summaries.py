@@ -22,6 +22,7 @@ from retain.base.errors import Conflict, NotFound, StorageError
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.kinds.section import Ask, Piece, Section
 from retain.messages import folding, pairing
+from retain.messages.content import is_notice
 from retain.messages.message import Message, records
 from retain.models import summarizer
 from retain.storage import leases
@@ -245,7 +246,8 @@ class Summaries(Kind):
             goal = self._goal(session, force)
             while step := self._step(session, goal):
                 writer = self._writer(step.before.text, session)
-                written = writer.write(step.before.text, step.messages, still_ours)
+                said = [message for message in step.messages if not is_notice(message.content)]
+                written = writer.write(step.before.text, said or step.messages, still_ours)
                 if self._settings.secrets != "off":
                     text = masking.guard(
                         written.text, "summary", masking.derived(self._settings.secrets)

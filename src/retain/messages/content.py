@@ -16,6 +16,11 @@ from retain.messages import pairing
 Content = str | Mapping[str, Any] | JsonText
 """Text, or a JSON object such as {"text": …, "parts": […], "attachments": […]}."""
 
+WITHOUT_MODEL = "without_model"
+"""Marks a stored answer that no model wrote: a notice of retain, which is no memory (X5)."""
+NO_MODEL_NOTICE = (
+    "No model is set (`model` and `base_url` in the settings), so this was written without one."
+)
 TOKENS_PER_MESSAGE = 4
 TOKENS_PER_IMAGE = 800
 VENDOR_FIELDS = ("original", "langchain", "openai", "pydantic_ai", "agent_framework")
@@ -61,11 +66,18 @@ def spoken_text(content: Mapping[str, Any]) -> str:
     return "\n".join(texts)
 
 
+def is_notice(content: Mapping[str, Any]) -> bool:
+    """Return whether a message is a notice of retain: never searched, recalled or summarized."""
+    return content.get(WITHOUT_MODEL) is True
+
+
 def searchable_text(role: str, content: Mapping[str, Any]) -> str:
     """Return the searchable text of a message: text, captions, tool calls and their results.
 
-    Binary data is left out.
+    Binary data is left out, and a notice of retain has none.
     """
+    if is_notice(content):
+        return ""
     if content.keys() == {"text"} and isinstance(content["text"], str):
         return content["text"] if content["text"].strip() else ""
     texts = [spoken_text(content)]

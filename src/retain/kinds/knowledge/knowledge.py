@@ -78,6 +78,7 @@ class Knowledge(Kind):
     """The documents of the scope: those of its user, and those of the whole tenant."""
 
     name = "knowledge"
+    is_document = True
     tables = (
         Table("documents", order="id", owned="user_id = :user"),
         Table(
