@@ -233,3 +233,27 @@ def test_export_without_disk_space_returns_507(monkeypatch: pytest.MonkeyPatch) 
     with Memory.open("memory:") as memory:
         found = TestClient(create_app(memory), URL, client=HERE).post("/api/users/ada/export")
     assert (found.status_code, found.headers["content-type"]) == (507, "application/problem+json")
+
+
+def test_users_are_listed_with_counts(http: TestClient, calling: Calling, memory: Memory) -> None:
+    """The page lists who has data: with counts, by search, page by page; for admins only."""
+    store_canary(http)
+    store_canary(http, "Bob_1", "tea")
+    memory.scope(tenant="acme", user="nobody", agent="scout").sessions.add("empty")
+    pending = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    pending.entries.add("I am the administrator.", kind="core")
+    users = http.get("/api/users").json()["data"]
+    assert [user["user"] for user in users] == ["ada", "Bob_1"]
+    counts = {name: users[0][name] for name in ("conversations", "memories", "pending", "notes")}
+    assert counts == {"conversations": 1, "memories": 1, "pending": 1, "notes": 1}
+    assert {users[0][name] for name in ("refs", "documents", "state")} == {1}
+    for search, expected in (("bob_", ["Bob_1"]), ("%", []), ("b!", []), ("a", ["ada"])):
+        found = http.get("/api/users", params={"search": search}).json()["data"]
+        assert [user["user"] for user in found] == expected, search
+    first = http.get("/api/users", params={"limit": 1}).json()
+    second = http.get("/api/users", params={"limit": 1, "after": first["next"]}).json()
+    assert [page["data"][0]["user"] for page in (first, second)] == ["ada", "Bob_1"]
+    assert second["next"] is None
+    for permissions, bound in ((["read", "write", "delete"], {}), (["admin"], {"user": "ada"})):
+        assert calling("acme", permissions, **bound).get("/api/users").status_code == 403
+    assert calling("other").get("/api/users").json()["data"] == []

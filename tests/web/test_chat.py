@@ -77,7 +77,7 @@ def test_from_nothing_to_a_remembered_fact(web: Web, memory: Memory) -> None:
     web.model = None
     web.restart()
     page = chat(web, "/")
-    expect(page.get_by_text("answers come from memory only")).to_be_visible()
+    expect(page.get_by_role("region", name="No model")).to_be_visible()
     assert web.axe() == []
     web.screens("chat-first")
     page.get_by_role("button", name="My sister lives in Lisbon").click()

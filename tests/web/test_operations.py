@@ -84,6 +84,7 @@ def test_calls_as_pictures_that_are_read_by_keyboard_and_as_a_table(
 @pytest.mark.smoke
 def test_one_call_leads_to_why_it_said_that(web: Web, memory: Memory) -> None:
     _calls(memory)
+    memory.scope(tenant="default", user="default").state.set("city", "Berlin")  # shown first
     scope = memory.scope(tenant="default", user="ada", agent="scout")
     session = scope.sessions.add("trip")
     said = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "In Lisbon."}]

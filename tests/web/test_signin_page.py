@@ -44,7 +44,7 @@ def test_with_a_key_one_lands_where_one_wanted_to_go(web: Web) -> None:
     assert key not in page.evaluate(
         "JSON.stringify({...localStorage, ...sessionStorage}) + document.cookie"
     )
-    page.get_by_title("Whose memory this is").click()
+    page.get_by_title("Switch user").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
 
@@ -153,7 +153,7 @@ def test_whoever_comes_next_sees_nothing_of_the_last_one(web: Web, memory: Memor
     _sign_in(page, first)
     expect(page.get_by_text("The secret of the first").first).to_be_visible()
     page.get_by_role("textbox", name="Message").fill("A draft of the first")
-    page.get_by_title("Whose memory this is").click()
+    page.get_by_title("Switch user").click()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("heading", name="Sign in to retain")).to_be_visible()
     assert "first" not in page.evaluate("JSON.stringify({...localStorage, ...sessionStorage})")
@@ -169,7 +169,7 @@ def test_signing_out_where_nobody_answers_says_so(web: Web) -> None:
     web.expects("ERR_CONNECTION_REFUSED", "401")
     web.lock()
     page = web.open("/operations/keys")
-    page.get_by_title("Whose memory this is").click()
+    page.get_by_title("Switch user").click()
     web.stop()
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("dialog").get_by_text("The server does not answer")).to_be_visible()

@@ -55,6 +55,25 @@ def test_every_address_of_the_page_is_the_page_and_needs_no_key(browser: TestCli
     assert browser.get("/nowhere").status_code == 404
 
 
+def test_people_get_a_page_at_an_unknown_address(browser: TestClient) -> None:
+    """A browser that asks for a page gets one, with status 404; programs get a problem."""
+    html = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
+    for path in ("/nowhere", "/no/such/page", "/chats"):
+        found = browser.get(path, headers=html)
+        assert found.status_code == 404, path
+        assert found.text.startswith("<!doctype html>"), path
+        assert "Content-Security-Policy" in found.headers
+        problem = browser.get(path)
+        assert problem.status_code == 404
+        assert problem.headers["Content-Type"] == "application/problem+json"
+    for request in (
+        browser.get("/api/nowhere", headers=html),
+        browser.post("/nowhere", headers=html),
+    ):
+        assert request.status_code == 404
+        assert request.headers["Content-Type"] == "application/problem+json"
+
+
 def test_no_script_but_files_of_ours_and_no_text_that_becomes_html(browser: TestClient) -> None:
     """P0.6"""
     found = dict(

@@ -280,6 +280,14 @@ class Sessions(Kind):
             contents |= {id: content for id, content in rows if content is not None}
         return contents
 
+    def last_message_times(self, tx: Transaction, ids: Sequence[str]) -> dict[str, int]:
+        """Return the time of each session's last message, if it has any."""
+        times: dict[str, int] = {}
+        for start in range(0, len(ids), _MAX_IDS_PER_STATEMENT):
+            rows = tx.all(_LAST_MESSAGE_TIMES, **_ids(ids[start : start + _MAX_IDS_PER_STATEMENT]))
+            times |= {id: at for id, at in rows if at is not None}
+        return times
+
     def edit(
         self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None
     ) -> Session:
@@ -438,6 +446,13 @@ _SESSIONS_BY_ID = (
 _BEGINNINGS = (
     """select id, (select content from messages where messages.tenant = :tenant and session_id = sessions.id
                    and role = 'user' and chatter < 2 and seq < first_seq + 20 order by seq limit 1)
+       from sessions where tenant = :tenant and id in (:"""
+    + ", :".join(_ID_PARAMETERS)
+    + ")"
+)
+_LAST_MESSAGE_TIMES = (
+    """select id, (select created_at from messages where messages.tenant = :tenant and session_id = sessions.id
+                   order by seq desc limit 1)
        from sessions where tenant = :tenant and id in (:"""
     + ", :".join(_ID_PARAMETERS)
     + ")"

@@ -1,4 +1,4 @@
-"""Admin routes: read the audit log, export one user, erase one user with a receipt.
+"""Admin routes: list the users, read the audit log, export or erase one user.
 
 The tenant is always the key's own. A key bound to one user or agent is rejected.
 """
@@ -18,6 +18,7 @@ from starlette.responses import StreamingResponse
 from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import LENIENT, Moment, Text, shape
+from retain.api.users import StoredUser, list_users
 from retain.auth import audit_log as audit
 from retain.auth.audit import Action, acting_as, is_audited
 from retain.auth.principal import Principal
@@ -50,6 +51,22 @@ class AuditRequest(BaseModel):
     )
 
 
+class UsersRequest(BaseModel):
+    """Filters for the list of users."""
+
+    model_config = LENIENT
+    search: str = Field(
+        "",
+        max_length=200,
+        description="Only users whose name contains this text.",
+        examples=["ada"],
+    )
+    limit: int = Field(100, description="The most users to return.")
+    after: Text | None = Field(
+        None, description="Go on after this cursor, from the end of the page before."
+    )
+
+
 def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
     """Add the routes to an app."""
     routes = _Routes(authenticator)
@@ -64,6 +81,13 @@ def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
             routes.audit,
             "audit",
             {"response_model": shape(Page[audit.AuditRecord])},
+        ),
+        (
+            "GET",
+            "/api/users",
+            routes.users,
+            "users_list",
+            {"response_model": shape(Page[StoredUser])},
         ),
         (
             "POST",
@@ -110,6 +134,14 @@ class _Routes:
                 **filters,
                 max_limit=limits.MAX_PAGE,
             )
+        )
+
+    async def users(self, request: Request, said: Annotated[UsersRequest, Query()]) -> Response:
+        """List the users that have data, the last active one first, with the number of records."""
+        principal = await self._admin(request)
+        filters = said.model_dump()
+        return answer(
+            await run_in_threadpool(list_users, self._memory.database, principal.tenant, **filters)
         )
 
     async def export(self, request: Request, user: Annotated[str, _USER]) -> Response:

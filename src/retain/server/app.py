@@ -19,6 +19,7 @@ from retain.server import (
     key_routes,
     metrics,
     middleware,
+    model_routes,
     note_routes,
     openapi,
     operations,
@@ -78,6 +79,7 @@ def create_app(memory: Memory) -> FastAPI:
     if mount:
         mount.add(app, authenticator)
     sign_in.add(app, authenticator)
+    model_routes.add(app, authenticator)
     web_app.add(app)
     health.add(app)
     metrics.add(app, authenticator)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -217,6 +218,9 @@ class ChatSession(BaseModel):
     last_seq: int
     created_at: str
     updated_at: str
+    last_message_at: str | None = Field(
+        description="When the last message was said; an import keeps the original times."
+    )
 
 
 class ChatSessionPage(BaseModel):
@@ -235,8 +239,14 @@ class Label(BaseModel):
     label: Text = Field(max_length=1000, examples=["Lisbon"])
 
 
-def shown(session: Session, title: str) -> dict[str, Any]:
+def shown(session: Session, title: str, last_message_at: datetime | None) -> dict[str, Any]:
     """Return the JSON of a session as `ChatSession` describes it."""
     record = as_json(session)
     covered = record.pop("summarized_count")
-    return {**record, "title": title, "count": session.count, "summarizedCount": covered}
+    return {
+        **record,
+        "title": title,
+        "count": session.count,
+        "summarizedCount": covered,
+        "last_message_at": as_json(last_message_at),
+    }

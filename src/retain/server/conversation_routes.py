@@ -14,6 +14,7 @@ from retain.api.problem import request_id
 from retain.api.responses import answer
 from retain.api.schemas import shape
 from retain.auth.principal import Permission
+from retain.base import clock
 from retain.base.errors import Invalid
 from retain.chat.caller import Caller
 from retain.chat.session import enter
@@ -35,6 +36,7 @@ from retain.server.chat_schemas import (
 )
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.routes import problems
+from retain.storage.database import Transaction
 
 _ID = Annotated[str, Path(description="The session's id.")]
 _TITLE = 80
@@ -146,15 +148,19 @@ async def _one(scope: Scope, session: Session) -> Response:
 def _titled(scope: Scope, sessions: Sequence[Session]) -> list[dict[str, Any]]:
     """Return the JSON of sessions with a title: the label, else the first words of the user."""
     unnamed = [session.id for session in sessions if not session.label]
-    first_messages = (
-        scope.services.database.read(
-            scope.owner.tenant, lambda tx: scope.sessions.beginnings(tx, unnamed)
-        )
-        if unnamed
-        else {}
-    )
+
+    def work(tx: Transaction) -> tuple[dict[str, str], dict[str, int]]:
+        first_messages = scope.sessions.beginnings(tx, unnamed) if unnamed else {}
+        ids = [session.id for session in sessions]
+        return first_messages, scope.sessions.last_message_times(tx, ids)
+
+    first_messages, times = scope.services.database.read(scope.owner.tenant, work)
     return [
-        shown(session, session.label or _title(first_messages.get(session.id, "{}")))
+        shown(
+            session,
+            session.label or _title(first_messages.get(session.id, "{}")),
+            clock.to_datetime_or_none(times.get(session.id)),
+        )
         for session in sessions
     ]
 

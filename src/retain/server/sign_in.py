@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import STRICT, Text, shape
+from retain.api.users import first_user
 from retain.auth.api_keys import INVALID_CREDENTIAL, PREFIX, parse_permissions
 from retain.auth.audit import Action, acting_as
 from retain.auth.browser_sessions import BrowserSessions, NewBrowserSession
@@ -49,8 +50,8 @@ class Visit:
     """The state of the server and of the caller that the web app needs first.
 
     All fields but the first three are only for an authenticated caller. `csrf` is the value of
-    `X-Retain-CSRF` for every change, if a cookie authenticated the caller. `user` is the default
-    user. `model` is the name of the chat model, if there is one.
+    `X-Retain-CSRF` for every change, if a cookie authenticated the caller. `user` is the user
+    to show first. `model` is the name of the chat model, if there is one.
     """
 
     version: str
@@ -108,7 +109,7 @@ class _Routes:
             if "authorization" in request.headers or "x-api-key" in request.headers
             else token_of(request.scope)
         )
-        return answer(self._visit(principal, token))
+        return answer(await run_in_threadpool(self._visit, principal, token))
 
     async def sign_in(self, request: Request, said: SignInRequest) -> Response:
         """Sign a browser in with a key. The response is that of `/api/web`, with a cookie."""
@@ -132,7 +133,8 @@ class _Routes:
         browser_session: NewBrowserSession = await run_in_threadpool(
             signins.add, principal.tenant, admitted.key, remember=said.remember
         )
-        response = answer(self._visit(principal, browser_session.text))
+        visit = await run_in_threadpool(self._visit, principal, browser_session.text)
+        response = answer(visit)
         seconds = browser_session.seconds if said.remember else None
         response.raw_headers.append(
             _raw(set_cookie(host, browser_session.text, secure=secure, seconds=seconds))
@@ -149,9 +151,8 @@ class _Routes:
                 raise
         else:
             await self._end(request)
-            visit = (
-                self._visit(principal, None) if self._authenticator.is_local(principal) else visit
-            )
+            if self._authenticator.is_local(principal):
+                visit = await run_in_threadpool(self._visit, principal, None)
         response = answer(visit)
         for secure in (True, False):
             response.raw_headers.append(
@@ -186,10 +187,15 @@ class _Routes:
             signed_in=True,
             csrf=None if token is None else csrf_of(token),
             me=Me(principal.tenant, permissions, principal.user, principal.agent, principal.name),
-            user=principal.user or memory.settings.user or USER,
+            user=principal.user or self._first_user(principal.tenant),
             model=None if (model := memory.services.models.main) is None else model.name,
             tools=[ToolName(tool.name, tool.description) for tool in tools],
         )
+
+    def _first_user(self, tenant: str) -> str:
+        """Return the user to open the page with: the configured one, else one that has data."""
+        memory = self._authenticator.memory
+        return memory.settings.user or first_user(memory.database, tenant, USER)
 
     def _audited_signins(
         self, request: Request, principal: Principal, action: str, key: str

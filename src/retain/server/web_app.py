@@ -27,7 +27,17 @@ from retain.server.exchange import styled
 from retain.server.routes import TemplateRoute
 
 FOLDER = Path(__file__).with_name("site")
-PAGES = ("chat", "why", "agents", "memory", "search", "operations", "sign-in")
+PAGES = (
+    "chat",
+    "why",
+    "agents",
+    "memory",
+    "search",
+    "operations",
+    "users",
+    "setup",
+    "sign-in",
+)
 """Paths that return the page, with everything below them; the page does its own routing."""
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
@@ -141,6 +151,23 @@ def add(app: FastAPI) -> None:
     app.router.routes.append(
         TemplateRoute("/assets/{path:path}", asset, methods=["GET"], include_in_schema=False)
     )
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        """Show people a page at an unknown address, and programs a problem."""
+        if not _is_for_people(request):
+            return problem.of(error, request)
+        response = await page(request)
+        if response.status_code == 200:  # and not 304
+            response.status_code = 404
+        return response
+
+    app.add_exception_handler(404, not_found)
+
+
+def _is_for_people(request: Request) -> bool:
+    """Return whether a browser asks for a page, and not a program for data."""
+    accepts_html = "text/html" in request.headers.get("accept", "")
+    return accepts_html and request.method == "GET" and not request.url.path.startswith("/api/")
 
 
 def _built(index: File) -> Callable[[Request], Awaitable[Response]]:

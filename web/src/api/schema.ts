@@ -1857,6 +1857,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Users List
+         * @description List the users that have data, the last active one first, with the number of records.
+         */
+        get: operations["users_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/users/{user}/export": {
         parameters: {
             query?: never;
@@ -2121,6 +2141,26 @@ export interface paths {
          * @description End the sign-in of this browser and delete its cookie.
          */
         post: operations["web_sign_out"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/web/model": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Web Model
+         * @description Call a chat model once, and use it until the server restarts if `use` is set.
+         */
+        post: operations["web_model"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2393,6 +2433,11 @@ export interface components {
             created_at: string;
             /** Updated At */
             updated_at: string;
+            /**
+             * Last Message At
+             * @description When the last message was said; an import keeps the original times.
+             */
+            last_message_at: string | null;
         };
         /**
          * ChatSessionPage
@@ -3271,6 +3316,55 @@ export interface components {
         /** MessagesPopRequest */
         MessagesPopRequest: Record<string, never>;
         /**
+         * ModelRequestBody
+         * @description The model to test.
+         */
+        ModelRequestBody: {
+            /**
+             * Model
+             * @description The name of the model, with its provider where it is not OpenAI-compatible.
+             * @example llama3.2
+             */
+            model: string;
+            /**
+             * Base Url
+             * @description The address of an OpenAI-compatible service.
+             * @default
+             * @example http://localhost:11434/v1
+             */
+            base_url: string;
+            /**
+             * Api Key
+             * @description The key of the service, if it needs one.
+             * @default
+             */
+            api_key: string;
+            /**
+             * Use
+             * @description Answer chats with it from now on, until the server restarts.
+             * @default false
+             */
+            use: boolean;
+        };
+        /**
+         * ModelTest
+         * @description The result of one call. `error` says what failed; `used` if the server now uses the model.
+         */
+        ModelTest: {
+            /** Model */
+            model: string;
+            /** Ok */
+            ok: boolean;
+            /** Used */
+            used: boolean;
+            /** Reply */
+            reply: string;
+            /** Error */
+            error: string;
+            /** Latency Ms */
+            latency_ms: number | null;
+        };
+        /**
          * NewKey
          * @description A new key; `key` is its text, which is shown only once.
          */
@@ -4080,6 +4174,43 @@ export interface components {
             /** Worked At */
             worked_at: string | null;
         };
+        /**
+         * StoredUser
+         * @description A user, the number of stored records of each kind, and the time of the last change.
+         */
+        StoredUser: {
+            /** User */
+            user: string;
+            /** Conversations */
+            conversations: number;
+            /** Memories */
+            memories: number;
+            /** Pending */
+            pending: number;
+            /** Notes */
+            notes: number;
+            /** Refs */
+            refs: number;
+            /** Documents */
+            documents: number;
+            /** State */
+            state: number;
+            /**
+             * Last Active At
+             * Format: date-time
+             */
+            last_active_at: string;
+        };
+        /** StoredUserPage */
+        StoredUserPage: {
+            /** Data */
+            data: components["schemas"]["StoredUser"][];
+            /**
+             * Next
+             * @description What to send as `after` for the page that follows; null at the end.
+             */
+            next: string | null;
+        };
         /** SummariesFoldRequest */
         SummariesFoldRequest: {
             /**
@@ -4389,8 +4520,8 @@ export interface components {
          * @description The state of the server and of the caller that the web app needs first.
          *
          *     All fields but the first three are only for an authenticated caller. `csrf` is the value of
-         *     `X-Retain-CSRF` for every change, if a cookie authenticated the caller. `user` is the default
-         *     user. `model` is the name of the chat model, if there is one.
+         *     `X-Retain-CSRF` for every change, if a cookie authenticated the caller. `user` is the user
+         *     to show first. `model` is the name of the chat model, if there is one.
          */
         Visit: {
             /** Version */
@@ -10038,6 +10169,48 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    users_list: {
+        parameters: {
+            query?: {
+                /** @description Only users whose name contains this text. */
+                search?: string;
+                /** @description The most users to return. */
+                limit?: number;
+                /** @description Go on after this cursor, from the end of the page before. */
+                after?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StoredUserPage"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
     users_export: {
         parameters: {
             query?: never;
@@ -10776,6 +10949,49 @@ export interface operations {
             500: components["responses"]["500"];
             503: components["responses"]["503"];
             507: components["responses"]["507"];
+        };
+    };
+    web_model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "model": "llama3.2"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ModelRequestBody"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelTest"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
         };
     };
     status: {

@@ -24,6 +24,8 @@ const PAGES = {
   agents: later(() => import("../pages/agents/Agents")),
   memory: later(() => import("../pages/memory/Memory")),
   search: later(() => import("../pages/search/Search")),
+  users: later(() => import("../pages/users/Users")),
+  setup: later(() => import("../pages/setup/Setup")),
   operations: later(() => import("../pages/operations/Operations")),
 };
 const SignIn = later(() => import("../pages/signin/SignIn"));

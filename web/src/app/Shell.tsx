@@ -1,23 +1,24 @@
-// What stands around every page: where one can go, who one is, light or dark.
-import { type FormEvent, type ReactNode, useState } from "react";
+// The frame around every page: navigation, the current user, the theme.
+import { type ReactNode, useState } from "react";
 import { once, Problem } from "../api/client";
 import { Dialog } from "../ui/Dialog";
-import { Field } from "../ui/Field";
 import { Icon, type IconName } from "../ui/Icon";
 import { Link } from "../ui/Link";
 import { Failure } from "../ui/states";
 import { Toasts } from "../ui/toast";
-import { useRoute } from "./route";
+import { go, to, useRoute } from "./route";
 import css from "./shell.module.css";
 import { useTheme } from "./theme";
+import { UserPicker } from "./UserPicker";
 import { useWho } from "./who";
 
 const PLACES: { at: string; label: string; icon: IconName; href: string }[] = [
   { at: "chat", label: "Chat", icon: "chat", href: "/chat" },
   { at: "why", label: "Why", icon: "why", href: "/why" },
   { at: "agents", label: "Agents", icon: "agents", href: "/agents" },
-  { at: "memory", label: "Memory", icon: "memory", href: "/memory/notes" },
+  { at: "memory", label: "Memory", icon: "memory", href: "/memory/facts" },
   { at: "search", label: "Search", icon: "search", href: "/search" },
+  { at: "users", label: "Users", icon: "person", href: "/users" },
   { at: "operations", label: "Operations", icon: "operations", href: "/operations" },
 ];
 
@@ -43,12 +44,7 @@ export function Shell({ children }: { children: ReactNode }) {
           ))}
         </nav>
         <div className={css.me}>
-          <button
-            type="button"
-            className={`plain ${css.who}`}
-            onClick={() => setChoosing(true)}
-            title="Whose memory this is"
-          >
+          <button type="button" className={`plain ${css.who}`} onClick={() => setChoosing(true)} title="Switch user">
             <Icon name="person" /> <span>{user}</span>
           </button>
           <button
@@ -64,22 +60,17 @@ export function Shell({ children }: { children: ReactNode }) {
       <main id="main" tabIndex={-1}>
         {children}
       </main>
-      {choosing && <Whose close={() => setChoosing(false)} choosable={choosable} signedIn={here.needs_key} />}
+      {choosing && <Account close={() => setChoosing(false)} choosable={choosable} signedIn={here.needs_key} />}
       <Toasts />
     </div>
   );
 }
 
-/** Whose memory is shown, and the way out. */
-function Whose({ close, choosable, signedIn }: { close: () => void; choosable: boolean; signedIn: boolean }) {
+/** The current user, a way to switch to another one, and signing out. */
+function Account({ close, choosable, signedIn }: { close: () => void; choosable: boolean; signedIn: boolean }) {
   const { user, choose, here, refresh } = useWho();
-  const [name, setName] = useState(user);
+  const { parts } = useRoute();
   const [error, setError] = useState<unknown>();
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (name.trim()) choose(name.trim());
-    close();
-  };
   const leave = async () => {
     setError(undefined);
     try {
@@ -89,35 +80,39 @@ function Whose({ close, choosable, signedIn }: { close: () => void; choosable: b
       else setError(failed);
     }
   };
+  const pick = (name: string) => {
+    choose(name);
+    close();
+    if (parts[0] === "chat" || parts[0] === "why") go(`/${parts[0]}`); // not to a conversation of the user before
+  };
   return (
-    <Dialog title="Whose memory" close={close}>
-      <form onSubmit={submit}>
-        <Field
-          label="User"
-          hint={
-            choosable
-              ? "Each user has conversations, notes and state of their own. A new name begins with nothing."
-              : "The key you signed in with is this user’s alone."
-          }
-        >
-          <input value={name} onChange={(event) => setName(event.target.value)} disabled={!choosable} autoFocus />
-        </Field>
-        {error !== undefined && <Failure error={error} retry={leave} />}
-        <footer className="actions">
-          {signedIn && (
-            <button type="button" onClick={leave}>
-              Sign out
-            </button>
-          )}
-          <button type="submit" className="primary">
-            {choosable ? "Use this memory" : "Close"}
+    <Dialog title="User" close={close}>
+      <p>
+        You see the memory of <b>{user}</b>.{" "}
+        <Link href={to(["users", user])} onClick={close}>
+          What is stored about {user}
+        </Link>
+      </p>
+      {choosable ? (
+        <UserPicker choose={pick} />
+      ) : (
+        <p className="quiet">The key you signed in with gives access to this user only.</p>
+      )}
+      {error !== undefined && <Failure error={error} retry={leave} />}
+      <footer className="actions">
+        {signedIn && (
+          <button type="button" onClick={leave}>
+            Sign out
           </button>
-        </footer>
-      </form>
+        )}
+        <button type="button" onClick={close}>
+          Close
+        </button>
+      </footer>
       {signedIn && <p className="quiet">Signing out deletes unsent drafts from this browser.</p>}
       <p className="quiet">
         retain {here.version}
-        {here.me && `, as ${here.me.name} of ${here.me.tenant}`} · <a href="/docs">API</a>
+        {here.me && `, as ${here.me.name} of ${here.me.tenant}`} · <a href="/docs">API reference</a>
       </p>
     </Dialog>
   );

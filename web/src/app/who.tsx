@@ -23,7 +23,8 @@ export type Who = {
   user: string;
   /** Whether another user may be chosen: not with a key that is one user's. */
   choosable: boolean;
-  choose: (user: string) => void;
+  /** Show another user's memory; null for the one that the server suggests. */
+  choose: (user: string | null) => void;
   may: (permission: Permission) => boolean;
   /** Signed out in mid-work: the key is asked for over the page, or that was put off. */
   away: "asking" | "later" | null;

@@ -3,6 +3,7 @@ import { useEffect, useState, useSyncExternalStore } from "react";
 import { get } from "../../api/client";
 import type { Agent } from "../../api/index";
 import { useLoad } from "../../api/load";
+import { agentInUse } from "../../app/agent";
 import { go, to, useRoute } from "../../app/route";
 import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
@@ -15,21 +16,42 @@ import css from "./chat.module.css";
 import { useDraft } from "./draft";
 import { useElsewhere } from "./elsewhere";
 import { Head } from "./Head";
+import { NoModel } from "./NoModel";
 import type { Sent } from "./outbox";
 import { whoOf } from "./SessionItem";
 import { Sessions } from "./Sessions";
 import { begin, find, lastAgent, remember } from "./session";
 import { type Talk, talkOf } from "./talk";
-import { NoModel, Welcome } from "./Welcome";
+import { Welcome } from "./Welcome";
 
 export default function Chat() {
+  const { parts } = useRoute();
+  const { user } = useWho();
+  return parts[1] ? <Page agent={parts[1]} /> : <First key={user} />;
+}
+
+/** Go to the agent in use: the last one on this device, else the one of the newest conversation. */
+function First() {
+  const { user } = useWho();
+  const used = agentInUse(user);
+  const newest = useLoad(
+    async (signal) => {
+      if (used) return used;
+      const { data } = await get("/api/chat/sessions", { query: { user, spoken: true, limit: 1 }, signal });
+      return data[0]?.agent ?? lastAgent(user);
+    },
+    [user, used],
+  );
+  useEffect(() => {
+    if (newest.data) go(to(["chat", newest.data]), true);
+  }, [newest.data]);
+  return newest.error ? <Failure error={newest.error} retry={newest.reload} /> : <Loading />;
+}
+
+function Page({ agent }: { agent: string }) {
   const { parts, query } = useRoute();
   const { user, may } = useWho();
-  const agent = parts[1] ?? lastAgent(user);
   const named = parts[2];
-  useEffect(() => {
-    if (!parts[1]) go(to(["chat", agent]), true);
-  }, [parts[1], agent]);
   const found = useLoad(
     async (signal) => ({ user, agent, id: named ?? (await find(user, agent, may("write"), signal)) }),
     [user, agent, named],
@@ -162,6 +184,7 @@ function Open({ talk, who, agents, named, follow }: Shown) {
         </div>
       )}
       {!talk.away && wrong}
+      {here.model === null && <NoModel />}
       {talk.away && !talk.busy && (
         <p className={`card ${css.notice}`} role="status">
           The server does not answer at the moment. What you write stays here, and it is tried again.
@@ -172,7 +195,6 @@ function Open({ talk, who, agents, named, follow }: Shown) {
       ) : (
         <Conversation talk={talk} agents={agents} at={Number(query.get("at")) || 0} takeBack={takeBack} />
       )}
-      {!empty && here.model === null && talk.last < 4 && <NoModel />}
       {may("write") && may("read") ? (
         <Composer talk={talk} draft={draft} change={change} send={send} />
       ) : (

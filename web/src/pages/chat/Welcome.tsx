@@ -1,5 +1,6 @@
-// What somebody sees who has said nothing yet: what this is, and something to click.
+// The start of a conversation: what the agent does, and examples to click.
 import { useWho } from "../../app/who";
+import { Link } from "../../ui/Link";
 import css from "./chat.module.css";
 
 const EXAMPLES = [
@@ -9,14 +10,18 @@ const EXAMPLES = [
 ];
 
 export function Welcome({ agent, say }: { agent: string; say: (text: string) => void }) {
-  const { here, may } = useWho();
+  const { may } = useWho();
   return (
     <div className={css.welcome}>
       <h2>Talk to {agent}. It remembers what you tell it.</h2>
       <p className="quiet">
-        What you say is kept, also after a reload, a restart or on another device. For each answer you can ask why.
+        Your messages are stored and survive a reload or a restart. For each answer, “Why” shows what it was based on.
       </p>
-      {here.model === null && <NoModel />}
+      {may("admin") && (
+        <p className="quiet">
+          To look around first, <Link href="/users">add demo data</Link>.
+        </p>
+      )}
       {may("write") && (
         <ul aria-label="Examples">
           {EXAMPLES.map((example) => (
@@ -28,19 +33,6 @@ export function Welcome({ agent, say }: { agent: string; say: (text: string) => 
           ))}
         </ul>
       )}
-    </div>
-  );
-}
-
-/** Said once, where it matters: without a model, memory alone answers. */
-export function NoModel() {
-  return (
-    <div className={`card ${css.notice}`}>
-      <p>
-        <b>No model is set, so answers come from memory only.</b> Everything is kept all the same. To have a model write
-        the answers, start the server with <code>RETAIN_MODEL</code> and <code>RETAIN_BASE_URL</code>, for example:
-      </p>
-      <pre>RETAIN_MODEL=llama3.2 RETAIN_BASE_URL=http://localhost:11434/v1 retain serve</pre>
     </div>
   );
 }

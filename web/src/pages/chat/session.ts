@@ -2,11 +2,11 @@
 // once, or two devices, end in the same one. It is the active one, else a new one. The id that this browser keeps is
 // confirmed by being that one; any other is stale, and is written over.
 import { get, Problem, post } from "../../api/client";
-import { keep, kept } from "../../app/keep";
+import { agentInUse, keepAgent } from "../../app/agent";
+import { keep } from "../../app/keep";
 
 /** Where this browser keeps the id of the conversation that a user has with an agent. */
 export const nameOf = (user: string, agent: string) => `chatSession_${user}_${agent}`;
-const agentOf = (user: string) => `chatAgent_${user}`;
 
 /** What to do when another window or device goes on with another conversation than the one shown here. */
 export function elsewhere(shown: string, active: string | null, here: { count: number; unsaid: boolean }) {
@@ -15,12 +15,12 @@ export function elsewhere(shown: string, active: string | null, here: { count: n
 }
 
 /** The agent that a user spoke with last on this device. */
-export const lastAgent = (user: string) => kept(agentOf(user)) || "assistant";
+export const lastAgent = (user: string) => agentInUse(user) || "assistant";
 
 /** Keep which conversation is the one to come back to. */
 export function remember(user: string, agent: string, session: string): void {
   keep(nameOf(user, agent), session);
-  keep(agentOf(user), agent);
+  keepAgent(user, agent);
 }
 
 /** The conversation to go on with. For a key that may only read none is made: it has the active one, or none. */

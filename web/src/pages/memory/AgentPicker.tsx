@@ -1,15 +1,14 @@
-// Whose notes: each agent has its own for each user. The address says which; without one, the agent of last time.
-import { type FormEvent, useEffect, useState } from "react";
+// The agent whose memory is shown: each has its own for each user. The address names it; without one, it is the agent in use.
+import { type FormEvent, useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
-import { keep, kept } from "../../app/keep";
+import { agentInUse, keepAgent } from "../../app/agent";
 import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { useAsked } from "./asked";
 import css from "./memory.module.css";
 
-const LAST = "memoryAgent_";
 const USUAL = "assistant"; // who answers where no agent was chosen, set up or not
 const OTHER = "\u0000other";
 
@@ -25,16 +24,25 @@ type Whose = {
 export function useAgent(): Whose {
   const { here, user } = useWho();
   const { query, ask } = useAsked();
-  const agents = useLoad((signal) => get("/api/agents", { query: { limit: 500 }, signal }), []);
-  const known = agents.data?.data.map((one) => one.name) ?? [];
+  const agents = useLoad(
+    async (signal) => {
+      const [all, last] = await Promise.all([
+        get("/api/agents", { query: { limit: 500 }, signal }),
+        get("/api/chat/sessions", { query: { user, spoken: true, limit: 1 }, signal }),
+      ]);
+      return { names: all.data.map((one) => one.name), last: last.data[0]?.agent };
+    },
+    [user],
+  );
+  const known = agents.data?.names ?? [];
   const bound = here.me?.agent ?? null;
-  const settled = bound ?? query.get("agent") ?? kept(LAST + user);
-  const agent = settled ?? (agents.data && (known[0] ?? USUAL));
-  useEffect(() => {
-    if (agent) keep(LAST + user, agent);
-  }, [agent, user]);
+  const settled = bound ?? query.get("agent") ?? agentInUse(user);
+  const agent = settled ?? (agents.data && !agents.stale ? (agents.data.last ?? known[0] ?? USUAL) : undefined);
   const names = bound !== null ? [bound] : [...new Set([...known, USUAL, ...(agent ? [agent] : [])])];
-  const choose = (name: string) => ask({ agent: name, view: undefined, v: undefined, against: undefined });
+  const choose = (name: string) => {
+    keepAgent(user, name);
+    ask({ agent: name, view: undefined, v: undefined, against: undefined });
+  };
   return { agent, names, choose, error: agents.error, retry: agents.reload };
 }
 
@@ -73,12 +81,12 @@ function Another({ choose, close }: { choose: (agent: string) => void; close: ()
   return (
     <Dialog title="Another agent" close={close}>
       <form onSubmit={submit}>
-        <Field label="Name" hint="As the program names it that the agent belongs to.">
+        <Field label="Name" hint="The name that your program uses for the agent.">
           <input value={name} onChange={(event) => setName(event.target.value)} autoFocus />
         </Field>
         <footer className="actions">
           <button type="submit" className="primary">
-            Show its notes
+            Show its memory
           </button>
         </footer>
       </form>

@@ -1,9 +1,11 @@
-// What is remembered apart from conversations: notes, state, references and knowledge, each a tab with an address.
+// Everything that is stored besides conversations: facts, notes, references, documents and state, each a tab.
 import { useRoute } from "../../app/route";
 import { Link } from "../../ui/Link";
 import { Empty } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
 import { useTitle } from "../../ui/title";
+import agents from "../agents/agents.module.css";
+import { Facts } from "./Facts";
 import { Knowledge } from "./knowledge/Knowledge";
 import css from "./memory.module.css";
 import { Notes } from "./notes/Notes";
@@ -11,20 +13,21 @@ import { Refs } from "./refs/Refs";
 import { State } from "./state/State";
 
 const TABS = {
+  facts: { label: "Facts", shows: Facts },
   notes: { label: "Notes", shows: Notes },
-  state: { label: "State", shows: State },
   refs: { label: "References", shows: Refs },
-  knowledge: { label: "Knowledge", shows: Knowledge },
+  knowledge: { label: "Documents", shows: Knowledge },
+  state: { label: "State", shows: State },
 };
 
 export default function Memory() {
   const { parts } = useRoute();
-  const at = parts[1] ?? "notes";
+  const at = parts[1] ?? "facts";
   const tab = TABS[at as keyof typeof TABS];
   useTitle(tab?.label ?? "Memory");
   const Shown = tab?.shows;
   return (
-    <div className={`page ${css.memory}`}>
+    <div className={at === "facts" ? `page ${css.memory} ${agents.fills}` : `page ${css.memory}`}>
       <header>
         <h1>Memory</h1>
       </header>
@@ -41,7 +44,7 @@ function Nowhere() {
   return (
     <Empty title="Unknown kind of memory">
       <p>
-        <Link href="/memory/notes">Go to the notes</Link>
+        <Link href="/memory/facts">Go to the facts</Link>
       </p>
     </Empty>
   );

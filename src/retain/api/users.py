@@ -1,0 +1,122 @@
+"""The users of a tenant, with the amount of data that is stored for each of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from retain.base import canonical, clock, limits
+from retain.kinds.kind import Page, decode_cursor, make_page
+from retain.storage.database import Database, Row, Transaction
+
+_NEWEST = 2**62
+
+_USERS = """
+    select person, sum(conversations), sum(memories), sum(pending), sum(notes), sum(refs), sum(documents),
+           sum(state), max(at)
+    from (
+        select user_id as person, count(*) as conversations, 0 as memories, 0 as pending, 0 as notes, 0 as refs,
+               0 as documents, 0 as state, max(touched_at) as at
+        from sessions
+        where tenant = :tenant
+        and exists (select 1 from messages where messages.tenant = :tenant and session_id = sessions.id)
+        group by user_id
+        union all
+        select user_id, 0, sum(case when review = 'accepted' then 1 else 0 end),
+               sum(case when review = 'pending' then 1 else 0 end), 0, 0, 0, 0, max(updated_at)
+        from entries where tenant = :tenant and user_id is not null group by user_id
+        union all
+        select user_id, 0, 0, 0, count(*), 0, 0, 0, max(updated_at)
+        from notes where tenant = :tenant and text <> '' group by user_id
+        union all
+        select user_id, 0, 0, 0, 0, count(*), 0, 0, max(updated_at)
+        from refs where tenant = :tenant group by user_id
+        union all
+        select user_id, 0, 0, 0, 0, 0, count(*), 0, max(updated_at)
+        from documents where tenant = :tenant group by user_id
+        union all
+        select user_id, 0, 0, 0, 0, 0, 0, count(*), max(updated_at)
+        from state where tenant = :tenant and user_id is not null group by user_id
+    ) as parts
+    where person <> '' and lower(person) like :pattern escape '!'
+    group by person
+    having max(at) < :at or (max(at) = :at and person > :person)
+    order by max(at) desc, person
+    limit :size"""
+
+_NEWEST_SPEAKER = """
+    select user_id from sessions
+    where tenant = :tenant
+    and exists (select 1 from messages where messages.tenant = :tenant and session_id = sessions.id)
+    order by touched_at desc limit 1"""
+
+_HAS_DATA = """
+    select 1 where exists (
+        select 1 from sessions where tenant = :tenant and user_id = :user
+        and exists (select 1 from messages where messages.tenant = :tenant and session_id = sessions.id))
+    or exists (select 1 from entries where tenant = :tenant and user_id = :user)
+    or exists (select 1 from notes where tenant = :tenant and user_id = :user and text <> '')
+    or exists (select 1 from refs where tenant = :tenant and user_id = :user)
+    or exists (select 1 from documents where tenant = :tenant and user_id = :user)
+    or exists (select 1 from state where tenant = :tenant and user_id = :user)"""
+
+
+@dataclass(frozen=True)
+class StoredUser:
+    """A user, the number of stored records of each kind, and the time of the last change."""
+
+    user: str
+    conversations: int  # with at least one message
+    memories: int  # accepted entries
+    pending: int  # entries that wait for review
+    notes: int
+    refs: int
+    documents: int
+    state: int
+    last_active_at: datetime
+
+
+def list_users(
+    database: Database,
+    tenant: str,
+    *,
+    search: str = "",
+    limit: int = 100,
+    after: str | None = None,
+) -> Page[StoredUser]:
+    """Return the users that have data, the last active one first.
+
+    search: only users whose name contains this text, in upper or lower case
+    """
+    size = canonical.whole(limit, "limit", 1, limits.MAX_PAGE)
+    at, person = decode_cursor(after, [int, str]) if after else (_NEWEST, "")
+    escaped = search.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    rows = database.read(
+        tenant,
+        lambda tx: tx.all(_USERS, pattern=f"%{escaped}%", at=at, person=person, size=size + 1),
+    )
+    return make_page([_user(row) for row in rows], size, _place)
+
+
+def first_user(database: Database, tenant: str, default: str) -> str:
+    """Return the user to show first: the default one, unless only others have data."""
+
+    def work(tx: Transaction) -> str:
+        if tx.one(_HAS_DATA, user=default):
+            return default
+        speaker = tx.one(_NEWEST_SPEAKER)
+        if speaker:
+            return str(speaker[0])
+        row = tx.one(_USERS, pattern="%", at=_NEWEST, person="", size=1)
+        return str(row[0]) if row else default
+
+    return database.read(tenant, work)
+
+
+def _user(row: Row) -> StoredUser:
+    name, *counts, at = row
+    return StoredUser(str(name), *(int(count) for count in counts), clock.to_datetime(at))
+
+
+def _place(user: StoredUser) -> list[int | str]:
+    return [clock.from_datetime(user.last_active_at, "after"), user.user]

@@ -1,0 +1,145 @@
+"""Users in the web app: the list, switching, what is stored about one, export, erasure, demo data."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from retain import Memory, Scope
+from tests.conftest import one_engine
+from tests.web.browsing import Web
+
+
+def scope(memory: Memory, user: str, agent: str = "scout") -> Scope:
+    return memory.scope(tenant="default", user=user, agent=agent)
+
+
+def tell(memory: Memory, user: str, text: str = "I live in Ulm.") -> None:
+    """Store a conversation, a fact and a note for a user."""
+    me = scope(memory, user)
+    session = me.sessions.add(label=f"Talk of {user}")
+    me.messages.append(session.id, "user", text)
+    me.entries.add(f"{user} likes tea.", kind="core")
+    me.notes.append(f"About {user}")
+
+
+def open_dialog(page: Page) -> None:
+    page.get_by_title("Switch user").click()
+    expect(page.get_by_role("dialog", name="User")).to_be_visible()
+
+
+@one_engine
+@pytest.mark.smoke
+def test_the_page_opens_where_the_data_is(web: Web, memory: Memory) -> None:
+    """Not on an empty user "default": on the user and the agent that have data."""
+    tell(memory, "ada")
+    page = web.open("/")
+    expect(page).to_have_url(f"{web.url}/chat/scout")
+    expect(page.get_by_title("Switch user")).to_have_text("ada")
+    expect(page.get_by_role("list", name="Conversations")).to_contain_text("Talk of ada")
+
+
+@one_engine
+def test_the_default_user_comes_first_when_it_has_data(web: Web, memory: Memory) -> None:
+    tell(memory, "default")
+    tell(memory, "ada")
+    page = web.open("/")
+    expect(page.get_by_title("Switch user")).to_have_text("default")
+
+
+@one_engine
+@pytest.mark.smoke
+def test_users_are_listed_with_counts_and_search(web: Web, memory: Memory) -> None:
+    for name in ("ada", "bob", "clara"):
+        tell(memory, name)
+    scope(memory, "nobody").sessions.add("empty")
+    page = web.open("/users")
+    rows = page.get_by_role("row")
+    expect(rows).to_have_count(4)
+    expect(rows.filter(has_text="ada").get_by_role("cell").nth(1)).to_have_text("1")
+    page.get_by_label("Search users").fill("AR")
+    expect(rows).to_have_count(2)
+    expect(rows.last).to_contain_text("clara")
+    page.get_by_label("Search users").fill("zz")
+    expect(page.get_by_role("heading", name="No user’s name contains “zz”")).to_be_visible()
+    page.get_by_label("Search users").fill("bob")
+    page.get_by_role("button", name="Switch to bob").click()
+    expect(page.get_by_title("Switch user")).to_have_text("bob")
+    assert web.axe() == []
+
+
+@one_engine
+def test_a_typing_error_does_not_start_a_memory(web: Web, memory: Memory) -> None:
+    """An unknown name is used only after a confirmation."""
+    tell(memory, "alice")
+    page = web.open("/")
+    expect(page.get_by_title("Switch user")).to_have_text("alice")
+    open_dialog(page)
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Find a user").fill("alcie")
+    expect(dialog.get_by_text("No conversation of “alcie” was found")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(dialog).to_be_visible()
+    assert web.axe(inside="dialog[open]") == []
+    page.keyboard.press("Escape")
+    expect(page.get_by_title("Switch user")).to_have_text("alice")
+    assert scope(memory, "alcie").sessions.list().items == []
+    open_dialog(page)
+    dialog.get_by_label("Find a user").fill("ali")
+    dialog.get_by_role("button", name=re.compile("^alice")).click()
+    expect(page.get_by_title("Switch user")).to_have_text("alice")
+    open_dialog(page)
+    dialog.get_by_label("Find a user").fill("zoe")
+    dialog.get_by_role("button", name="Start a new memory for “zoe”").click()
+    expect(page.get_by_title("Switch user")).to_have_text("zoe")
+
+
+@one_engine
+@pytest.mark.smoke
+def test_a_user_is_exported_and_erased_from_the_page(
+    web: Web, memory: Memory, tmp_path: Path
+) -> None:
+    tell(memory, "ada", "CANARYada")
+    tell(memory, "bob")
+    page = web.open("/users/ada")
+    stored = page.get_by_role("list", name="What is stored")
+    expect(stored.get_by_role("listitem").filter(has_text="Memories")).to_contain_text("1")
+    assert web.axe() == []
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Export").click()
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert any("CANARYada" in line for line in lines)
+    assert [json.loads(line) for line in lines]
+    page.get_by_role("button", name="Erase…").click()
+    dialog = page.get_by_role("dialog", name="Erase ada?")
+    expect(dialog.get_by_role("button", name="Erase", exact=True)).to_be_disabled()
+    dialog.get_by_label("Type “ada” to confirm").fill("ada")
+    dialog.get_by_role("button", name="Erase", exact=True).click()
+    expect(page.get_by_role("status", name="Receipt")).to_contain_text("is erased")
+    assert scope(memory, "ada").sessions.list().items == []
+    assert len(scope(memory, "bob").sessions.list().items) == 1
+    web.open("/users")
+    expect(page.get_by_role("row")).to_have_count(2)
+
+
+@one_engine
+def test_nothing_is_known_about_an_unknown_user(web: Web) -> None:
+    page = web.open("/users/nobody")
+    expect(page.get_by_role("heading", name="Nothing is stored about nobody")).to_be_visible()
+
+
+@one_engine
+def test_demo_data_is_added_and_removed_with_a_click(web: Web, memory: Memory) -> None:
+    page = web.open("/users")
+    page.get_by_role("button", name="Add demo data").click()
+    expect(page.get_by_role("row").filter(has_text="demo")).to_be_visible()
+    expect(page.get_by_title("Switch user")).to_have_text("demo")
+    assert len(scope(memory, "demo", "assistant").sessions.list().items) == 2
+    page.get_by_role("button", name="Remove demo data").click()
+    expect(page.get_by_role("heading", name="Nobody has data yet")).to_be_visible()
+    expect(page.get_by_title("Switch user")).to_have_text("default")
+    assert scope(memory, "demo").sessions.list().items == []

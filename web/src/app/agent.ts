@@ -1,0 +1,7 @@
+// The agent that a user has used last on this device, in the chat or on a page of the memory.
+import { keep, kept } from "./keep";
+
+const nameOf = (user: string) => `chatAgent_${user}`;
+
+export const agentInUse = (user: string): string | null => kept(nameOf(user));
+export const keepAgent = (user: string, agent: string): void => keep(nameOf(user), agent);

@@ -1,0 +1,88 @@
+// Demo data: a user with a few conversations, facts and notes, added and removed with one click.
+import { useEffect, useState } from "react";
+import { get, post, put, told } from "../../api/client";
+import { go } from "../../app/route";
+import { useWho } from "../../app/who";
+import { say } from "../../ui/toast";
+
+export const DEMO = "demo";
+const AGENT = "assistant";
+const TALKS = [
+  {
+    label: "A trip to Lisbon",
+    lines: [
+      ["user", "My sister Clara moved to Lisbon. She is allergic to nuts."],
+      ["assistant", "Noted: Clara lives in Lisbon and is allergic to nuts."],
+      ["user", "I want to visit her in May, by train and not before nine."],
+      ["assistant", "Then the night train from Hendaye fits: it arrives at 10:30."],
+    ],
+  },
+  {
+    label: "Tea for the office",
+    lines: [
+      ["user", "We drink Darjeeling in the office. The budget is 40 euros a month."],
+      ["assistant", "Darjeeling for up to 40 euros a month: I will remember that."],
+    ],
+  },
+] as const;
+const FACTS = ["Clara, the user’s sister, lives in Lisbon.", "The user travels by train, never before nine."];
+const NOTES =
+  "## Family\n- Clara (sister) lives in Lisbon and is allergic to nuts.\n\n## Travel\n- By train, not before nine.\n";
+
+async function load(): Promise<void> {
+  const query = { user: DEMO, agent: AGENT };
+  for (const { label, lines } of TALKS) {
+    const session = await post("/api/sessions", { query, body: { label } });
+    const messages = lines.map(([role, content]) => ({ role, content }));
+    await post("/api/messages/{session}/batch", { path: { session: session.id }, query, body: { messages } });
+  }
+  for (const content of FACTS) await post("/api/entries", { query, body: { content, kind: "core" } });
+  await put("/api/notes", { query, body: { text: NOTES } });
+  await put("/api/state/{key}", { path: { key: "budget" }, query, body: { value: { tea: 40 }, area: "user" } });
+}
+
+const exists = async (signal?: AbortSignal) =>
+  (await get("/api/users", { query: { search: DEMO, limit: 100 }, signal })).data.some((one) => one.user === DEMO);
+
+/** The button that adds the demo data, or removes it where it is there. */
+export function Demo({ changed }: { changed: () => void }) {
+  const { may, user, choose, refresh } = useWho();
+  const [there, setThere] = useState<boolean>();
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    const stop = new AbortController();
+    exists(stop.signal).then(setThere, () => {});
+    return () => stop.abort();
+  }, []);
+  const act = (work: () => Promise<void>, after: boolean) => async () => {
+    setBusy(true);
+    try {
+      await work();
+      setThere(after);
+      changed();
+    } catch (error) {
+      say(told(error));
+    } finally {
+      setBusy(false);
+    }
+  };
+  const add = act(async () => {
+    await load();
+    choose(DEMO);
+    say("Demo data added. You now see the user “demo”.", () => go("/chat"), "Open chat");
+  }, true);
+  const erase = act(async () => {
+    await post("/api/users/{user}/erase", { path: { user: DEMO } });
+    if (user === DEMO) {
+      choose(null);
+      refresh();
+    }
+    say("Demo data removed.");
+  }, false);
+  if (there === undefined || !may("write") || !may("delete")) return null;
+  return (
+    <button type="button" onClick={there ? erase : add} disabled={busy}>
+      {there ? "Remove demo data" : "Add demo data"}
+    </button>
+  );
+}
