@@ -341,7 +341,7 @@ class Memory:
             done = import_(
                 self.services.writer, TABLES, self.services.blobs, opened, progress=progress
             )
-        catch_up(self.services)
+        catch_up(self.services, wait=True)
         return done
 
     def reindex(

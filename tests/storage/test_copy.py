@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from retain.search.reindexer import is_behind
 
 from retain import Memory, Scope
 from retain.base.errors import Conflict, Invalid, NotFound, RetainError
+from retain.jobs import reindex
+from retain.storage import leases
 from retain.storage.migrate import shipped
 from retain.storage.tables import Table
 from tests.conftest import SETTINGS, new_database
@@ -63,6 +66,21 @@ def other(engine: str, tmp_path: Path) -> Iterator[Memory]:
     for url in beside(engine, tmp_path):
         with Memory.open(url, settings=SETTINGS) as memory:
             yield memory
+
+
+def test_an_import_waits_for_the_index(
+    memory: Memory, other: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Issue 14, 5: after a kill while indexing, the dead process holds the lease for a while."""
+    monkeypatch.setattr(reindex, "LEASE_POLL_SECONDS", 0.05)
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.sessions.add("s")
+    me.messages.append("s", "user", "the lighthouse keeper")
+    assert leases.claim(other.database, "acme", reindex.LEASE_NAME, 1.0)
+    other.import_(io.BytesIO(exported(memory)))
+    imported = other.scope(tenant="acme", user="ada", agent="scout")
+    assert [hit.kind for hit in imported.search("lighthouse").hits] == ["messages"]
+    assert not other.database.read("acme", is_behind)
 
 
 # -- the round trip ------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ def migrate_up(arguments: Arguments) -> int:
         if memory.database.version() == memory.migrations[-1].number:
             memory.database.refit()
             with progress("indexing") as bar:
-                catch_up(memory.services, bar)
+                catch_up(memory.services, bar, wait=True)
         return _report_migrations(memory, applied, arguments, "applied")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 
 from retain.base.errors import NotFound, StorageError
@@ -17,6 +18,7 @@ __all__ = ["Reindexed", "catch_up", "reindex", "run"]
 
 LEASE_NAME = "index"
 LEASE_SECONDS = 60.0
+LEASE_POLL_SECONDS = 0.5
 _BEHIND = "select tenant from search_behind where :tenant = '*' order by tenant"
 _KINDS = tuple(kind.findable for kind in KINDS if kind.findable)
 log = logging.getLogger("retain.search")
@@ -36,19 +38,36 @@ def reindex(
     return total
 
 
-def catch_up(services: Services, progress: Progress | None = None) -> Reindexed:
-    """Complete the index of the tenants that are behind, unless another process does."""
+def catch_up(
+    services: Services, progress: Progress | None = None, *, wait: bool = False
+) -> Reindexed:
+    """Complete the index of the tenants that are behind, unless another process does.
+
+    With `wait`, return only when no tenant is behind: wait for another process, or take over from
+    it when its lease expires, and raise what keeps the index from being completed.
+    """
     total = Reindexed()
     for (tenant,) in services.database.read(EVERY_TENANT, lambda tx: tx.all(_BEHIND)):
         log.info("the index of tenant %s is behind: filling it", tenant)
         try:
-            total += _fill_under_lease(services, tenant, total.added, progress) or Reindexed()
-        except StorageError as error:  # the index can be used as it is
+            result = _fill_under_lease(services, tenant, total.added, progress)
+            while wait and services.database.read(tenant, is_behind):
+                if result is None:
+                    time.sleep(LEASE_POLL_SECONDS)
+                else:
+                    total += result
+                result = _fill_under_lease(services, tenant, total.added, progress)
+        except StorageError as error:
+            if wait:
+                raise
+            # The index can be used as it is.
             log.warning(
                 "the index of tenant %s is not filled: %s `retain reindex` goes on with it.",
                 tenant,
                 error,
             )
+        else:
+            total += result or Reindexed()
     return total
 
 

@@ -465,8 +465,8 @@ def test_the_graph_of_the_official_server(memory: Memory, me: Scope, tmp_path: P
 
 
 @one_engine
-def test_a_duplicate_name_is_one_entity(memory: Memory, me: Scope, tmp_path: Path) -> None:
-    """And a dry run counts as a run does."""
+def test_entities_of_one_name_are_not_merged(memory: Memory, me: Scope, tmp_path: Path) -> None:
+    """Issue 14, 6: the second is listed, and a dry run counts as a run does."""
     lines = [
         {
             "type": "entity",
@@ -487,10 +487,59 @@ def test_a_duplicate_name_is_one_entity(memory: Memory, me: Scope, tmp_path: Pat
     )
     assert counts(tried) == counts(done)
     assert tried.unplaced == done.unplaced
-    assert [one.where for one in done.unplaced] == ["e0"]
-    assert (done.written, done.there) == ({"entities": 75, "relations": 120}, {"entities": 75})
+    assert [item.where for item in done.unplaced] == [f"e{n}" for n in range(75)]
+    assert (done.written, done.there) == ({"entities": 75, "relations": 120}, {"entities": 1})
     graph = me.graph.read()
-    assert (len(graph.entities), graph.entities[0].observations) == (75, ["o0", "o75"])
+    assert (len(graph.entities), graph.entities[0].observations) == (75, ["o0"])
+    lines = [
+        {"type": "entity", "name": "e1", "entityType": "x", "observations": ["o1", "new"]},
+        {"type": "entity", "name": "e2", "entityType": "ship", "observations": ["sank"]},
+    ]
+    source.write_text("\n".join(map(json.dumps, lines)))
+    grown = import_from(memory, source, "mcp-memory", tenant="acme", user="ada")
+    assert [(item.where, item.reason) for item in grown.unplaced] == [
+        ("e2", "the graph has another entity of this name, of type x; they were not merged")
+    ]
+    observations = {entity.name: entity.observations for entity in me.graph.read().entities}
+    assert (observations["e1"], observations["e2"]) == (["o1", "new"], ["o2"])
+
+
+@one_engine
+def test_a_mem0_history_of_several_users_is_not_given_to_one(
+    memory: Memory, me: Scope, tmp_path: Path
+) -> None:
+    """Issue 14, 6: history.db has no user, so memories are listed; messages name their user."""
+    path = sources.mem0_history(tmp_path / "history.db")
+    scope = "agent_id=scout&user_id=bob"
+    with sqlite3.connect(path) as database:
+        row = ("x-3", scope, "user", "I am Bob.", None, "2024-07-21T01:00:00+00:00")
+        database.execute("insert into messages values (?, ?, ?, ?, ?, ?)", row)
+    database.close()
+    report = import_from(memory, path, "mem0", tenant="acme", user="ada")
+    assert dict(report.written) == {"conversations": 1, "messages": 2}
+    assert [(item.what, item.where) for item in report.unplaced] == [
+        ("memory", "mem-1"),
+        ("conversation", f"mem0 {scope}"),
+    ]
+    assert "may belong to bob" in report.unplaced[0].reason
+    assert list(memory.scope(tenant="acme", user="ada", agent="mem0").entries.list()) == []
+    both = import_from(memory, path, "mem0", tenant="acme")
+    assert dict(both.written) == {"conversations": 1, "messages": 1}
+    bob = memory.scope(tenant="acme", user="bob", agent="mem0")
+    assert [message.text for message in bob.messages.window(f"mem0 {scope}")] == ["I am Bob."]
+
+
+@one_engine
+@pytest.mark.parametrize("first", ["history", "export"])
+def test_a_memory_in_two_files_of_mem0_is_one_entry(
+    memory: Memory, tmp_path: Path, first: str
+) -> None:
+    """Its export names an agent, and its history does not."""
+    files = [sources.mem0_history(tmp_path / "history.db"), sources.mem0(tmp_path / "export.json")]
+    for path in files if first == "history" else reversed(files):
+        import_from(memory, path, "mem0", tenant="acme", user="ada")
+    entries = memory.scope(tenant="acme", user="ada").entries.list()
+    assert sorted(entry.content for entry in entries) == ["Likes trains", "Sister lives in Lisbon"]
 
 
 @one_engine

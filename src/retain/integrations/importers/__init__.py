@@ -79,6 +79,8 @@ def import_from(
     def read() -> Iterator[Record]:
         if format == "langchain":
             return langchain.read(str(source), table)
+        if format == "mem0":
+            return mem0.read(str(source), user)
         return _READERS[format](str(source))
 
     total = 0

@@ -7,7 +7,7 @@ entry, and each event an item at `mem0/history`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from retain.integrations.importers import reader
 from retain.integrations.importers.records import (
     FOREIGN_VECTOR,
+    MAX_KEY_CHARACTERS,
     NOT_AN_OBJECT,
     Conversation,
     Entry,
@@ -31,19 +32,22 @@ from retain.storage.connect import foreign
 
 SELECT_HISTORY = "select * from history order by created_at, updated_at, rowid"
 SELECT_MESSAGES = "select * from messages order by session_scope, created_at, rowid"
-MAX_KEY_CHARACTERS = 200
 _LIST_FIELDS = ("results", "memories", "points", "result")
 _TEXT_FIELDS = ("memory", "data", "text", "content")
 
 
-def read(source: str) -> Iterator[Record]:
-    """Yield everything in the file."""
+def read(source: str, user: str | None = None) -> Iterator[Record]:
+    """Yield everything in the file; `user` owns what names no user.
+
+    A `history.db` does not say whose a memory is. Its messages do: if they name anybody else, its
+    memories are listed and not given to `user`.
+    """
     path = Path(source)
     with reader.open_file(path) as file:
         start = file.read(4096).lstrip(b"\xef\xbb\xbf \t\r\n")
         file.seek(0)
         if start.startswith(b"SQLite"):
-            yield from _read_database(source)
+            yield from _read_database(source, user)
         elif start.startswith(b"["):
             for where, value in reader.read_elements(file, path.name):
                 yield from _read_memory(value, where)
@@ -131,31 +135,64 @@ def _read_memory(value: Any, where: str) -> Iterator[Record]:
         yield Item(("mem0", "memories"), id[:MAX_KEY_CHARACTERS], rest, user=user)
 
 
-def _read_database(source: str) -> Iterator[Record]:
+def _read_database(source: str, user: str | None) -> Iterator[Record]:
     database = foreign(source)
     tables = database.tables()
-    latest: dict[str, tuple[Any, dict[str, Any]]] = {}  # creation time and newest row of each
-    for row in database.rows(SELECT_HISTORY) if "history" in tables else ():
-        id = as_text(row.get("memory_id"))
-        key = as_text(row.get("id")) or f"{id} {len(latest)}"
-        yield Item(("mem0", "history"), key, drop_fields(row))
-        created = latest[id][0] if id in latest else row.get("created_at")
-        latest[id] = (created, row)
-    for id, (created, row) in latest.items():
-        memory = as_text(row.get("new_memory")).strip()
-        if row.get("event") != "DELETE" and not row.get("is_deleted") and memory and id:
-            updated = parse_time(row.get("updated_at")) or parse_time(row.get("created_at"))
-            yield Entry(id, memory, created_at=parse_time(created), updated_at=updated)
+    users: set[str] = set()
+    if "messages" in tables:
+        scopes = database.rows("select distinct session_scope from messages")
+        users = {owner for row in scopes if (owner := _scope_user(row.get("session_scope")))}
+    others = sorted(users - {user})
+    if "history" in tables:
+        yield from _read_history(database.rows(SELECT_HISTORY), others)
     if "messages" in tables:
         yield from _read_messages(database.rows(SELECT_MESSAGES))
     for name in sorted(tables - {"history", "messages"}):
         yield Unplaced("table", name, "is not a table of Mem0")
 
 
+def _read_history(rows: Iterable[Mapping[str, Any]], others: Sequence[str]) -> Iterator[Record]:
+    """Read the events and the last state of each memory, unless they may belong to others."""
+    reason = ""
+    if others:
+        reason = (
+            f"may belong to {', '.join(others[:5])}: history.db does not say whose a memory is. "
+            "Import the result of get_all, or the vector store, which do"
+        )
+    latest: dict[str, tuple[Any, Mapping[str, Any]]] = {}  # creation time and newest row of each
+    for row in rows:
+        id = as_text(row.get("memory_id"))
+        key = as_text(row.get("id")) or f"{id} {len(latest)}"
+        if not reason:
+            yield Item(("mem0", "history"), key, drop_fields(row))
+        created = latest[id][0] if id in latest else row.get("created_at")
+        latest[id] = (created, row)
+    for id, (created, row) in latest.items():
+        memory = as_text(row.get("new_memory")).strip()
+        is_deleted = row.get("event") == "DELETE" or row.get("is_deleted")
+        if is_deleted or not memory or not id:
+            continue
+        if reason:
+            yield Unplaced("memory", id, reason)
+            continue
+        updated = parse_time(row.get("updated_at")) or parse_time(row.get("created_at"))
+        yield Entry(id, memory, created_at=parse_time(created), updated_at=updated)
+
+
+def _scope_user(scope: Any) -> str | None:
+    """Return the user in a scope such as `agent_id=scout&user_id=ada`."""
+    for part in as_text(scope).split("&"):
+        name, _, value = part.partition("=")
+        if name == "user_id" and value:
+            return value
+    return None
+
+
 def _read_messages(rows: Iterable[Mapping[str, Any]]) -> Iterator[Record]:
     for scope, scope_rows in groupby(rows, key=lambda row: as_text(row.get("session_scope"))):
         messages = [_read_message(row) for row in scope_rows]
-        yield Conversation(f"mem0 {scope}".strip(), messages, scope, {"import": "mem0"})
+        id = f"mem0 {scope}".strip()
+        yield Conversation(id, messages, scope, {"import": "mem0"}, user=_scope_user(scope))
 
 
 def _read_message(row: Mapping[str, Any]) -> NewMessage:

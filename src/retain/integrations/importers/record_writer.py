@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from retain.base import canonical, limits
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.integrations.importers.records import (
+    MAX_KEY_CHARACTERS,
     Conversation,
     Entry,
     Item,
@@ -70,7 +71,6 @@ class Writer:
         self._batch_size = min(BATCH_SIZE, limits.MAX_BATCH, limits.MAX_PAGE)
         self._batches: dict[tuple[type, str | None, str | None], list[Any]] = {}
         self._digests: dict[tuple[str, ...], bytes] = {}  # of the records seen so far
-        self._entity_types: dict[tuple[str | None, str], str] = {}
 
     def add(self, record: Record) -> None:
         """Write a record, or add it to the next batch."""
@@ -111,7 +111,7 @@ class Writer:
         """Add a record to its batch, unless the source contains it twice."""
         identity = (type(record).__name__, user or "", agent or "", *_identity(record))
         digest = _digest(repr(record))
-        if identity in self._digests and not isinstance(record, Entity):
+        if identity in self._digests:
             if self._digests[identity] == digest:
                 self.report.count(RECORD_NAMES[type(record)][0], is_new=False)
             else:
@@ -132,6 +132,10 @@ class Writer:
             Relation: self._write_relations,
         }
         kind = type(batch[0])
+        if kind is Entry and self._agent is None:
+            batch = self._without_imported(scope, batch)
+            if not batch:
+                return
         try:
             outcomes = self._transaction(scope, lambda inner: writers[kind](inner, batch))
         except (Invalid, Conflict) as error:
@@ -142,8 +146,6 @@ class Writer:
                     self._write_batch([record], scope)
             return
         for record, outcome in zip(batch, outcomes, strict=True):
-            if isinstance(record, Entity):
-                self._entity_types.setdefault((scope.owner.user, record.name), record.type)
             if isinstance(outcome, str):
                 self.report.reject(record, outcome)
             else:
@@ -152,10 +154,36 @@ class Writer:
     def _write_entries(self, scope: Scope, batch: Sequence[Entry]) -> list[Outcome]:
         return [self._write_entry(scope, entry) for entry in batch]
 
+    def _without_imported(self, scope: Scope, batch: Sequence[Entry]) -> list[Entry]:
+        """Leave out entries that another file of the same source gave to another agent.
+
+        One file of Mem0 names the agent of a memory, and another one does not.
+        """
+        user = scope.owner.user
+        place = (self.report.format, "memories")
+        left = []
+        items = scope.items.read([(place, entry.id[:MAX_KEY_CHARACTERS]) for entry in batch])
+        for entry, item in zip(batch, items, strict=True):
+            agents = {self.report.format, item.value.get("agent_id") if item else None}
+            ids = {
+                _entry_id(self.report.format, user, agent, entry)
+                for agent in agents - {scope.owner.agent, None}
+                if isinstance(agent, str)
+            }
+            if any(self._has_entry(user, id) for id in ids):
+                self.report.count(RECORD_NAMES[Entry][0], is_new=False)
+            else:
+                left.append(entry)
+        return left
+
+    def _has_entry(self, user: str | None, id: str) -> bool:
+        with suppress(NotFound):
+            self._scope(user, None).entries.get(id)
+            return True
+        return False
+
     def _write_entry(self, scope: Scope, entry: Entry) -> Outcome:
-        source = (self.report.format, str(scope.owner.user), str(scope.owner.agent), entry.id)
-        digest = hashlib.sha256("\n".join(source).encode("utf-8", "surrogatepass")).digest()
-        id = str(uuid.UUID(bytes=digest[:16], version=5))
+        id = _entry_id(self.report.format, scope.owner.user, scope.owner.agent, entry)
         content = checked_content(entry.text, secrets=self._secrets)
         try:
             if scope.entries.get(id).content != content:
@@ -197,33 +225,25 @@ class Writer:
         return outcomes
 
     def _write_entities(self, scope: Scope, batch: Sequence[Entity]) -> list[Outcome]:
-        """Add entities; existing and repeated ones get the observations that they lack."""
-        first: dict[str, Entity] = {}
-        for entity in batch:
-            first.setdefault(entity.name, entity)
-        # Types of earlier batches, which a dry run has rolled back.
-        known = {name: self._entity_types.get((scope.owner.user, name)) for name in first}
-        created = scope.graph.add(list(first.values()))
-        added = {entity.name for entity in created if known.get(entity.name) is None}
-        scope.graph.observe(
-            [
-                Observations(entity.name, entity.observations)
-                for entity in batch
-                if entity.observations
-            ]
-        )
-        stored = scope.graph.open([entity.name for entity in batch]).entities
-        types = {entity.name: entity.type for entity in stored}
+        """Add entities; one that exists with the same type gets the observations that it lacks.
+
+        Two things of one name and different types are not the same: the second is not merged.
+        """
+        names = [entity.name for entity in batch]
+        types = {entity.name: entity.type for entity in scope.graph.open(names).entities}
+        scope.graph.add([entity for entity in batch if entity.name not in types])
         outcomes: list[Outcome] = []
         for entity in batch:
-            type_ = known[entity.name] or types.get(entity.name, entity.type)
-            if type_ == entity.type:
-                outcomes.append(entity.name in added)
+            type_ = types.get(entity.name)
+            if type_ is None:
+                outcomes.append(True)
+            elif type_ == entity.type:
+                if entity.observations:
+                    scope.graph.observe([Observations(entity.name, entity.observations)])
+                outcomes.append(False)
             else:
-                outcomes.append(
-                    f"exists with type {type_}, not {entity.type}; its observations were added"
-                )
-            added.discard(entity.name)
+                problem = f"the graph has another entity of this name, of type {type_}"
+                outcomes.append(f"{problem}; they were not merged")
         return outcomes
 
     def _write_relations(self, scope: Scope, batch: Sequence[Relation]) -> list[Outcome]:
@@ -398,6 +418,13 @@ class Writer:
 
 def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:12]
+
+
+def _entry_id(format: str, user: str | None, agent: str | None, entry: Entry) -> str:
+    """Return the id of an imported entry; it is the same each time."""
+    source = (format, str(user), str(agent), entry.id)
+    digest = hashlib.sha256("\n".join(source).encode("utf-8", "surrogatepass")).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=5))
 
 
 def _identity(record: Batched) -> tuple[str, ...]:

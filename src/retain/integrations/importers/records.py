@@ -72,6 +72,7 @@ class Unplaced:
 
 Record = Conversation | Entry | Item | Note | Entity | Relation | Unplaced
 
+MAX_KEY_CHARACTERS = 200
 CLOCK_TOLERANCE = timedelta(hours=12)
 FOREIGN_VECTOR = "comes from another embedder; this database computes its own vectors"
 NOT_AN_OBJECT = "is not an object"
