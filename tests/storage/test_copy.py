@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from retain.search.reindexer import is_behind
 
 from retain import Memory, Scope
 from retain.base.errors import Conflict, Invalid, NotFound, RetainError
 from retain.jobs import reindex
+from retain.search.reindexer import is_behind
 from retain.storage import leases
 from retain.storage.migrate import shipped
 from retain.storage.tables import Table

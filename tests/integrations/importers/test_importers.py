@@ -924,10 +924,10 @@ def test_a_file_names_its_owner(memory: Memory, tmp_path: Path) -> None:
     assert detect_format(tmp_path / "absent") is None
 
 
-@one_engine
 def test_on_the_command_line(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
     monkeypatch.setenv("RETAIN_DATABASE", url)
     monkeypatch.setattr(main, "parser", cache(main.parser))
     source = str(sources.claude(tmp_path / "claude.zip"))
@@ -938,7 +938,7 @@ def test_on_the_command_line(
 
     status, out, _ = run(source, "--from", "claude", "--user", "ada", "--dry-run")
     assert status == 0
-    assert not (tmp_path / "agent.db").exists()
+    assert not (tmp_path / "new.db").exists()
     assert "would be written" in out
     assert "readme.txt" in out
     status, out, _ = run(source, "--from", "claude", "--user", "ada", "--agent", "scout", "--json")
