@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from retain import Memory, NewMessage, Scope
+from retain.api.status import job_problems
 from retain.base import clock
 from retain.base.errors import BadAnswer, Busy, ModelUnavailable, NotFound
 from retain.jobs import summarize
@@ -15,6 +16,7 @@ from retain.jobs.job import MAX_ERRORS, Job, JobResult
 from retain.jobs.runner import JobRunner
 from retain.models import Completion, Models
 from retain.testing import Asked, FailingModel, ScriptedModel
+from tests.conftest import Now
 from tests.kinds.test_summaries import ANSWER, with_model
 
 Open = Callable[..., Memory]
@@ -281,3 +283,26 @@ def test_a_database_failure_stops_the_jobs(open_memory: Open) -> None:
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
     with pytest.raises(Busy):
         memory.run_jobs()
+
+
+def test_a_rejected_summary_is_retried_less_often_and_then_given_up(
+    open_memory: Open, now: Now
+) -> None:
+    """Every call costs money: not one every few seconds, for ever."""
+    model = ScriptedModel("I'm sorry, I can't help with that.", name="refusing")
+    memory = with_model(open_memory(clock=now, summary_enabled=True), model)
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    fill(me, "long", 41)
+    worker = JobRunner(memory.services)
+    for _ in range(120):
+        worker.run()
+        now.micros += 30 * clock.SECOND
+    assert len(model.asked) == 5
+    assert sum(total.errors for total in me.interactions.totals()) == 5
+    (problem,) = summarize.problems(memory.services, "acme")
+    assert problem.startswith("Summary of session long: failed 5 times, given up for a day.")
+    assert "it refuses" in problem
+    assert job_problems(memory, ["acme"]) == [problem]
+    other = with_model(memory, ScriptedModel(ANSWER, name="other"))
+    assert other.run_jobs().jobs["summaries"].done == 1
+    assert summarize.problems(other.services, "acme") == []

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from retain.base.errors import ModelError, SettingsError
 from retain.base.version import version
+from retain.jobs import summarize
 from retain.jobs.backlog import count_backlog
 from retain.jobs.embed import lag
 from retain.memory import TABLES, Memory
 from retain.storage.verify import count
+
+MAX_PROBLEMS = 20
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Status:
     work: dict[str, int]  # number of due items, by job
     started_at: datetime | None = None  # of the server
     worked_at: datetime | None = None  # when this process last ran jobs
+    problems: list[str] = field(default_factory=list)  # of background jobs, and why
 
 
 def status(memory: Memory, tenant: str | None = None) -> Status:
@@ -47,7 +51,18 @@ def status(memory: Memory, tenant: str | None = None) -> Status:
         backlog,
         main.name if main else "none",
         _due_jobs(memory, tenants, backlog),
+        problems=job_problems(memory, tenants),
     )
+
+
+def job_problems(memory: Memory, tenants: Sequence[str]) -> list[str]:
+    """Return the problems of background jobs that need a person, at most `MAX_PROBLEMS`."""
+    problems: list[str] = []
+    for tenant in tenants:
+        problems += summarize.problems(memory.services, tenant)
+        if len(problems) >= MAX_PROBLEMS:
+            break
+    return problems[:MAX_PROBLEMS]
 
 
 def _due_jobs(memory: Memory, tenants: Sequence[str], backlog: dict[str, int]) -> dict[str, int]:

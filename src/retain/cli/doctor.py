@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
+from retain.api.status import job_problems
 from retain.auth.api_keys import Keys
 from retain.auth.local import allows_requests_without_key, is_loopback
 from retain.base.errors import RetainError
@@ -204,6 +205,9 @@ def _check_database(memory: Memory) -> Iterator[Check]:
     else:
         yield from _verify(memory)
     yield _check_keys(memory)
+    for problem in job_problems(memory, memory.tenants()):
+        todo = "Choose another summary_model, or `extractive`, which needs no service."
+        yield Check("jobs", "warning", problem, todo)
 
 
 def _check_disk(figures: dict[str, float]) -> Iterator[Check]:

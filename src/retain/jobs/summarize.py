@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from retain.base import clock
 from retain.base.errors import NoModel, NotFound, RetainError, StorageError
 from retain.jobs.job import JobResult, Progress
 from retain.kinds.kind import Owner, Services
 from retain.kinds.summaries import Summaries, there
 
 SESSIONS_PER_READ = 500
+MAX_TRIES = 5
+"""Answers that were rejected, after which a session is given up for a day."""
+RETRY_SECONDS = (0.0, 0.0, 60.0, 300.0, 1500.0, 3600.0)
+"""The pause after each failed try of a session."""
 _ACTIVE_SESSIONS = """select id, user_id, agent, touched_at, summarized_count, first_seq,
                   coalesce((select seq from messages where messages.tenant = :tenant and session_id = sessions.id
                             order by seq desc limit 1), 0)
@@ -36,7 +41,14 @@ def run(
         return JobResult()
     total = JobResult()
     waiting = list(due(services, tenant, since))
+    failures = _failures(services, tenant) if waiting else {}
     for place, session in enumerate(waiting, 1):
+        failure = failures.get(session.session)
+        if failure is not None and failure.is_waiting:
+            # A session that is given up is not left for the next run: only new messages or another
+            # day bring it back.
+            total += JobResult(left=0 if failure.is_given_up else 1)
+            continue
         try:
             total += _fold(services, tenant, session)
         except NoModel as error:  # the next session would fail alike
@@ -52,6 +64,77 @@ def run(
         if progress:
             progress(place, len(waiting))
     return total
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The failed tries to summarize a session since its newest summary, within a day."""
+
+    session: str
+    tries: int
+    error: str
+    last_at: int
+    now: int
+
+    @property
+    def is_given_up(self) -> bool:
+        """True if the model rejected the session so often that asking again is a waste."""
+        return self.tries >= MAX_TRIES and self.error.startswith("BadAnswer")
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if it is too early for another try."""
+        pause = RETRY_SECONDS[min(self.tries, len(RETRY_SECONDS) - 1)]
+        return self.is_given_up or self.now < self.last_at + round(pause * clock.SECOND)
+
+
+def problems(services: Services, tenant: str) -> list[str]:
+    """Return why sessions of a tenant that are due have no summary, for status pages."""
+    if not services.settings.summary_enabled:
+        return []
+    failures = _failures(services, tenant)
+    if not failures:
+        return []
+    found = []
+    for session in due(services, tenant, 0):
+        failure = failures.get(session.session)
+        if failure is not None:
+            outcome = "given up for a day" if failure.is_given_up else "will be tried again"
+            found.append(
+                f"Summary of session {failure.session}: failed {failure.tries} times, {outcome}. "
+                f"{failure.error}"
+            )
+    return found
+
+
+def _failures(services: Services, tenant: str) -> dict[str, Failure]:
+    """Return the failures of the current model by session."""
+    model = services.models.summary
+    if model is None:
+        return {}
+    rows, now = services.database.read(
+        tenant,
+        lambda tx: (
+            tx.all(
+                """select session_id, error, created_at from interactions
+                   where tenant = :tenant and created_at > :since and route = 'summary'
+                   and model = :model and error <> '' and session_id is not null
+                   and created_at > coalesce((
+                       select max(created_at) from summaries
+                       where summaries.tenant = :tenant
+                       and summaries.session_id = interactions.session_id), 0)
+                   order by created_at""",
+                since=tx.now - clock.DAY,
+                model=model.name,
+            ),
+            tx.now,
+        ),
+    )
+    failures: dict[str, Failure] = {}
+    for session, error, at in rows:
+        tries = failures[session].tries + 1 if session in failures else 1
+        failures[session] = Failure(session, tries, error, at, now)
+    return failures
 
 
 def due(services: Services, tenant: str, since: int) -> Iterator[_Due]:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from retain.models.model import Completion, Model
+
+Accepted = TypeVar("Accepted")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,12 @@ class RecordedModel:
 
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
         """Call the model and record the call."""
+        return self.complete_checked(system, prompt, max_tokens, lambda answer: answer)
+
+    def complete_checked(
+        self, system: str, prompt: str, max_tokens: int, accept: Callable[[Completion], Accepted]
+    ) -> Accepted:
+        """Call the model and return what `accept` makes of its answer; record an error it raises."""
         started = time.monotonic()
         try:
             answer = self._model.complete(system, prompt, max_tokens=max_tokens)
@@ -49,7 +58,25 @@ class RecordedModel:
             )
             raise
         took = (time.monotonic() - started) * 1000
-        self._record(
-            ModelCall(self.name, took, answer if isinstance(answer, Completion) else None, "")
-        )
-        return answer
+        completion = answer if isinstance(answer, Completion) else None
+        try:
+            accepted = accept(answer)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            self._record(ModelCall(self.name, took, completion, problem))
+            raise
+        self._record(ModelCall(self.name, took, completion, ""))
+        return accepted
+
+
+def complete_checked(
+    model: Model,
+    system: str,
+    prompt: str,
+    max_tokens: int,
+    accept: Callable[[Completion], Accepted],
+) -> Accepted:
+    """Return what `accept` makes of a model's answer; a rejected answer is recorded as an error."""
+    if isinstance(model, RecordedModel):
+        return model.complete_checked(system, prompt, max_tokens, accept)
+    return accept(model.complete(system, prompt, max_tokens=max_tokens))

@@ -18,6 +18,7 @@ from retain.base.settings import Settings
 from retain.messages import pairing, placeholder, transcript
 from retain.messages.message import Message
 from retain.models import EXTRACTIVE, Completion, Model
+from retain.models.recording import complete_checked
 from retain.text import extract
 
 PROMPT_VERSION = 1
@@ -180,8 +181,14 @@ class ModelWriter:
     def _ask(self, previous: str, piece: str) -> str:
         prompt = summary_prompt(previous, piece)
         try:
-            answer = self._model.complete(
-                INSTRUCTIONS.format(tokens=self._tokens), prompt, max_tokens=2 * self._tokens
+            return complete_checked(
+                self._model,
+                INSTRUCTIONS.format(tokens=self._tokens),
+                prompt,
+                2 * self._tokens,
+                lambda answer: accept_summary(
+                    answer, previous, piece, self._tokens, self._model.name
+                ),
             )
         except RetainError:
             raise
@@ -189,7 +196,6 @@ class ModelWriter:
             raise ModelError(
                 model=self._model.name, problem=f"{type(error).__name__}: {error}"
             ) from error
-        return accept_summary(answer, previous, piece, self._tokens, self._model.name)
 
 
 def summary_prompt(previous: str, piece: str) -> str:

@@ -4173,6 +4173,8 @@ export interface components {
             started_at: string | null;
             /** Worked At */
             worked_at: string | null;
+            /** Problems */
+            problems: string[];
         };
         /**
          * StoredUser

@@ -37,6 +37,11 @@ export function Work({ status }: { status: Status }) {
           </tbody>
         </table>
       </div>
+      {(status.problems ?? []).map((problem) => (
+        <p key={problem} role="alert">
+          {problem}
+        </p>
+      ))}
       <p className="quiet">
         {status.worked_at ? (
           <>
