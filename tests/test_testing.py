@@ -19,6 +19,7 @@ import pytest
 from retain import Memory, Scope
 from retain.base.errors import BadAnswer, Full, InDoubt, ModelUnavailable, Unreachable
 from retain.models import Model
+from retain.storage.database import Transaction, Work
 from retain.testing import (
     HUGE,
     INJECTION,
@@ -347,3 +348,20 @@ def test_a_delay_makes_a_read_slow_and_changes_nothing(
     started = time.monotonic()
     assert me.messages.window("s") == []
     assert time.monotonic() - started >= 0.05
+
+
+def test_a_wrapper_runs_inside_every_transaction(faulty: tuple[Scope, FaultyDatabase]) -> None:
+    me, faults = faulty
+    tenants: list[str] = []
+
+    def note_tenant(tx: Transaction, work: Work[Any]) -> Any:
+        tenants.append(tx.tenant)
+        return work(tx)
+
+    faults.wrap(note_tenant)
+    me.messages.append("s", "user", "hello")
+    assert [message.text for message in me.messages.window("s")] == ["hello"]
+    assert tenants == ["acme", "acme"]
+    faults.heal()
+    me.messages.window("s")
+    assert len(tenants) == 2

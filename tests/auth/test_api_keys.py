@@ -16,6 +16,7 @@ from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base import clock
 from retain.base.errors import Invalid, NotFound, TooLarge, Unauthorized
+from retain.testing import FaultyDatabase
 from tests.conftest import Now, one_engine
 from tests.storage.behind import raw
 
@@ -28,23 +29,6 @@ def memory(open_memory: Callable[..., Memory], now: Now) -> Memory:
 @pytest.fixture
 def keys(memory: Memory) -> Keys:
     return Keys(memory.database)
-
-
-class CountingDatabase:
-    """A database that counts reads and writes."""
-
-    def __init__(self, database: Any) -> None:
-        self._database = database
-        self.reads = 0
-        self.writes = 0
-
-    def read(self, tenant: str, work: Any, **how: Any) -> Any:
-        self.reads += 1
-        return self._database.read(tenant, work, **how)
-
-    def write(self, tenant: str, work: Any, **how: Any) -> Any:
-        self.writes += 1
-        return self._database.write(tenant, work, **how)
 
 
 def test_a_key_has_its_tenant_and_permissions(keys: Keys) -> None:
@@ -116,15 +100,15 @@ def test_invalid_keys_get_the_same_error_after_the_same_work(
     keys: Keys, memory: Memory, now: Now
 ) -> None:
     """3.2 of the security list: neither text nor timing tells why a key was rejected."""
-    told = set()
+    errors = set()
     for what, text in invalid_keys(keys, now):
-        counted = CountingDatabase(memory.database)
+        database = FaultyDatabase(memory.database)
         with pytest.raises(Unauthorized) as caught:
-            Keys(counted).authenticate(text)  # type: ignore[arg-type]
-        told.add((str(caught.value), json.dumps(caught.value.details)))
-        assert (counted.reads, counted.writes) == (1, 0), what
+            Keys(database).authenticate(text)
+        errors.add((str(caught.value), json.dumps(caught.value.details)))
+        assert (database.calls["read"], database.calls["write"]) == (1, 0), what
         assert text not in str(caught.value)
-    assert len(told) == 1
+    assert len(errors) == 1
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from retain import Memory, Scope
 from retain.base import clock
 from retain.base.errors import Invalid, NotFound
 from retain.jobs import retention
-from retain.storage.database import Database, Transaction
-from retain.storage.writer import Writer
+from retain.storage.database import Transaction, Work
+from retain.testing import with_faults
 from tests.storage.behind import fill, hashes, raw
 
 START = 20_000 * clock.DAY
@@ -129,33 +129,15 @@ def test_expired_state_is_removed_and_live_state_stays(
     assert me.state.get("refreshed").value == 2
 
 
-class Watched:
-    """A database that notes how much each transaction removed."""
-
-    def __init__(self, database: Database, url: str) -> None:
-        self._database = database
-        self._url = url
-        self.removed: list[int] = []
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._database, name)
-
-    def write(self, tenant: str, work: Callable[[Transaction], Any], **options: Any) -> Any:
-        before = self._count()
-        result = self._database.write(tenant, work, **options)
-        self.removed.append(before - self._count())
-        return result
-
-    def _count(self) -> int:
-        with raw(self._url) as database:
-            return sum(
-                database.all(f"select count(*) from {table}")[0][0]
-                for table in ("messages", "state")
-            )
+def count_rows(tx: Transaction) -> int:
+    """Return how many rows of the tenant a purge could remove."""
+    tables = ("messages", "state")
+    counts = [tx.one(f"select count(*) from {name} where tenant = :tenant") for name in tables]
+    return sum(row[0] for row in counts if row)
 
 
 def test_no_transaction_removes_more_than_five_hundred_rows(
-    memory: Memory, me: Scope, time_: Time, url: str
+    memory: Memory, me: Scope, time_: Time
 ) -> None:
     """P10, L9: counted before and after each transaction; progress is reported."""
     me.sessions.add("s")
@@ -166,20 +148,23 @@ def test_no_transaction_removes_more_than_five_hundred_rows(
         add_messages(me, 2, f"s{n}")
     memory.database.write("acme", plant_state(1100))
     time_.pass_days(30)
-    watched = Watched(memory.database, url)
-    told: list[tuple[int, int]] = []
-    purged = retention.purge(
-        Writer(watched),
-        memory.services.blobs,
-        memory.services.index,
-        days=7,
-        progress=lambda done, total: told.append((done, total)),
-    )
+    memory, faults = with_faults(memory)
+    removed: list[int] = []
+    reports: list[tuple[int, int]] = []
+
+    def count_removed(tx: Transaction, work: Work[Any]) -> Any:
+        before = count_rows(tx)
+        result = work(tx)
+        removed.append(before - count_rows(tx))
+        return result
+
+    faults.wrap(count_removed)
+    purged = memory.purge(days=7, progress=lambda done, total: reports.append((done, total)))
     assert purged == retention.Purged(messages=1240, state=1100, compacted=True)
-    assert max(watched.removed) == retention.BATCH_SIZE == 500
-    assert sum(watched.removed) == 2340
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert told[-1] == (2340, 2340)
+    assert max(removed) == retention.BATCH_SIZE == 500
+    assert sum(removed) == 2340
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
+    assert reports[-1] == (2340, 2340)
     assert all(finding.ok for finding in memory.verify())
 
 

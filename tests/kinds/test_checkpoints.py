@@ -18,8 +18,9 @@ from retain.kinds.checkpoints import checkpoint, checkpoints
 from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.checkpoints.checkpoints import Checkpoints
 from retain.storage.database import Transaction
+from retain.testing import with_faults
 from tests.conftest import Now, one_engine
-from tests.kinds.test_messages import Counting
+from tests.recording import WorkCounter
 
 BINARY = bytes(range(256))
 
@@ -310,17 +311,6 @@ def test_retention_removes_whole_threads(open_memory: Callable[..., Memory], now
     assert memory.purge().threads == 0
 
 
-class RowCounter(Counting):
-    """Counts the rows that a read or write of these tables visits."""
-
-    def _rows(self, tx: Transaction) -> int:
-        row = tx.one(
-            """select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) from pg_stat_xact_user_tables
-               where relname in ('threads', 'checkpoints', 'channel_values', 'checkpoint_writes') and :tenant <> ''"""
-        )
-        return int(row[0]) if row else 0
-
-
 def fill(memory: Memory, me: Scope, thread: str, count: int) -> None:
     """Write the thread that `steps` would create, in one transaction."""
     steps(me, thread, 1)
@@ -368,16 +358,18 @@ def test_cost_does_not_grow_with_the_thread(memory: Memory, me: Scope) -> None:
     """B18: with 1,000 steps, reading the newest, a middle one, a page and adding a step cost as
     much as with 10.
     """
-    counting = RowCounter(memory.database)
-    looking = Checkpoints(replace(memory.services, database=counting), me.owner)
+    faulty_memory, faults = with_faults(memory)
+    watched = faulty_memory.scope(tenant="acme", user="ada", agent="scout").checkpoints
+    counter = WorkCounter("threads", "checkpoints", "channel_values", "checkpoint_writes")
+    faults.wrap(counter)
     cost: dict[int, list[int]] = {}
     for length in (10, 1000):
         thread = f"of {length}"
         fill(memory, me, thread, length)
         cost[length] = []
         for verb, named in CALLS:
-            getattr(looking, verb)(thread, **named)
-            cost[length].append(counting.looked_at)
+            getattr(watched, verb)(thread, **named)
+            cost[length].append(counter.last)
     assert all(cost[10])
     assert all(long <= 1.3 * short + 5 for short, long in zip(cost[10], cost[1000], strict=True)), (
         cost

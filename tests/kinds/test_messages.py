@@ -21,12 +21,9 @@ from hypothesis import strategies as st
 from retain import JsonText, Memory, Message, NewMessage, Scope
 from retain.base import tokens
 from retain.base.errors import Conflict, Invalid, KeyReused, NotFound, OutOfOrder, TooLarge
-from retain.kinds.messages.messages import Messages
-from retain.kinds.sessions import Sessions
-from retain.storage.database import Database, Transaction
-from retain.storage.sqlite.engine import SqliteTransaction
-from retain.storage.writer import Writer
+from retain.testing import with_faults
 from tests.conftest import Limited
+from tests.recording import WorkCounter
 
 START = 1_760_000_000_000_000
 MINUTE = 60_000_000
@@ -876,64 +873,12 @@ def test_numbering_continues_after_a_purge(open_memory: Callable[..., Memory]) -
 # -- the lock ---------------------------------------------------------------------------------------------------------
 
 
-class Counting:
-    """A database that counts, inside the same transaction, how much a write or a read had to look at."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-        self.looked_at = 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._database, name)
-
-    def write(self, tenant: str, work: Callable[[Transaction], Any], **options: bool) -> Any:
-        return self._database.write(tenant, self._counted(work), **options)
-
-    def read(self, tenant: str, work: Callable[[Transaction], Any], **options: bool) -> Any:
-        return self._database.read(tenant, self._counted(work), **options)
-
-    def _counted(self, work: Callable[[Transaction], Any]) -> Callable[[Transaction], Any]:
-        def counted(tx: Transaction) -> Any:
-            if isinstance(tx, SqliteTransaction):
-                return self._steps(tx, work)
-            before = self._rows(tx)
-            result = work(tx)
-            self.looked_at = self._rows(tx) - before
-            return result
-
-        return counted
-
-    def _steps(self, tx: SqliteTransaction, work: Callable[[Transaction], Any]) -> Any:
-        """SQLite: the steps of its virtual machine."""
-        import apsw
-
-        steps = [0]
-
-        def profile(event: dict[str, Any]) -> None:
-            steps[0] += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
-
-        tx.connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, profile, id=self)
-        try:
-            result = work(tx)
-        finally:
-            tx.connection.trace_v2(0, None, id=self)
-        self.looked_at = steps[0]
-        return result
-
-    def _rows(self, tx: Transaction) -> int:
-        """PostgreSQL: the rows that this transaction has read, by scanning or through an index."""
-        row = tx.one(
-            """select sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)) from pg_stat_xact_user_tables
-               where relname in ('messages', 'message_keys', 'sessions') and :tenant <> ''"""
-        )
-        return int(row[0]) if row else 0
-
-
 def test_append_reads_no_history(memory: Memory, me: Scope, engine: str) -> None:
     """B18: work under the session's lock does not grow with the session."""
-    counting = Counting(memory.database)
-    services = replace(memory.services, database=counting, writer=Writer(counting))
-    messages = Messages(services, me.owner)
+    faulty_memory, faults = with_faults(memory)
+    messages = faulty_memory.scope(tenant="acme", user="ada", agent="scout").messages
+    counter = WorkCounter("messages", "message_keys", "sessions")
+    faults.wrap(counter)
     cost: dict[int, list[int]] = {}
     for length in (20, 3000):
         session = me.sessions.add().id
@@ -944,9 +889,9 @@ def test_append_reads_no_history(memory: Memory, me: Scope, engine: str) -> None
         cost[length] = []
         for n in range(3):
             messages.append(session, "user", "x", key=f"new {n}")
-            cost[length].append(counting.looked_at)
+            cost[length].append(counter.last)
             messages.extend(session, [NewMessage("user", "x")] * 2)
-            cost[length].append(counting.looked_at)
+            cost[length].append(counter.last)
     assert 0 < max(cost[3000]) <= (10 if engine != "sqlite" else 1.2 * max(cost[20]))
 
 
@@ -987,24 +932,25 @@ def test_reading_the_end_of_a_session_has_constant_cost(
     """A window and a session's record cost the same in short and long sessions, also without
     statistics.
     """
-    counting = Counting(memory.database)
-    services = replace(memory.services, database=counting, writer=Writer(counting))
-    messages, sessions = Messages(services, me.owner), Sessions(services, me.owner)
+    faulty_memory, faults = with_faults(memory)
+    watched = faulty_memory.scope(tenant="acme", user="ada", agent="scout")
+    counter = WorkCounter("messages", "message_keys", "sessions")
+    faults.wrap(counter)
     cost: dict[int, dict[str, int]] = {}
     for length in (100, 3000):
         session = me.sessions.add().id
         for _ in range(length // 100):
             me.messages.extend(session, [NewMessage("user", "x")] * 100)
         calls: dict[str, Callable[[], object]] = {
-            "last": partial(messages.window, session, last=20),
-            "turns": partial(messages.window, session, last=20, turns_only=True),
-            "tokens": partial(messages.window, session, tokens=60),
-            "get": partial(sessions.get, session),
-            "list": partial(sessions.list, limit=5),
+            "last": partial(watched.messages.window, session, last=20),
+            "turns": partial(watched.messages.window, session, last=20, turns_only=True),
+            "tokens": partial(watched.messages.window, session, tokens=60),
+            "get": partial(watched.sessions.get, session),
+            "list": partial(watched.sessions.list, limit=5),
         }
         cost[length] = {}
         for name, call in calls.items():
             call()
-            cost[length][name] = counting.looked_at
+            cost[length][name] = counter.last
     for name, looked_at in cost[3000].items():
         assert 0 < looked_at <= max(60, 2 * cost[100][name]), (name, cost)

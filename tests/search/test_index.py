@@ -25,8 +25,10 @@ from retain.search.index import MAX_CHARACTERS, split_text
 from retain.search.search_engine import Item, SearchFilter
 from retain.search.sqlite import TAIL, SqliteEngine
 from retain.storage import leases, migrate
-from retain.storage.database import Transaction
+from retain.storage.database import Transaction, Work
+from retain.testing import with_faults
 from tests.conftest import START, Now
+from tests.recording import recorded_calls
 from tests.storage.behind import raw
 from tests.test_every_kind import exported, populate
 
@@ -547,20 +549,15 @@ def test_two_processes_do_not_fill_the_same_index(open_memory: Callable[..., Mem
     assert rows(memory) == before
 
 
-def test_opening_succeeds_if_the_index_cannot_be_filled(
-    open_memory: Callable[..., Memory],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+def test_opening_continues_if_the_index_cannot_be_filled(
+    memory: Memory, me: Scope, caplog: pytest.LogCaptureFixture
 ) -> None:
-    memory = open_memory()
-    fill(memory.scope(tenant="acme", user="ada", agent="scout"), 1)
+    """`Memory.open` calls `catch_up`, which logs a full disk and raises nothing."""
+    fill(me, 1)
     drop_index(memory)
-
-    def raise_full(*_: object) -> None:
-        raise Full(problem="the disk")
-
-    monkeypatch.setattr(reindex, "_fill_under_lease", raise_full)
-    open_memory()
+    faulty_memory, faults = with_faults(memory)
+    faults.fail("write", Full(problem="the disk"), at=2)  # the first write takes the lease
+    assert reindex.catch_up(faulty_memory.services) == reindex.Reindexed()
     assert "`retain reindex` goes on with it" in caplog.text
     assert behind(memory)
     assert [finding.check for finding in memory.verify() if not finding.ok] == [
@@ -729,40 +726,28 @@ def test_words_of_the_tail_are_kept(tmp_path: Path) -> None:
     memory.close()
 
 
-def test_words_are_analysed_before_the_transaction(
-    memory: Memory, me: Scope, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_words_are_analysed_before_the_transaction(memory: Memory) -> None:
     """Other writers do not wait for the analysis of a long document or of a reindex."""
-    inside, seen = False, []
-    known, write = analysis.analyse, memory.database.write
+    memory, faults = with_faults(memory)
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    inside: list[dict[str, Any]] = []
 
-    def analyse(text: str) -> list[str]:
-        seen.append((inside, len(text)))
-        return known(text)
+    def record_inside(tx: Transaction, work: Work[Any]) -> Any:
+        with recorded_calls(analysis.analyse) as calls:
+            result = work(tx)
+        inside.extend(calls)
+        return result
 
-    def within(tenant: str, work: Callable[[Transaction], Any], **how: bool) -> Any:
-        def watched(tx: Transaction) -> Any:
-            nonlocal inside
-            inside = True
-            try:
-                return work(tx)
-            finally:
-                inside = False
-
-        return write(tenant, watched, **how)
-
-    monkeypatch.setattr(analysis, "analyse", analyse)
-    monkeypatch.setattr(memory.database, "write", within)
-    said = "\n\n".join(
+    text = "\n\n".join(
         f"Paragraph {n}. " + " ".join(f"{n * k}" for k in range(200)) for n in range(150)
     )
-    me.knowledge.add("long", said)
-    drop_index(memory)
-    memory.reindex()
-    assert sum(size for within, size in seen if not within) >= 2 * len(said) * 0.9
-    assert max(size for within, size in seen if within) < 100, (
-        "nothing but authors, titles and months"
-    )
+    faults.wrap(record_inside)
+    with recorded_calls(analysis.analyse) as outside:
+        me.knowledge.add("long", text)
+        drop_index(memory)
+        memory.reindex()
+    assert sum(len(call["text"]) for call in outside) >= 2 * len(text) * 0.9
+    assert max(len(call["text"]) for call in inside) < 100, "only authors, titles and months"
     assert analysis._ready == {}
     assert count_matches(memory, "paragraph") >= 150 // 10
 
@@ -777,10 +762,8 @@ def test_rows_of_an_older_analyser_are_reindexed(
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, 80)
     before = every(memory)
-    known = analysis.item_words
-    monkeypatch.setattr(
-        analysis, "item_words", lambda *message_row: [word + "new" for word in known(*message_row)]
-    )
+    # A new analyser has another stem for this word.
+    monkeypatch.setitem(analysis._known, "entry", (ENTRY + "new",))
     memory.database.write("acme", lambda tx: tx.run(_OUTDATED))
     assert behind(memory)
 

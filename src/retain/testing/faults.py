@@ -5,18 +5,20 @@
     faults.kill("commit")                                    # the next commit loses its connection
     faults.kill("commit", committed=True)                    # … after the server has committed
     faults.delay("read", 0.5, times=10)                      # ten slow reads
+    faults.wrap(wrapper)                                     # run each transaction in a function
     faults.heal()                                            # no more faults
 
-Everything else is the real database: a write that fails is rolled back by the engine itself. `with_faults` opens a
-`Memory` over such a database; it is then `memory.database`.
+Everything else is the real database: a write that fails is rolled back by the engine itself.
+`with_faults` opens a `Memory` over such a database; it is then `memory.database`.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from retain.base.errors import InDoubt, RetainError, Unreachable
 from retain.memory import Memory
@@ -26,6 +28,8 @@ from retain.storage.writer import Writer
 
 T = TypeVar("T")
 Operation = Literal["read", "write", "commit"]
+Wrapper = Callable[[Transaction, Work[Any]], Any]
+"""Called with a transaction and its work; calls `work(tx)` and returns the result."""
 
 
 @dataclass
@@ -46,6 +50,7 @@ class FaultyDatabase:
         self.calls: dict[Operation, int] = {"read": 0, "write": 0, "commit": 0}
         self._database = database
         self._faults: list[_Fault] = []
+        self._wrapper: Wrapper | None = None
 
     # -- the script ------------------------------------------------------------------------
 
@@ -85,9 +90,20 @@ class FaultyDatabase:
         """Wait before the n-th operation from now, and before the next ones after it."""
         self._faults.append(_Fault(operation, at - 1, times, seconds=seconds))
 
+    def wrap(self, wrapper: Wrapper) -> None:
+        """Run the work of every transaction inside a function, to observe, hold or change it."""
+        self._wrapper = wrapper
+
     def heal(self) -> None:
-        """Remove all faults."""
+        """Remove all faults and the wrapper."""
         self._faults.clear()
+        self._wrapper = None
+
+    def _wrapped(self, work: Work[T]) -> Work[T]:
+        wrapper = self._wrapper
+        if wrapper is None:
+            return work
+        return lambda tx: wrapper(tx, work)
 
     def _next_fault(self, operation: Operation) -> _Fault | None:
         """Count an operation and return the fault that strikes it."""
@@ -110,7 +126,7 @@ class FaultyDatabase:
     def read(self, tenant: str, work: Work[T], *, long: bool = False) -> T:
         """Read, unless a fault strikes."""
         _strike(self._next_fault("read"))
-        return self._database.read(tenant, work, long=long)
+        return self._database.read(tenant, self._wrapped(work), long=long)
 
     def write(
         self,
@@ -124,9 +140,10 @@ class FaultyDatabase:
         """Write, unless a fault strikes before it or at its commit."""
         _strike(self._next_fault("write"))
         fault = self._next_fault("commit")
+        wrapped = self._wrapped(work)
 
         def work_and_fault(tx: Transaction) -> T:
-            result = work(tx)
+            result = wrapped(tx)
             if fault and not fault.committed:
                 _strike(fault)
             return result
