@@ -376,7 +376,7 @@ class Memory:
     def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
-        """Run the background jobs that are due once: vectors, summaries, consolidation."""
+        """Run the background jobs that are due once: vectors, summaries, consolidation, retention."""
         return JobRunner(self.services).run(tenants, progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:

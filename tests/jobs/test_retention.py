@@ -15,8 +15,10 @@ from retain import Memory, Scope
 from retain.base import clock
 from retain.base.errors import Invalid, NotFound
 from retain.jobs import retention
+from retain.jobs.runner import JobRunner
 from retain.storage.database import Transaction, Work
 from retain.testing import with_faults
+from tests.conftest import Now
 from tests.storage.behind import fill, hashes, raw
 
 START = 20_000 * clock.DAY
@@ -375,3 +377,33 @@ def test_a_purge_of_almost_everything_ends(
     assert memory.purge(days=1e-9).messages == 6
     assert seqs(me) == [4, 5]
     assert [finding for finding in memory.verify() if finding.problem] == []
+
+
+def test_jobs_remove_old_messages_by_themselves(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
+    """C7: once an hour, without `retain purge`."""
+    memory = open_memory(clock=now, retention_days=30, embedder="none")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.sessions.add("s")
+    me.messages.append("s", "user", "old")
+    me.state.set("soon gone", 1, ttl=60)
+    now.pass_days(31)
+    me.messages.append("s", "user", "new")
+    runner = JobRunner(memory.services)
+    assert runner.run().jobs["retention"].done == 2
+    assert [message.text for message in me.messages.list("s")] == ["new"]
+    assert me.search("old").hits == []
+    now.pass_days(31)
+    assert runner.run().jobs["retention"].done == 0  # within the hour of this process
+    assert JobRunner(memory.services).run().jobs["retention"].done == 1
+
+
+def test_jobs_keep_messages_without_retention(open_memory: Callable[..., Memory], now: Now) -> None:
+    memory = open_memory(clock=now, embedder="none")
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.sessions.add("s")
+    me.messages.append("s", "user", "old")
+    now.pass_days(1000)
+    assert memory.run_jobs().jobs["retention"].done == 0
+    assert len(me.messages.list("s")) == 1

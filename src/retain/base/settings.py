@@ -83,7 +83,8 @@ class Settings:
         "", "The agent of command-line calls without `--agent`. Empty: all agents."
     )
     retention_days: int = _setting(
-        0, "`retain purge` deletes messages older than this many days. 0: keep them."
+        0,
+        "Delete messages older than this many days. The server and `retain jobs` do it every hour. 0: keep them.",
     )
     model: str = _setting(
         "",

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from time import sleep
+from time import monotonic, sleep
 
 from retain.auth import browser_sessions, idempotency
 from retain.base import clock
-from retain.base.errors import Full, Invalid, NotFound
+from retain.base.errors import Full, Invalid, NotFound, StorageError
+from retain.jobs.job import JobResult
 from retain.kinds.indexing import index_id
 from retain.kinds.items.item import item_index_id
+from retain.kinds.kind import Services
 from retain.search.index import Index
+from retain.storage import leases
 from retain.storage.blobs import Blobs
 from retain.storage.database import Transaction
 from retain.storage.writer import Change, Writer
 
 BATCH_SIZE = 500
+INTERVAL_SECONDS = 3600.0
+LEASE_SECONDS = 60.0
 PAUSE_SECONDS = 0.002
 DELETE_WITH_MESSAGES = (
     "delete from message_keys where tenant = :tenant and session_id = :id and last_seq < :first",
@@ -98,6 +103,67 @@ def purge(
         done["items"],
         done["threads"],
     )
+
+
+class RetentionJob:
+    """The job: remove what is due of a tenant, once an hour."""
+
+    def __init__(self) -> None:
+        self._next_run: dict[str, float] = {}
+
+    def run(
+        self,
+        services: Services,
+        tenant: str,
+        since: int = 0,
+        progress: Progress | None = None,
+    ) -> JobResult:
+        """Remove expired rows, and messages older than `retention_days`; `since` is not used."""
+        if monotonic() < self._next_run.get(tenant, 0.0):
+            return JobResult()
+        self._next_run[tenant] = monotonic() + INTERVAL_SECONDS
+        days = services.settings.retention_days
+        age = round(days * clock.DAY) if days else None
+        cutoff, due = services.database.read(tenant, lambda tx: _find_due(tx, age))
+        if not due:
+            return JobResult()
+        lease = leases.claim(services.database, tenant, "retention", LEASE_SECONDS)
+        if lease is None:
+            return JobResult()  # another process removes it
+        removed = 0
+        try:
+            for _, batch in BATCHES:
+                for size in _in_batches(
+                    services.writer, services.index, tenant, batch, cutoff, emergency=False
+                ):
+                    removed += size
+                    leases.renew(services.database, lease, LEASE_SECONDS)
+                    if progress:
+                        progress(removed, removed)
+        finally:
+            with suppress(StorageError):  # the lease expires by itself
+                leases.release(services.database, lease)
+        if removed:
+            services.blobs.collect(tenant)
+        return JobResult(done=removed)
+
+
+def _find_due(tx: Transaction, age: int | None) -> tuple[int | None, bool]:
+    """Return the time before which messages are old, and whether something is to be removed."""
+    cutoff = None if age is None else tx.now - age
+    expired = tx.one(
+        """select 1 from state where tenant = :tenant and expires_at <= :now
+           union all select 1 from items where tenant = :tenant and expires_at <= :now limit 1"""
+    )
+    if expired is not None or cutoff is None:
+        return cutoff, expired is not None
+    old = tx.one(
+        """select 1 from sessions where tenant = :tenant and first_at < :cutoff
+           union all select 1 from threads
+           where tenant = :tenant and updated_at < :cutoff - 3600000000 limit 1""",
+        cutoff=cutoff,
+    )
+    return cutoff, old is not None
 
 
 def _in_batches(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from retain.auth import idempotency
 from retain.base import clock
 from retain.base.errors import NotFound
-from retain.jobs import consolidate, embed, reindex, summarize
+from retain.jobs import consolidate, embed, reindex, retention, summarize
 from retain.jobs.job import Job, JobResult, Progress
 from retain.kinds.kind import Services
 from retain.storage import leases
@@ -27,6 +27,7 @@ def all_jobs() -> tuple[Job, ...]:
         Job("vectors", embed.EmbedJob().run),
         Job("summaries", summarize.run),
         Job("consolidations", consolidate.run),
+        Job("retention", retention.RetentionJob().run),
     )
 
 
