@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -64,6 +65,7 @@ hypothesis_settings.load_profile("retain")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Start the servers in the main process; workers find them in the environment."""
+    accept_signals()
     for name in [name for name in os.environ if name.startswith(("RETAIN_", "OPENAI_"))]:
         del os.environ[name]
     if hasattr(config, "workerinput") or config.option.collectonly:
@@ -79,6 +81,14 @@ def pytest_configure(config: pytest.Config) -> None:
         url = server.create(TEMPLATE)
         Memory.open(url, settings=SETTINGS).close()
         os.environ[f"TEST_POSTGRES_{kind.upper()}"] = str(server.port)
+
+
+def accept_signals() -> None:
+    """Handle SIGINT and SIGHUP: a shell lets background commands ignore them, tests send them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
