@@ -1,7 +1,7 @@
-"""Tenants (P11): with the tenant's condition taken out of every statement, no verb reads or touches a foreign row.
+"""Isolation of tenants (P11), also for statements that lack their condition on the tenant.
 
-This is the test for the statement that somebody will one day write without its `tenant = :tenant`: on PostgreSQL the
-database itself keeps the tenants apart. On every engine, an id of another tenant answers like one that does not exist.
+On PostgreSQL, row-level security separates the tenants even if a statement lacks
+`tenant = :tenant`. On every engine, an id of another tenant behaves like one that does not exist.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -24,7 +24,8 @@ from retain.kinds.checkpoints.checkpoint import Write
 from retain.kinds.graph import Entity, Observations, Relation
 from retain.kinds.items import Drop, Put
 from retain.kinds.kind import Kind
-from retain.storage.postgres import engine as postgres
+from retain.storage.database import Row, Transaction
+from retain.testing import with_faults
 from tests.conftest import SERVERS
 from tests.storage.behind import TABLES, fill, hashes, raw
 
@@ -327,23 +328,52 @@ def test_every_verb_of_every_kind_is_tried() -> None:
     assert verbs == READS.keys() | WRITES.keys()
 
 
-@pytest.fixture
-def forgetful(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Take the tenant's condition out of every statement before PostgreSQL gets it; what was changed."""
+class ForgetfulTransaction:
+    """A transaction whose statements have lost their condition on the tenant."""
+
+    def __init__(self, tx: Transaction, changed: list[str]) -> None:
+        self.tenant = tx.tenant
+        self.now = tx.now
+        self._tx = tx
+        self._changed = changed
+
+    def _forget(self, sql: str) -> str:
+        without_condition, count = CONDITION.subn("(:tenant <> '')", sql)
+        if count:
+            self._changed.append(sql)
+        return without_condition
+
+    def all(self, sql: str, **values: Any) -> list[Row]:
+        return self._tx.all(self._forget(sql), **values)
+
+    def one(self, sql: str, **values: Any) -> Row | None:
+        return self._tx.one(self._forget(sql), **values)
+
+    def run(self, sql: str, **values: Any) -> int:
+        return self._tx.run(self._forget(sql), **values)
+
+    def lock_rows(self, sql: str, **values: Any) -> None:
+        self._tx.lock_rows(self._forget(sql), **values)
+
+    def lock(self, name: str) -> None:
+        self._tx.lock(name)
+
+    def many(self, sql: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        self._tx.many(self._forget(sql), rows)
+
+    def each(self, sql: str, **values: Any) -> Iterator[Mapping[str, Any]]:
+        return self._tx.each(self._forget(sql), **values)
+
+    def columns(self, table: str) -> list[str]:
+        return self._tx.columns(table)
+
+
+def forget_tenants(memory: Memory) -> tuple[Memory, list[str]]:
+    """Return a memory whose statements lack the tenant, and a list of the changed statements."""
+    memory, faults = with_faults(memory)
     changed: list[str] = []
-    translate = postgres._translate
-
-    def forget(sql: str) -> str:
-        without, count = CONDITION.subn("true", sql)
-        if not count:
-            return translate(sql)
-        changed.append(sql)
-        return translate(without if ":tenant" in without else f"{without} /* :tenant */").replace(
-            "%(tenant)s */", "*/"
-        )
-
-    monkeypatch.setattr(postgres, "_translate", forget)
-    return changed
+    faults.wrap(lambda tx, work: work(ForgetfulTransaction(tx, changed)))
+    return memory, changed
 
 
 def foreign(url: str) -> dict[str, tuple[int, str]]:
@@ -351,18 +381,19 @@ def foreign(url: str) -> dict[str, tuple[int, str]]:
 
 
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)
-def test_no_verb_reads_or_changes_a_foreign_row_though_it_forgets_the_tenant(
-    memory: Memory, url: str, forgetful: list[str]
+def test_no_verb_reads_or_changes_foreign_rows_without_a_tenant_condition(
+    memory: Memory, url: str
 ) -> None:
-    """P11: the answers are those of a database that has this tenant alone, and the others' rows stay as they are."""
+    """P11: results contain only this tenant's rows, and other tenants' rows do not change."""
+    memory, changed = forget_tenants(memory)
     others = [furnish(memory, tenant, "theirs") for tenant in ("aaa", "zzz")]
     me = furnish(memory, "mine", "mine")
     before = foreign(url)
     for name, calls in READS.items():
         for call in calls:
-            forgetful.clear()
+            changed.clear()
             answer = repr(call(me))
-            assert forgetful, f"{name} has no condition that could be forgotten"
+            assert changed, f"{name} has no condition that could be forgotten"
             assert "theirs" not in answer, name
             assert "mine" in answer or name == "interactions.totals", name
     totals = {by: me.interactions.totals(by) for by in ("day", "model", "route")}
@@ -382,10 +413,11 @@ def test_no_verb_reads_or_changes_a_foreign_row_though_it_forgets_the_tenant(
 
 
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)
-def test_no_operation_reaches_a_foreign_row_though_it_forgets_the_tenant(
-    memory: Memory, url: str, forgetful: list[str]
+def test_no_operation_reaches_foreign_rows_without_a_tenant_condition(
+    memory: Memory, url: str
 ) -> None:
-    """Export, erase, purge and verify, each for one tenant, with the conditions gone."""
+    """Export, erase, purge and verify, each for one tenant, without the conditions."""
+    memory, changed = forget_tenants(memory)
     furnish(memory, "aaa", "theirs")
     furnish(memory, "mine", "mine")
     before = foreign(url)
@@ -401,15 +433,16 @@ def test_no_operation_reaches_a_foreign_row_though_it_forgets_the_tenant(
     again = io.BytesIO()
     memory.export(again, tenants=["mine"])
     assert again.getvalue() == out.getvalue()
-    assert forgetful
+    assert changed
     purged = memory.purge(days=1)
     assert purged.messages == 0
     assert foreign(url)["messages"] == before["messages"]
 
 
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)
-def test_the_test_above_would_notice(memory: Memory, url: str, forgetful: list[str]) -> None:
-    """Without row-level security the same reads do return foreign rows: so it is that which keeps them apart."""
+def test_reads_return_foreign_rows_without_row_level_security(memory: Memory, url: str) -> None:
+    """Without row-level security the same reads do return foreign rows: the tests above work."""
+    memory, _ = forget_tenants(memory)
     furnish(memory, "aaa", "theirs")
     me = furnish(memory, "mine", "mine")
     with raw(url) as database:

@@ -306,14 +306,8 @@ def test_a_repeated_request_returns_the_first_answer(talk: Any) -> None:
     assert error.value.key == "k"
 
 
-def test_an_answer_that_cannot_be_stored_is_a_model_error(
-    talk: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: Any, **__: Any) -> None:
-        raise TooLarge(field="messages", size=2, unit="messages", limit=1)
-
-    chat = talk()
-    monkeypatch.setattr("retain.memory.Scope.save_turn", refuse)
+def test_an_answer_that_cannot_be_stored_is_a_model_error(talk: Any) -> None:
+    chat = talk("x" * (2 << 20))
     with pytest.raises(BadAnswer) as error:
         chat.say()
     assert error.value.status == 502

@@ -31,7 +31,7 @@ from retain.chat import turn, turn_lock
 from retain.chat.events import Answer, Event
 from retain.models import Model, Models, RemoteModel
 from retain.storage import leases
-from retain.testing import Asked, FailingModel, FakeService, ScriptedModel, calling
+from retain.testing import Asked, FailingModel, FakeService, ScriptedModel, calling, with_faults
 from tests.conftest import SETTINGS, Limited, one_engine
 from tests.models.test_conversation import PIXEL
 
@@ -43,7 +43,8 @@ class Chat:
 
     def __init__(self, url: str, model: Model | None, **changes: Any) -> None:
         settings = replace(SETTINGS, **changes)
-        self.memory = Memory.open(url, settings=settings, models=Models(settings, main=model))
+        memory = Memory.open(url, settings=settings, models=Models(settings, main=model))
+        self.memory, self.faults = with_faults(memory)
         self.model = model
         self.me: Scope = self.memory.scope(tenant="acme", user="ada", agent="scout")
         self.session = self.me.sessions.add().id
@@ -180,22 +181,19 @@ def test_sequential_and_parallel_tools(chat: Any) -> None:
 
 
 @one_engine
-def test_tool_errors_are_returned_to_the_model(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tool_errors_are_returned_to_the_model(chat: Any) -> None:
     """Unknown tools, invalid arguments, and a failing tool: the turn continues."""
-    talk = chat(
-        calling(
+
+    def call_tools(asked: Asked) -> Any:
+        talk.faults.fail("write", RuntimeError("boom"), at=2)  # the first records the model call
+        return calling(
             ("fly", {}),
             ("search_memory", "{not json"),
             ("save_to_core", {"content": 7}),
             ("save_to_journal", {"content": "x"}),
-        ),
-        "Sorry.",
-    )
+        )
 
-    def explode(*_: Any, **__: Any) -> None:
-        raise RuntimeError("boom")
-
-    monkeypatch.setattr("retain.kinds.entries.entries.Entries._add", explode)
+    talk = chat(call_tools, "Sorry.")
     talk.say("Do it.")
     outputs = [text for role, text in talk.transcript() if role == "tool"]
     assert [json.loads(output).keys() for output in outputs] == [{"error"}] * 4
@@ -510,22 +508,20 @@ def test_a_session_that_stays_locked_is_busy(chat: Any, limited: Limited) -> Non
 
 def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn_lock, "LEASE_SECONDS", 0.3)
-    renewed: list[bool] = []
-    real = leases.renew
+    expiries: set[int] = set()
 
-    def noted(*given: Any) -> bool:
-        renewed.append(real(*given))
-        return renewed[-1]
+    def was_renewed_often() -> bool:
+        sql = "select expires_at from leases where tenant = :tenant and what = :what"
+        what = f"chat {talk.session}"
+        expiries.update(talk.memory.database.read("acme", lambda tx: tx.one(sql, what=what)))
+        return len(expiries) > 4
 
-    monkeypatch.setattr(leases, "renew", noted)
-
-    def slow(asked: Asked) -> str:
-        wait_until(lambda: len(renewed) >= 4)
+    def answer_slowly(asked: Asked) -> str:
+        wait_until(was_renewed_often)
         return "Yes."
 
-    talk = chat(slow)
+    talk = chat(answer_slowly)
     assert talk.say().text == "Yes."
-    assert all(renewed)
 
 
 @one_engine

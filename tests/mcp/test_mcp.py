@@ -22,10 +22,10 @@ from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.kinds.refs import FRAGMENT
-from retain.mcp.memory_tools import Tools
 from retain.mcp.server import McpCaller, Profile, create_server
 from retain.server.app import create_app
 from retain.server.mcp_mount import METADATA
+from retain.testing import with_faults
 from tests.calling import Calling
 from tests.conftest import SETTINGS, one_engine
 from tests.mcp.clients import LEGACY, MODERN, MODES, over_http, text
@@ -166,9 +166,7 @@ def test_tool_annotations(local_memory: Memory) -> None:
     run(look())
 
 
-def test_errors_are_returned_to_the_model(
-    local_memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_are_returned_to_the_model(local_memory: Memory) -> None:
     async def err() -> None:
         async with inside(local_memory) as client:
             assert (
@@ -205,16 +203,14 @@ def test_errors_are_returned_to_the_model(
 
     run(err())
 
-    def fail(*_: object) -> None:
-        raise ZeroDivisionError("a secret of the inside")
-
     async def unexpected() -> None:
-        async with inside(local_memory) as client:
-            told = await call_error(client, "list_state")
-            assert "secret" not in told
-            assert "the server log has the details" in told
+        faulty_memory, faults = with_faults(local_memory)
+        faults.fail("read", ZeroDivisionError("a secret of the inside"), times=None)
+        async with inside(faulty_memory) as client:
+            message = await call_error(client, "list_state")
+            assert "secret" not in message
+            assert "the server log has the details" in message
 
-    monkeypatch.setattr(Tools, "call", fail)
     run(unexpected())
 
 

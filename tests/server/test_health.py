@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from retain import Memory
 from retain.base.errors import Unreachable
+from retain.server import health as health_module
 from retain.server.health import READY_SECONDS, Health
 from retain.server.serve import WAIT_SECONDS
 from retain.testing import with_faults
@@ -78,42 +79,22 @@ def test_a_stopping_server_is_not_ready(app: FastAPI, calling: Calling) -> None:
 
 
 @one_engine
-def test_concurrent_readiness_checks_share_one_query(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[int] = []
+def test_concurrent_readiness_checks_share_one_query(memory: Memory) -> None:
+    memory, faults = with_faults(memory)
     health = Health(memory)
 
-    def ask() -> str:
-        asked.append(1)
-        return ""
-
-    monkeypatch.setattr(health, "_ask", ask)
-
-    async def many() -> list[str]:
+    async def check_many_times() -> list[str]:
         return await asyncio.gather(*(health.trouble() for _ in range(20)))
 
-    assert asyncio.run(many()) == [""] * 20
-    assert len(asked) == 1
+    assert asyncio.run(check_many_times()) == [""] * 20
+    assert faults.calls["read"] == 1
 
 
 def test_readiness_of_a_hanging_database(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
-    from retain.server import health as module
-
-    monkeypatch.setattr(module, "READY_SECONDS", 0.05)
-    release = threading.Event()
-    health = Health(memory)
-    monkeypatch.setattr(health, "_ask", lambda: release.wait(5) and "")
-
-    async def ask() -> str:
-        try:
-            return await health.trouble()
-        finally:
-            release.set()
-
-    assert asyncio.run(ask()) == "The database does not answer in time."
+    monkeypatch.setattr(health_module, "READY_SECONDS", 0.05)
+    memory, faults = with_faults(memory)
+    faults.delay("read", 1.0)
+    assert asyncio.run(Health(memory).trouble()) == "The database does not answer in time."
 
 
 def test_visibility_of_the_status(calling: Calling, memory: Memory) -> None:

@@ -172,19 +172,13 @@ def test_database_gauges(engine: str, operator: TestClient, memory: Memory) -> N
 
 @one_engine
 def test_row_counts_are_cached_between_scrapes(
-    operator: TestClient, memory: Memory, monkeypatch: pytest.MonkeyPatch
+    operator: TestClient, faults: FaultyDatabase
 ) -> None:
-    taken: list[int] = []
-    counts = memory.counts
-
-    def counting_counts() -> dict[str, int]:
-        taken.append(1)
-        return counts()
-
-    monkeypatch.setattr(memory, "counts", counting_counts)
+    scraped(operator)
+    before = faults.calls["read"]
     for _ in range(5):
         scraped(operator)
-    assert len(taken) == 1
+    assert faults.calls["read"] == before
 
 
 @one_engine

@@ -5,12 +5,14 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from retain import Memory
-from retain.api import status as counting
 from retain.server import status_routes
+from retain.storage.database import Transaction, Work
+from retain.testing import with_faults
 
 
 def test_slow_counts_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -31,23 +33,23 @@ def test_slow_counts_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch)
     assert seen[-1] == 2
 
 
-def test_counting_one_tenant_does_not_block_another(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_counting_one_tenant_does_not_block_another(memory: Memory) -> None:
     """T2, P11: however long it takes."""
-    began, go_on = threading.Event(), threading.Event()
+    started = threading.Event()
+    go_on = threading.Event()
 
-    def slow_status(memory: Memory, tenant: str | None) -> counting.Status:
-        if tenant == "large":
-            began.set()
+    def hold_large_tenant(tx: Transaction, work: Work[Any]) -> Any:
+        if tx.tenant == "large":
+            started.set()
             assert go_on.wait(30)
-        return counting.status(memory, tenant)
+        return work(tx)
 
-    monkeypatch.setattr(status_routes, "status", slow_status)
+    memory, faults = with_faults(memory)
+    faults.wrap(hold_large_tenant)
     counted = status_routes.Counted(memory)
     with ThreadPoolExecutor(1) as pool:
         large = pool.submit(counted.status, "large")
-        assert began.wait(30)
+        assert started.wait(30)
         assert counted.status("acme").rows["sessions"] == 0
         go_on.set()
         assert large.result().rows["sessions"] == 0
