@@ -162,6 +162,27 @@ def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
     assert {one["session_id"] for one in told} == {session.id}
 
 
+def test_commands_in_a_pipe(run: Run, env: dict[str, str]) -> None:
+    """`/why` explains the last answer, also of an earlier process; it is no message."""
+    run(stdin="My sister lives in Lisbon.\n")
+    why = run(stdin="/why\n")
+    assert (why.returncode, "of the budget" in why.stdout) == (0, True), why.stderr
+    lines = run("--json", stdin="/new\n/etc/hosts is a file.\n/why\n/quit\nNever sent.\n").stdout
+    session, answer, report = (json.loads(line) for line in lines.splitlines())
+    assert answer["session_id"] == session["id"]
+    assert report["items"]
+    empty = run("--new", stdin="/why\n")
+    assert (empty.returncode, "There is no answer" in empty.stderr) == (3, True)
+    with Memory.open(env["RETAIN_DATABASE"]) as memory:
+        texts = [
+            message.text
+            for session in memory.scope(user="default").sessions.list()
+            for message in memory.scope(user="default").messages.window(session.id)
+            if message.role == "user"
+        ]
+    assert sorted(texts) == ["/etc/hosts is a file.", "My sister lives in Lisbon."]
+
+
 def test_one_message(
     env: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

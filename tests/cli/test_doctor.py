@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from retain.cli import doctor
 from retain.cli.main import main
 from retain.storage import migrate
 from tests.conftest import one_engine
+from tests.server.talking import serve
 
 Doctor = Callable[..., tuple[int, dict[str, list[dict[str, str]]]]]
 
@@ -183,6 +185,25 @@ def test_the_service_on_the_port(
             seen[name] = one["state"]
         server.shutdown()
     assert seen == {"ours": "ok", "not ready": "problem", "another": "warning"}
+
+
+@one_engine
+def test_the_database_of_the_server_on_the_port(
+    look: Doctor, engine: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that serves another database is a warning that names it."""
+    other = f"sqlite:///{tmp_path}/other.db"
+    with contextmanager(serve)(other, None, tenant="acme") as served:
+        port = int(served.url.rpartition(":")[2])
+        (check,) = look(port=port)[1]["server"]
+        assert (check["state"], "RETAIN_KEY" in check["todo"]) == ("ok", True)
+        monkeypatch.setenv("RETAIN_KEY", served.key)
+        (check,) = look(port=port)[1]["server"]
+        assert check["state"] == "warning"
+        assert other in check["found"]
+        assert url in check["todo"]
+        (check,) = look(port=port, database=other)[1]["server"]
+        assert (check["state"], check["found"].endswith(f"serves {other}.")) == ("ok", True)
 
 
 def test_a_public_server_without_a_key(look: Doctor, engine: str, url: str) -> None:

@@ -131,7 +131,13 @@ def test_a_conversation(run: Run) -> None:
             "does not exist or cannot be entered",
         ),
         ("retain status --config missing.yaml", 6, "there is no such file"),
-        ("retain import missing.jsonl", 2, "file: cannot be read"),
+        ("retain import missing.jsonl", 2, "file: missing.jsonl cannot be read"),
+        ("retain import .", 2, "file: . cannot be read: it is a folder"),
+        (
+            "retain export no/such/x.jsonl --all-tenants",
+            2,
+            "file: no/such/x.jsonl cannot be written",
+        ),
         ("retain erase --yes", 2, "user: is required"),
         ("retain erase --user ada", 2, "--yes: is required without a terminal"),
         ("retain export - --tenant nobody", 3, "no tenant 'nobody'"),
@@ -158,15 +164,48 @@ def test_a_conversation(run: Run) -> None:
     ],
 )
 def test_errors_give_advice_and_have_their_status(
-    run_here: Run, command: str, status: int, says: str
+    run_here: Run, command: str, status: int, says: str, tmp_path: Path
 ) -> None:
     run = run_here
-    if "there is no file" not in says:
+    if "there is no file" in says:
+        (tmp_path / "agent.db").unlink()
+    else:
         run("retain migrate up")
     done = run(command)
     assert (done.returncode, says in done.stderr) == (status, True), done.stderr
     assert not done.stdout
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_an_error_of_the_system_names_the_file(
+    run_here: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """For example a settings file that may not be read."""
+    (tmp_path / "retain.yaml").write_text("user: ada\n")
+
+    def refuse(path: Path, **options: object) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_text", refuse)
+    done = run_here("retain status")
+    assert (done.returncode, done.stderr) == (1, "retain: retain.yaml: Permission denied\n")
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_a_command_alone_shows_its_help(run_here: Run) -> None:
+    for command, usage in (("retain ", "retain [-h]"), ("retain sessions", "retain sessions [-h]")):
+        done = run_here(command)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"usage: {usage}")
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_the_help_of_erase_says_what_it_does(run_here: Run) -> None:
+    words = run_here("retain erase --help").stdout
+    assert "permanently removes everything that belongs to the user" in words
+    assert "backups" in words
+    assert "retain export FILE --user NAME" in words
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 from retain.base.errors import ModelError, SettingsError
 from retain.base.version import version
@@ -16,6 +17,7 @@ from retain.memory import TABLES, Memory
 from retain.storage.verify import count
 
 MAX_PROBLEMS = 20
+FILE_PREFIX = "sqlite:///"
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ def status(memory: Memory, tenant: str | None = None) -> Status:
     main = memory.services.models.main
     return Status(
         version().removeprefix("retain "),
-        memory.database.name if tenant is None else "",
+        database_address(memory) if tenant is None else "",
         memory.database.version(),
         len(tenants),
         memory.counts() if tenant is None else count(memory.database, TABLES, tenants),
@@ -63,6 +65,14 @@ def job_problems(memory: Memory, tenants: Sequence[str]) -> list[str]:
         if len(problems) >= MAX_PROBLEMS:
             break
     return problems[:MAX_PROBLEMS]
+
+
+def database_address(memory: Memory) -> str:
+    """Return the address of the database, with the whole path of a file."""
+    name = memory.database.name
+    if not name.startswith(FILE_PREFIX):
+        return name
+    return f"{FILE_PREFIX}{Path(name.removeprefix(FILE_PREFIX)).resolve()}"
 
 
 def _due_jobs(memory: Memory, tenants: Sequence[str], backlog: dict[str, int]) -> dict[str, int]:

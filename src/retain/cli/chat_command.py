@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,7 +17,7 @@ from retain.chat.session import AGENT, USER
 from retain.cli import context_command
 from retain.cli.chat_backend import LocalBackend, RemoteBackend
 from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_names
-from retain.cli.output import plain
+from retain.cli.output import plain, show
 from retain.client import Client
 from retain.memory import Memory, Scope
 
@@ -25,6 +26,8 @@ HELP = """/new           start a new conversation
 /go ID         continue another conversation
 /why           show what the last answer is based on
 /quit          leave (or Ctrl-D); Ctrl-C stops an answer"""
+QUIT_COMMANDS = ("/quit", "/exit")
+COMMAND_WORDS = ("/new", "/sessions", "/go", "/why", "/help")
 MAX_LISTED_SESSIONS = 20
 
 _DIM = "\x1b[2m"
@@ -44,10 +47,7 @@ def chat(arguments: Arguments) -> int:
         elif sys.stdin.isatty() and not arguments.json:
             _Terminal(backend).run()
         else:
-            for line in sys.stdin.buffer:
-                message = line.decode("utf-8", "replace").strip()
-                if message:
-                    _answer(backend, message, arguments)
+            _answer_lines(backend, arguments)
     return 0
 
 
@@ -88,6 +88,20 @@ def _open_local(memory: Memory, scope: Scope, session: str | None) -> LocalBacke
     return LocalBackend(memory, scope, session)
 
 
+def _answer_lines(backend: Backend, arguments: Arguments) -> None:
+    """Answer the lines of a pipe. A line that begins with a command is not a message."""
+    terminal = _Terminal(backend, json_wanted=arguments.json)
+    for line in sys.stdin.buffer:
+        message = line.decode("utf-8", "replace").strip()
+        command = message.partition(" ")[0]
+        if command in QUIT_COMMANDS:
+            return
+        if command in COMMAND_WORDS:
+            terminal.run_command(message)
+        elif message:
+            _answer(backend, message, arguments)
+
+
 def _answer(backend: Backend, message: str, arguments: Arguments) -> None:
     """Print the reply to one message."""
     reply = backend.send(message, lambda name, data: None)
@@ -100,10 +114,10 @@ def _answer(backend: Backend, message: str, arguments: Arguments) -> None:
 class _Terminal:
     """A conversation at a terminal."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, *, json_wanted: bool = False) -> None:
         self._backend = backend
+        self._json_wanted = json_wanted
         self._has_colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        self._turn_id = ""
         self._is_notice_shown = False  # the notice that no model is set
         self._is_listening = False
         self._is_line_open = False
@@ -122,11 +136,11 @@ class _Terminal:
             except KeyboardInterrupt:
                 print()
                 continue
-            if line in ("/quit", "/exit"):
+            if line in QUIT_COMMANDS:
                 return
             try:
                 if line.startswith("/"):
-                    self._run_command(line)
+                    self.run_command(line)
                 elif line:
                     self._send(line)
             except RetainError as error:
@@ -138,12 +152,16 @@ class _Terminal:
 
     def _greet(self) -> None:
         session = self._backend.session
+        if self._json_wanted:
+            show(session, json_wanted=True)
+            return
         state = f"{session.count} messages so far" if session.count else "new"
         label = f" {session.label!r}" if session.label else ""
         agent = self._styled(_BOLD, plain(session.agent))
         print(f"{agent} · session {plain(session.id + label)} ({state}) · /help")
 
-    def _run_command(self, line: str) -> None:
+    def run_command(self, line: str) -> None:
+        """Run a command such as `/why`; show the help for an unknown one."""
         command, _, argument = line.partition(" ")
         argument = argument.strip()
         if command == "/new":
@@ -155,14 +173,24 @@ class _Terminal:
             self._backend.switch(argument)
             self._greet()
         elif command == "/why":
-            if not self._turn_id:
-                raise NotFound(what="answer", id="in this conversation")
-            context_command.explain(self._backend.scope, self._turn_id)
+            self._explain()
         else:
             print(HELP)
 
+    def _explain(self) -> None:
+        """Show what the newest answer of the conversation is based on."""
+        scope = self._backend.scope
+        turns = scope.turns.list(self._backend.session.id, limit=1).items
+        if not turns:
+            raise NotFound(what="answer", id="in this conversation")
+        context_command.explain(scope, turns[0].id, json_wanted=self._json_wanted)
+
     def _list_sessions(self) -> None:
-        for session in self._backend.scope.sessions.list(limit=MAX_LISTED_SESSIONS):
+        sessions = self._backend.scope.sessions.list(limit=MAX_LISTED_SESSIONS)
+        if self._json_wanted:
+            show(sessions, json_wanted=True)
+            return
+        for session in sessions:
             marker = "*" if session.id == self._backend.session.id else " "
             updated = f"{session.updated_at:%Y-%m-%d %H:%M}"
             row = f"{marker} {session.id}  {updated}  {session.count:>4}  {session.label}"
@@ -171,7 +199,7 @@ class _Terminal:
     def _send(self, message: str) -> None:
         self._is_listening = True
         self._is_line_open = False
-        self._turn_id = self._backend.send(message, self._on_event)["turn_id"]
+        self._backend.send(message, self._on_event)
         if self._is_line_open:
             print()
 
@@ -221,5 +249,6 @@ COMMANDS = (
             "--new": {"action": "store_true", "help": "start a new session"},
             "--url": {"metavar": "URL", "help": "a retain server; the key comes from RETAIN_KEY"},
         },
+        details=f"commands, also in a pipe:\n{textwrap.indent(HELP, '  ')}",
     ),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,18 @@ def open_memory(arguments: Arguments, *, migrate_up: bool = True, create: bool =
     """Open the configured database; create it only for commands that write."""
     settings = Settings.load(arguments.config, database=arguments.database)
     return Memory.open(settings=settings, migrate_up=migrate_up, create=create)
+
+
+@contextmanager
+def naming(file: str) -> Iterator[None]:
+    """Name the file in errors about a file."""
+    try:
+        yield
+    except Invalid as error:
+        if type(error) is not Invalid or error.field != "file":
+            raise
+        name = "standard input" if file == "-" else file
+        raise Invalid(field="file", problem=f"{name} {error.problem}") from None
 
 
 def scope_names(
@@ -102,3 +114,4 @@ class Command:
     example: str
     scope: tuple[str, ...] = ()  # the scope options that it uses
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)  # for add_argument
+    details: str = ""  # more of the help, after `about`

@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from retain.api.status import job_problems
+from retain.api.status import database_address, job_problems
 from retain.auth.api_keys import Keys
 from retain.auth.local import allows_requests_without_key, is_loopback
 from retain.base.errors import RetainError
@@ -22,6 +22,7 @@ from retain.base.settings import Settings
 from retain.base.version import version
 from retain.cli.command import Arguments, Command
 from retain.cli.output import print_table, show
+from retain.client import KEY_VARIABLE
 from retain.jobs.embed import lag
 from retain.memory import CHECKS, Memory
 from retain.models import EXTRACTIVE
@@ -41,6 +42,7 @@ MIN_FREE_BYTES = 128 << 20
 WARN_LAG_SECONDS = 60.0
 MAX_VERIFIED_BYTES = 256 << 20  # a larger file is left to `retain verify`
 SERVER_SECONDS = 2.0
+MAX_STATUS_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
@@ -75,17 +77,19 @@ def _run_checks(arguments: Arguments) -> Iterator[Check]:
         yield Check("settings", "problem", str(error), todo)
         return
     yield from _check_settings(settings)
+    address = ""  # of the database, if it can be opened
     try:
         if _can_be_created(settings):
             message = f"There is no database yet at {settings.shown('database')}."
             yield Check("database", "ok", message, "The first write or `retain serve` creates it.")
         else:
             with Memory.open(settings=settings, migrate_up=False, create=False) as memory:
+                address = database_address(memory)
                 yield from _check_database(memory)
                 yield from _check_models(memory, call=arguments.models)
     except RetainError as error:
         yield Check("database", "problem", str(error), "See `retain config show`.")
-    yield _check_server(settings)
+    yield _check_server(settings, address)
 
 
 def _check_backup(arguments: Arguments) -> Iterator[Check]:
@@ -299,7 +303,7 @@ def _check_embedder(memory: Memory, *, call: bool) -> Iterator[Check]:
     yield Check("vectors", "warning" if is_late else "ok", message, todo)
 
 
-def _check_server(settings: Settings) -> Check:
+def _check_server(settings: Settings, database: str) -> Check:
     host = settings.host
     if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound
         host = "127.0.0.1"
@@ -313,7 +317,7 @@ def _check_server(settings: Settings) -> Check:
     try:
         with opener.open(f"{url}/readyz", timeout=SERVER_SECONDS) as response:
             if json.loads(response.read(1000)) == {"status": "ok"}:
-                return Check("server", "ok", f"The server at {url} is ready.")
+                return _check_served_database(url, opener, database)
     except urllib.error.HTTPError as error:
         if "problem" in error.headers.get("content-type", ""):
             return Check("server", "problem", f"The server at {url} is not ready.", "See its log.")
@@ -321,6 +325,25 @@ def _check_server(settings: Settings) -> Check:
         pass
     message = f"Another program listens on port {settings.port}."
     return Check("server", "warning", message, "Set another `port`.")
+
+
+def _check_served_database(url: str, opener: urllib.request.OpenerDirector, database: str) -> Check:
+    """Compare the database of a server that is ready with the one of the settings."""
+    request = urllib.request.Request(f"{url}/api/status")  # noqa: S310 - always http
+    if key := os.environ.get(KEY_VARIABLE):
+        request.add_header("Authorization", f"Bearer {key}")
+    try:
+        with opener.open(request, timeout=SERVER_SECONDS) as response:
+            served = str(json.loads(response.read(MAX_STATUS_BYTES))["database"])
+    except (OSError, ValueError, LookupError, TypeError):
+        served = ""
+    if not served:
+        todo = f"Set {KEY_VARIABLE} to an admin key to see which database it serves."
+        return Check("server", "ok", f"The server at {url} is ready.", todo)
+    if database and served != database:
+        message = f"The server at {url} serves another database: {served}."
+        return Check("server", "warning", message, f"The settings here name {database}.")
+    return Check("server", "ok", f"The server at {url} is ready and serves {served}.")
 
 
 COMMANDS = (

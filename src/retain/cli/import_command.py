@@ -19,6 +19,7 @@ from retain.cli.command import (
     Command,
     add_to_audit_log,
     audited,
+    naming,
     open_memory,
     scope_names,
 )
@@ -30,6 +31,11 @@ from retain.storage.connect import absent
 
 def import_(arguments: Arguments) -> int:
     """Import a file."""
+    with naming(arguments.file):
+        return _import(arguments)
+
+
+def _import(arguments: Arguments) -> int:
     if arguments.format is not None:
         return _import_other(arguments)
     options = {f"--{name}": getattr(arguments, name) for name in (*SCOPE, "table")}

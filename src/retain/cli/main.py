@@ -118,11 +118,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(f"retain: {error.strerror or error}", file=sys.stderr)
+        print(f"retain: {plain(_file_problem(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         return 130
+
+
+def _file_problem(error: OSError) -> str:
+    """Return the names of the files that an error is about, and its reason."""
+    files = [str(name) for name in (error.filename, error.filename2) if name is not None]
+    return ": ".join([*files, error.strerror or str(error)])
 
 
 def _open_closed_streams() -> None:
@@ -144,7 +150,8 @@ def parser() -> argparse.ArgumentParser:
         parents=[common(SCOPE, top=True)],
     )
     top.add_argument("--version", action="version", version=version())
-    commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = top.add_subparsers(title="commands", metavar="COMMAND")
+    _show_help_alone(top)
     special = {command.name for command in COMMANDS}
     groups = {}
     for kind in _KINDS.values():
@@ -185,14 +192,25 @@ def common(scope: Sequence[str], *, top: bool = False) -> argparse.ArgumentParse
 
 def _add_group(commands: Any, name: str, about: str) -> Any:
     group = commands.add_parser(name, help=about, description=about)
-    return group.add_subparsers(title="commands", metavar="VERB", required=True)
+    _show_help_alone(group)
+    return group.add_subparsers(title="commands", metavar="VERB")
+
+
+def _show_help_alone(command: argparse.ArgumentParser) -> None:
+    """Show the help of a command that was given without one of its own commands."""
+
+    def show_help(arguments: argparse.Namespace) -> int:
+        command.print_help()
+        return 0
+
+    command.set_defaults(run=show_help, scope_options=SCOPE)
 
 
 def _add_command(commands: Any, name: str, command: Command) -> None:
     added = commands.add_parser(
         name,
         help=command.about,
-        description=command.about,
+        description=f"{command.about}\n\n{command.details}".rstrip(),
         parents=[common(command.scope)],
         epilog=f"example:\n  {command.example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,

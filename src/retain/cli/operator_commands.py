@@ -16,6 +16,7 @@ from retain.cli.command import (
     Command,
     add_to_audit_log,
     audited,
+    naming,
     open_memory,
     tenants,
 )
@@ -115,7 +116,8 @@ def export(arguments: Arguments) -> int:
         if arguments.file == "-":
             memory.export(sys.stdout.buffer, **chosen)
             return 0
-        copied = memory.export(arguments.file, **chosen)
+        with naming(arguments.file):
+            copied = memory.export(arguments.file, **chosen)
     show({"file": arguments.file, "rows": copied.rows}, json_wanted=arguments.json)
     return 0
 
@@ -248,6 +250,14 @@ _MIGRATE: dict[str, dict[str, Any]] = {
     "--to": {"type": int, "metavar": "N", "help": "stop at this version"},
     "--sql": {**_FLAG, "help": "print the SQL and change nothing"},
 }
+ERASE_DETAILS = """\
+This permanently removes everything that belongs to the user: sessions with their messages and
+summaries, notes, entries, references, documents, state, graph, items and model calls, and their
+search index. Data of other users and data that belongs to no user stay. So do backups and exports
+that were made before: remove or redo them.
+
+The command asks for confirmation. The receipt has the number of removed rows per table. To keep a
+copy, run `retain export FILE --user NAME` first."""
 
 GROUPS = {
     "migrate": "Show, apply and revert schema migrations.",
@@ -327,6 +337,7 @@ COMMANDS = (
         "retain erase --user ada --yes",
         ("tenant", "user"),
         _YES,
+        details=ERASE_DETAILS,
     ),
     Command(
         "backup",

@@ -1,9 +1,9 @@
 """`retain run -- CMD`: run a command and store a large output behind a placeholder (R2, R5).
 
-The output is shown as it arrives, standard output and standard error each on its own stream. The
-line with the placeholder goes to standard error. With `--quiet`, which is meant for agents,
-standard output gets a small output itself or, for a large one, only that line. The exit status is
-always the command's, even if storing fails.
+A small output is printed when the command ends; of a large one only the line with its placeholder
+is printed. With `--tee` the output is shown as it arrives, standard output and standard error each
+on its own stream, and the line goes to standard error. The exit status is always the command's,
+even if storing fails; then the output is printed.
 """
 
 from __future__ import annotations
@@ -70,9 +70,11 @@ class Spool:
         self.size = 0
         self.problem = ""
         self._limit = limit
+        # The stream (1 or 2) and the end of each part, while the output is small.
+        self._parts: list[tuple[int, int]] = []
 
-    def write(self, data: bytes) -> None:
-        """Append output. After the first failure, the rest is not kept."""
+    def write(self, data: bytes, stream: int = 1) -> None:
+        """Append output of a stream. After the first failure, the rest is not kept."""
         if self.problem:
             return
         if self.size + len(data) > self._limit:
@@ -81,6 +83,7 @@ class Spool:
         try:
             self.file.write(data)
             self.size += len(data)
+            self._add_part(stream)
         except OSError as error:
             self.problem = (
                 f"the output could not be buffered ({error.strerror}); only its beginning was kept"
@@ -91,6 +94,26 @@ class Spool:
         self.file.seek(0)
         while block := self.file.read(BLOCK_BYTES):
             yield block
+
+    def parts(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the captured output with its stream; a large output counts as standard output."""
+        if self.size > SPOOL_MEMORY_BYTES:
+            for block in self.blocks():
+                yield 1, block
+            return
+        start = 0
+        self.file.seek(0)
+        for stream, end in self._parts:
+            yield stream, self.file.read(end - start)
+            start = end
+
+    def _add_part(self, stream: int) -> None:
+        if self.size > SPOOL_MEMORY_BYTES:
+            self._parts.clear()
+            return
+        if self._parts and self._parts[-1][0] == stream:
+            self._parts.pop()
+        self._parts.append((stream, self.size))
 
     def exceeds(self, tokens: int) -> bool:
         """Return whether the output has more than `tokens` tokens."""
@@ -196,6 +219,8 @@ def _signals_sent_by_terminal() -> tuple[int, ...]:
 
 def run(arguments: Arguments) -> int:
     """Run the command, store its output if it is large, and return the command's exit status."""
+    if arguments.tee and arguments.quiet:
+        raise Invalid(field="--tee", problem="cannot be combined with --quiet")
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise Invalid(field="command", problem="is missing; for example: retain run -- make test")
@@ -240,12 +265,11 @@ def _execute(
     command: Sequence[str], signals: SignalForwarder, arguments: Arguments, settings: Settings
 ) -> Execution:
     """Run a command to its end, showing and capturing its output."""
-    stdout: int | None = 1
-    stderr: int | None = 2
-    if arguments.quiet:
-        stdout = stderr = None
-    elif arguments.json:
-        stdout = 2  # standard output is for the JSON record
+    stdout: int | None = None
+    stderr: int | None = None
+    if arguments.tee:
+        stdout = 2 if arguments.json else 1  # standard output is for the JSON record
+        stderr = 2
     execution = Execution(shlex.join(command), Spool(limits.MAX_REF_BYTES))
     started = time.monotonic()
     with _start(command) as child, signals.forward_to(child):
@@ -281,9 +305,9 @@ def _copy_output(
     waited_seconds = 0.0  # since the child ended, waiting for output
     late_bytes = 0
     with selectors.DefaultSelector() as selector:
-        for pipe, target in ((child.stdout, stdout), (child.stderr, stderr)):
+        for stream, pipe, target in ((1, child.stdout, stdout), (2, child.stderr, stderr)):
             assert pipe is not None
-            selector.register(pipe, selectors.EVENT_READ, (pipe, target))
+            selector.register(pipe, selectors.EVENT_READ, (stream, pipe, target))
         while selector.get_map() and waited_seconds < GRACE_SECONDS and late_bytes < GRACE_BYTES:
             has_ended = child.poll() is not None
             before = time.monotonic()
@@ -291,9 +315,9 @@ def _copy_output(
             if has_ended:
                 waited_seconds += time.monotonic() - before
             for key, _ in events:
-                pipe, target = key.data
+                stream, pipe, target = key.data
                 data = os.read(key.fd, READ_BYTES)
-                execution.spool.write(data)
+                execution.spool.write(data, stream)
                 if has_ended:
                     late_bytes += len(data)
                 if not data or not _show(data, target, execution):
@@ -365,12 +389,14 @@ def _add_reference(execution: Execution, scope: Scope, arguments: Arguments) -> 
 def _report(execution: Execution, arguments: Arguments) -> None:
     """Print what remains to be printed after the command has ended."""
     if arguments.json:
-        _print_record(execution, shown=not arguments.quiet)
+        _print_record(execution, shown=arguments.tee)
     elif execution.line:
-        print(plain(execution.line), file=sys.stdout if arguments.quiet else sys.stderr)
-    elif arguments.quiet:
-        for block in execution.spool.blocks():
-            sys.stdout.buffer.write(block)
+        print(plain(execution.line), file=sys.stderr if arguments.tee else sys.stdout)
+    elif not arguments.tee:
+        for stream, block in execution.spool.parts():
+            output = sys.stderr if stream == 2 and not arguments.quiet else sys.stdout
+            output.buffer.write(block)
+            output.flush()
     sys.stdout.flush()
 
 
@@ -416,7 +442,7 @@ COMMANDS = (
         "run",
         run,
         "Run a command. Store a large output and print a placeholder for it.",
-        "retain run -- ls -l",
+        "retain run -- ls -l\n  retain run --tee -- make test",
         SCOPE,
         {
             "--session": {"metavar": "ID", "help": "session that the reference belongs to"},
@@ -430,9 +456,13 @@ COMMANDS = (
                 "type": int,
                 "help": "store outputs of more than N tokens (default: 500)",
             },
+            "--tee": {
+                "action": "store_true",
+                "help": "show all output as it arrives; the placeholder goes to standard error",
+            },
             "--quiet": {
                 "action": "store_true",
-                "help": "for agents: print a small output, or only the placeholder of a large one",
+                "help": "for agents: print everything on standard output, errors too",
             },
             "command": {
                 "metavar": "CMD",

@@ -936,6 +936,7 @@ def test_on_the_command_line(
         status = main.main(["import", *words])
         return status, *capsys.readouterr()
 
+    (tmp_path / "agent.db").unlink()
     status, out, _ = run(source, "--from", "claude", "--user", "ada", "--dry-run")
     assert status == 0
     assert not (tmp_path / "new.db").exists()
@@ -960,7 +961,7 @@ def test_on_the_command_line(
         ((source, "--user", "ada"), "--user: requires --from"),
         ((source, "--dry-run"), "--dry-run: requires --from"),
         (("postgresql://x/y",), "--from: is required for a server"),
-        ((str(tmp_path),), "file: cannot be read: it is a folder"),
+        ((str(tmp_path),), f"file: {tmp_path} cannot be read: it is a folder"),
         ((source, "--from", "claude"), "user: is required"),
         ((source, "--from", "letta", "--user", "ada"), "cannot be read as JSON"),
     ):
