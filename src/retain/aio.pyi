@@ -748,7 +748,7 @@ class AsyncMemory:
     async def run_jobs(
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
-        """Run the background jobs that are due once: vectors, summaries, consolidation."""
+        """Run the background jobs that are due once: vectors, summaries, consolidation, retention."""
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove all data of one user and return a receipt."""
     async def backup(self, target: Path | str) -> None:

@@ -361,6 +361,30 @@ def test_why_names_everything_that_an_answer_without_a_model_cites(chat: Any) ->
 
 
 @one_engine
+def test_a_turn_without_a_server_folds_long_sessions(chat: Any) -> None:
+    """S2: no background job runs beside the library and `retain chat`."""
+    talk = chat("Fine.", summary_enabled=True, summary_threshold=4, summary_keep_last=2,
+                summary_model="extractive")  # fmt: skip
+    for n in range(4):
+        talk.say(f"Message {n} about the harbour.")
+    stored = talk.me.sessions.get(talk.session)
+    assert stored.summarized_count >= 2
+    assert "harbour" in stored.summary
+
+
+@one_engine
+def test_a_failing_summary_does_not_fail_the_turn(chat: Any) -> None:
+    """S4."""
+    refusal = "I'm sorry, I can't help with that."
+    talk = chat(refusal, summary_enabled=True, summary_threshold=4, summary_keep_last=2)
+    for n in range(12):
+        assert talk.say(f"Message {n} about the harbour.").text == refusal
+    assert talk.me.sessions.get(talk.session).summarized_count == 0
+    calls = talk.me.interactions.list(limit=100)
+    assert len([call for call in calls if call.route == "summary"]) == 2  # the third would wait
+
+
+@one_engine
 def test_invalid_input_does_nothing(chat: Any) -> None:
     talk = chat("Yes.")
     for message in ("", "  ", {"text": ""}):

@@ -680,6 +680,15 @@ class MisbehavingModel:
         return self._answer
 
 
+def test_a_cheap_model_describes_where_one_is_set(memory: Memory) -> None:
+    """R8: the summary model, if there is one."""
+    cheap = ScriptedModel("A cheap description.")
+    main = ScriptedModel("An expensive description.")
+    models = Models(Settings(), main=main, summary=cheap)
+    assert described(memory, models, ref_describe="model") == "A cheap description."
+    assert main.asked == []
+
+
 @pytest.mark.parametrize(
     "answer", [ValueError("no"), TimeoutError(), SettingsError(where="m", problem="p"), None, 5]
 )

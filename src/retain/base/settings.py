@@ -157,7 +157,8 @@ class Settings:
     )
     ref_describe: Literal["builtin", "model"] = _setting(
         "builtin",
-        "Who describes references: `builtin` code, or the `model`, with the built-in code as a fallback.",
+        "Who describes references: `builtin` code, or a `model`: `summary_model` if it is set, which may be a cheap one, else "
+        "`model`. Where the model fails, the built-in code does it.",
     )
     ref_folder: str = _setting(
         "",

@@ -13,6 +13,7 @@ from retain.chat.caller import Caller
 from retain.chat.events import Answer, Emit, Event, failure_event
 from retain.chat.images import Image
 from retain.chat.turn import answer, begin
+from retain.jobs.summarize import fold_after_turn
 from retain.memory import Memory, Scope
 from retain.messages.content import Content
 
@@ -30,6 +31,7 @@ def run(
     images: Sequence[Image] = (),
     emit: Emit = lambda event: None,
     caller: Caller | None = None,
+    fold: bool = True,
 ) -> list[Answer]:
     """Let agents answer one message in this order.
 
@@ -59,6 +61,8 @@ def run(
                     )
         if len(errors) == len(members):
             raise errors[0]
+        if fold:
+            fold_after_turn(scope.services, open_turn.scope.owner, open_turn.session.id)
     except RetainError as error:
         if error not in errors:
             emit(failure_event(error, message_stored=bool(answers)))

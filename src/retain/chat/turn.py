@@ -34,6 +34,7 @@ from retain.chat.images import Image, StoredImage
 from retain.chat.no_model_answer import answer_without_model, with_cited
 from retain.chat.tools import Tools, prompt_call
 from retain.context.assemble import Context
+from retain.jobs.summarize import fold_after_turn
 from retain.kinds.agents import Agent
 from retain.kinds.interactions import Usage
 from retain.kinds.kind import Services, encode_cursor
@@ -68,6 +69,7 @@ def run(
     others: Sequence[str] = (),
     emit: Emit = lambda event: None,
     caller: Caller | None = None,
+    fold: bool = True,
 ) -> Answer:
     """Run one turn of a session and return its answer.
 
@@ -75,6 +77,7 @@ def run(
     others: the other agents of a group conversation
     emit:   receives the events of the turn as they happen
     caller: the caller, whose permissions limit the tools
+    fold:   summarize older messages after the turn if they are due; False where jobs do it
 
     Turns of one session run one after the other. Raises Busy after `CHAT_SECONDS` of waiting, and
     ModelError if the model fails; the message stays stored.
@@ -83,7 +86,10 @@ def run(
     try:
         with begin(memory, scope, session, message, key, images, caller) as open_turn:
             agent = open_turn.scope.owner.agent or ""
-            return answer(memory, open_turn, agent, others, emit)
+            result = answer(memory, open_turn, agent, others, emit)
+        if fold:
+            fold_after_turn(scope.services, open_turn.scope.owner, open_turn.session.id)
+        return result
     except RetainError as error:
         emit(failure_event(error, agent, message_stored=agent is not None))
         raise

@@ -5,6 +5,7 @@ Due sessions are found by their last activity and last message number, without r
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from retain.jobs.job import JobResult, Progress
 from retain.kinds.kind import Owner, Services
 from retain.kinds.summaries import Summaries, there
 
+log = logging.getLogger("retain.jobs")
 SESSIONS_PER_READ = 500
 MAX_TRIES = 5
 """Answers that were rejected, after which a session is given up for a day."""
@@ -167,6 +169,24 @@ def _is_over_threshold(services: Services, tenant: str, session: str, begin: int
         services.database.read(tenant, lambda tx: there(tx, session, begin))
         > services.settings.summary_threshold
     )
+
+
+def fold_after_turn(services: Services, owner: Owner, session: str) -> None:
+    """Fold a session if it is due, where no background job does it; a failure is logged (S2, S4).
+
+    A session whose summary failed waits like in the job.
+    """
+    if not services.settings.summary_enabled:
+        return
+    summaries = Summaries(services, owner)
+    try:
+        begin = summaries.get(session).covers_to + 1
+        if _is_over_threshold(services, owner.tenant, session, begin):
+            failure = _failures(services, owner.tenant).get(session)
+            if failure is None or not failure.is_waiting:
+                summaries.fold(session)
+    except RetainError as error:
+        log.warning("The summary of session %s failed: %s", session, error)
 
 
 def _fold(services: Services, tenant: str, one: _Due) -> JobResult:

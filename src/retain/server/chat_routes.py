@@ -277,11 +277,28 @@ class Chat:
         if not agents:
             return serialization.reply_data(
                 turn.run(
-                    memory, scope, session, message, key=key, images=shown, emit=emit, caller=by
+                    memory,
+                    scope,
+                    session,
+                    message,
+                    key=key,
+                    images=shown,
+                    emit=emit,
+                    caller=by,
+                    fold=False,
                 )
             )
         answers = group.run(
-            memory, scope, session, message, agents, key=key, images=shown, emit=emit, caller=by
+            memory,
+            scope,
+            session,
+            message,
+            agents,
+            key=key,
+            images=shown,
+            emit=emit,
+            caller=by,
+            fold=False,
         )
         return {
             "session_id": session,

@@ -183,7 +183,7 @@ class RefPreparer:
         return str(row[0])
 
     def _model(self, session: str | None) -> Model | None:
-        model = self._services.models.main
+        model = self._services.models.summary or self._services.models.main
         if model is None or self._services.settings.ref_describe != "model":
             return None
         return self._services.watched(model, self._owner, "describe", session)
