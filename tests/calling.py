@@ -1,4 +1,4 @@
-"""What the server's tests stand on: an app over the test's database, and clients that have a key or are on this machine."""
+"""Fixtures of the server tests: an app over the test's database, and clients of it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def app(memory: Memory) -> FastAPI:
 
 @pytest.fixture
 def calling(app: FastAPI) -> Iterator[Calling]:
-    """Clients of the app, with a key for a tenant, or with none at all where `tenant` is None."""
+    """Return a function that makes clients: with a key of a tenant, or without one for None."""
     with ExitStack() as stack:
 
         def client(
@@ -46,10 +46,10 @@ def calling(app: FastAPI) -> Iterator[Calling]:
                 )
                 over.state.authenticator.forget()
                 headers["Authorization"] = f"Bearer {text}"
-            made = TestClient(
+            test_client = TestClient(
                 over, URL, headers=headers, client=HERE, raise_server_exceptions=False
             )
-            return stack.enter_context(made)
+            return stack.enter_context(test_client)
 
         yield client
 

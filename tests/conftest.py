@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Stop what was started."""
+    """Stop the servers and remove the folders."""
     for server in _started.values():
         server.close()
     for folder in _folders:
@@ -130,15 +130,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def in_memory() -> Path | None:
-    """A folder that is kept in memory, None where there is too little of it or the long programme wants a disk."""
+    """Return a folder in memory; None if memory is short or the long tests need a disk."""
     memory = Path("/dev/shm")
     if FULL or not os.access(memory, os.W_OK):
         return None
     if min(shutil.disk_usage(memory).free, psutil.virtual_memory().available) < ENOUGH:
         return None
-    for left in memory.glob("retain-tests-*-*"):  # by a run that was killed
-        if not psutil.pid_exists(int(left.name.split("-")[2])):
-            shutil.rmtree(left, ignore_errors=True)
+    for abandoned in memory.glob("retain-tests-*-*"):  # by a run that was killed
+        if not psutil.pid_exists(int(abandoned.name.split("-")[2])):
+            shutil.rmtree(abandoned, ignore_errors=True)
     folder = Path(tempfile.mkdtemp(prefix=f"retain-tests-{os.getpid()}-", dir=memory))
     folder.chmod(0o755)  # the servers run as somebody else
     _folders.append(folder)
@@ -146,7 +146,7 @@ def in_memory() -> Path | None:
 
 
 def server_url(kind: str, database: str) -> str:
-    """The address of a database on a running server."""
+    """Return the address of a database on a running server."""
     port = os.environ.get(f"TEST_POSTGRES_{kind.upper()}")
     if port is None:
         pytest.skip(

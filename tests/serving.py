@@ -14,7 +14,7 @@ import uvicorn
 
 @contextmanager
 def serving(app: Any) -> Iterator[str]:
-    """Serve an app; its address."""
+    """Serve an app and yield its address."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=512)
     server = uvicorn.Server(
         uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)

@@ -1,4 +1,4 @@
-"""One wrapper for any tool or function: large results become references, everything else is as it was."""
+"""The `captured` decorator: large results become references, everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.conftest import SETTINGS, Limited
 LARGE = "".join(f"line {number} of many\n" for number in range(2000))
 
 
-def test_a_large_result_becomes_the_line_that_stands_for_it(me: Scope) -> None:
-    """R2, R5: the function, its status and the placeholder; the whole is in the store."""
+def test_a_large_result_becomes_a_line_with_a_placeholder(me: Scope) -> None:
+    """R2, R5: the line has the call, its status and the placeholder; the store has the whole."""
 
     @captured(me)
     def read_log(name: str, lines: int = 5) -> str:
@@ -37,8 +37,8 @@ def test_a_large_result_becomes_the_line_that_stands_for_it(me: Scope) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_small_result_is_the_very_object(me: Scope) -> None:
-    """R2: at or under the threshold, and of a kind that is no text, nothing happens."""
+def test_a_small_result_is_returned_unchanged(me: Scope) -> None:
+    """R2: results up to the threshold, and values that are not text."""
     for result in (
         "small",
         "",
@@ -57,7 +57,7 @@ def test_a_small_result_is_the_very_object(me: Scope) -> None:
     assert list(me.refs.list()) == []
 
 
-def test_bytes_and_json_are_kept_as_what_they_are(me: Scope) -> None:
+def test_bytes_and_json_are_stored_with_their_media_type(me: Scope) -> None:
     data = bytes(range(256)) * 100
     rows = [{"id": number, "name": "x" * 20} for number in range(500)]
     for result, media in (
@@ -72,13 +72,13 @@ def test_bytes_and_json_are_kept_as_what_they_are(me: Scope) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_what_is_no_json_comes_back_untouched(me: Scope) -> None:
+def test_a_result_that_is_not_json_is_returned_unchanged(me: Scope) -> None:
     result = [object()] * 5000
     assert captured(me)(lambda: result)() is result
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_name_documentation_and_signature_stay(me: Scope) -> None:
+def test_the_wrapper_has_the_name_docstring_and_signature_of_the_function(me: Scope) -> None:
     """R5: frameworks that read them see no difference."""
 
     def search(query: str, *, limit: int = 3) -> str:
@@ -97,7 +97,7 @@ def test_name_documentation_and_signature_stay(me: Scope) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_what_it_raises_is_raised(me: Scope) -> None:
+def test_an_exception_of_the_function_is_raised_unchanged(me: Scope) -> None:
     problem = ValueError("no such page")
 
     @captured(me)
@@ -109,7 +109,7 @@ def test_what_it_raises_is_raised(me: Scope) -> None:
     assert error.value is problem
 
 
-def test_it_belongs_to_a_session_and_has_the_name_that_is_wanted(me: Scope) -> None:
+def test_session_and_name_can_be_set(me: Scope) -> None:
     session = me.sessions.resume().id
     line = captured(me, session=session, name="npm install")(lambda: LARGE)()
     assert line.startswith("Ran `npm install`: Success. [MemoryRef: npm-install")
@@ -139,7 +139,7 @@ def test_long_arguments_are_shortened_and_others_left_out(me: Scope) -> None:
     assert "'xxx" in line
 
 
-def test_async_functions_with_either_kind_of_scope(url: str, me: Scope) -> None:
+def test_async_functions_with_sync_and_async_scopes(url: str, me: Scope) -> None:
     """R5: the loop is not blocked, and an AsyncScope is awaited."""
 
     async def read(size: int) -> str:
@@ -164,7 +164,7 @@ def test_async_functions_with_either_kind_of_scope(url: str, me: Scope) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_what_cannot_be_wrapped_says_so(me: Scope, url: str) -> None:
+def test_generators_and_mixed_scopes_are_rejected(me: Scope, url: str) -> None:
     def numbers() -> Any:
         yield LARGE
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_wrapped_says_so(me: Scope, url: str) -> None:
 def test_a_result_that_cannot_be_stored_is_not_lost(
     me: Scope, open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
-    """The function ran: the error says so and has its result."""
+    """The error has the result of the function, which did run."""
     with pytest.raises(NotFound) as error:
         captured(me, session="nowhere")(lambda: LARGE)()
     assert error.value.output == LARGE  # type: ignore[attr-defined]
@@ -200,7 +200,7 @@ def test_a_result_that_cannot_be_stored_is_not_lost(
     assert refused.value.output == LARGE  # type: ignore[attr-defined]
 
 
-def test_without_a_scope_it_says_so_at_once() -> None:
+def test_a_missing_scope_is_rejected_at_decoration() -> None:
     bare: Any = captured
     with pytest.raises(TypeError, match="needs a scope before the function: @captured"):
 

@@ -1,4 +1,4 @@
-"""The library's calls over HTTP: the same signatures, records and errors."""
+"""The HTTP client: the same signatures, records and errors as the library."""
 
 from __future__ import annotations
 
@@ -52,36 +52,36 @@ talking = contextmanager(serve)
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    """One server for the tests that are about the client, and not about an engine."""
-    with talking(f"sqlite:///{tmp_path_factory.mktemp('client')}/agent.db", None) as served:
-        yield served
+def running_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    """A server for the tests that do not depend on the engine."""
+    with talking(f"sqlite:///{tmp_path_factory.mktemp('client')}/agent.db", None) as running_server:
+        yield running_server
 
 
 @pytest.fixture
-def client(served: RunningServer) -> Iterator[Client]:
-    with Client(served.url, served.key) as client:
+def client(running_server: RunningServer) -> Iterator[Client]:
+    with Client(running_server.url, running_server.key) as client:
         yield client
 
 
 @pytest.fixture
 def user() -> str:
-    """Somebody who has no memory yet."""
+    """A user without any memory."""
     return ids.uuid7()
 
 
 @pytest.fixture
-def there(client: Client, user: str) -> Scope:
+def remote_scope(client: Client, user: str) -> Scope:
     return client.scope(user=user, agent="scout")
 
 
 @pytest.fixture
-def here(served: RunningServer, user: str) -> Scope:
-    return served.memory.scope(tenant="acme", user=user, agent="scout")
+def local_scope(running_server: RunningServer, user: str) -> Scope:
+    return running_server.memory.scope(tenant="acme", user=user, agent="scout")
 
 
-class Losing(socketserver.ThreadingTCPServer):
-    """A proxy that loses an answer once it is told to, and can cut every connection."""
+class LossyProxy(socketserver.ThreadingTCPServer):
+    """A proxy that can lose a response or cut every connection."""
 
     daemon_threads = allow_reuse_address = True
 
@@ -89,12 +89,12 @@ class Losing(socketserver.ThreadingTCPServer):
         self.behind = urlsplit(url)
         self.lose, self.lost = False, 0
         self.open: list[socket.socket] = []
-        super().__init__(("127.0.0.1", 0), Passing)
+        super().__init__(("127.0.0.1", 0), ProxyHandler)
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
 
     def cut(self) -> None:
-        """End every connection."""
+        """Close every connection."""
         for one in self.open:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -105,10 +105,10 @@ class Losing(socketserver.ThreadingTCPServer):
         self.server_close()
 
 
-class Passing(socketserver.BaseRequestHandler):
-    """Passes on what comes, both ways."""
+class ProxyHandler(socketserver.BaseRequestHandler):
+    """Forwards data in both directions."""
 
-    server: Losing
+    server: LossyProxy
 
     def handle(self) -> None:
         address = (self.server.behind.hostname or "", self.server.behind.port or 0)
@@ -127,10 +127,10 @@ class Passing(socketserver.BaseRequestHandler):
                 behind.sendall(piece)
 
 
-class Answering(BaseHTTPRequestHandler):
-    """Answers as it was told, and remembers the requests."""
+class ScriptedHandler(BaseHTTPRequestHandler):
+    """Sends scripted responses and records the requests."""
 
-    server: Scripted
+    server: ScriptedServer
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers["content-length"] or 0))
@@ -155,20 +155,20 @@ class Answering(BaseHTTPRequestHandler):
         pass
 
 
-class Scripted(ThreadingHTTPServer):
-    """A server that is no retain: it answers with what it was told."""
+class ScriptedServer(ThreadingHTTPServer):
+    """A server that is not retain and sends scripted responses."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, Mapping[str, str], bytes]] = []
-        self.asked: list[Answering] = []
-        super().__init__(("127.0.0.1", 0), Answering)
+        self.asked: list[ScriptedHandler] = []
+        super().__init__(("127.0.0.1", 0), ScriptedHandler)
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_port}"
 
 
 @pytest.fixture
-def scripted() -> Iterator[Scripted]:
-    with Scripted() as server:
+def scripted() -> Iterator[ScriptedServer]:
+    with ScriptedServer() as server:
         yield server
         server.shutdown()
 
@@ -176,100 +176,113 @@ def scripted() -> Iterator[Scripted]:
 # -- the same as the library -------------------------------------------------------------------------------------------
 
 
-def test_every_verb_is_there_with_its_own_signature(there: Scope, here: Scope) -> None:
+def test_every_verb_has_the_signature_of_the_library(
+    remote_scope: Scope, local_scope: Scope
+) -> None:
     for endpoint in ENDPOINTS:
         remote, own = (
-            getattr(getattr(there, endpoint.kind), endpoint.verb),
-            getattr(getattr(here, endpoint.kind), endpoint.verb),
+            getattr(getattr(remote_scope, endpoint.kind), endpoint.verb),
+            getattr(getattr(local_scope, endpoint.kind), endpoint.verb),
         )
         assert inspect.signature(remote) == inspect.signature(own)
         assert remote.__doc__ == own.__doc__
 
 
-def test_what_is_written_there_is_the_same_record_here(memory: Memory) -> None:
-    """A1: on each engine, since records are what an engine returns."""
-    here = memory.scope(tenant="acme", user="ada", agent="scout")
+def test_records_written_over_http_equal_local_records(memory: Memory) -> None:
+    """A1: on each engine, because records come from the engine."""
+    local_scope = memory.scope(tenant="acme", user="ada", agent="scout")
     _, key = Keys(memory.database).create("acme", "a test", PERMISSIONS)
     with serving(create_app(memory)) as url, Client(url, key) as client:
-        _same_records(client.scope(user="ada", agent="scout"), here)
+        _same_records(client.scope(user="ada", agent="scout"), local_scope)
 
 
-def _same_records(there: Scope, here: Scope) -> None:
-    session = there.sessions.add("trip/1 ü", label="A trip")
-    assert session == here.sessions.get(session.id)
-    said = there.messages.append(session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k")
-    assert said == here.messages.get(session.id, 1)
+def _same_records(remote_scope: Scope, local_scope: Scope) -> None:
+    session = remote_scope.sessions.add("trip/1 ü", label="A trip")
+    assert session == local_scope.sessions.get(session.id)
+    said = remote_scope.messages.append(
+        session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k"
+    )
+    assert said == local_scope.messages.get(session.id, 1)
     assert (
-        there.messages.append(session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k").seq
+        remote_scope.messages.append(
+            session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k"
+        ).seq
         == 1
     )
     assert (
-        there.messages.extend(session.id, [{"role": "assistant", "content": "Hello"}])[0].text
+        remote_scope.messages.extend(session.id, [{"role": "assistant", "content": "Hello"}])[
+            0
+        ].text
         == "Hello"
     )
     assert (
-        there.messages.list(session.id, limit=1).next
-        == here.messages.list(session.id, limit=1).next
+        remote_scope.messages.list(session.id, limit=1).next
+        == local_scope.messages.list(session.id, limit=1).next
     )
-    assert there.notes.overwrite("# Likes\n- tea") == here.notes.read()
-    assert there.state.set("theme", None) == here.state.get("theme")
+    assert remote_scope.notes.overwrite("# Likes\n- tea") == local_scope.notes.read()
+    assert remote_scope.state.set("theme", None) == local_scope.state.get("theme")
     place = ("a,b", '["c"]')  # a query says it otherwise than most
-    assert there.items.put(place, "k/1", {"text": "harbour", "n": 1}) == here.items.get(
-        place, "k/1"
+    assert remote_scope.items.put(
+        place, "k/1", {"text": "harbour", "n": 1}
+    ) == local_scope.items.get(place, "k/1")
+    assert remote_scope.items.list(place, where={"n": {"$gte": 1}}) == local_scope.items.list()
+    assert remote_scope.items.search("harbour", place) == local_scope.items.search("harbour")
+    assert remote_scope.items.places(("*",)) == local_scope.items.places()
+    assert remote_scope.refs.get(
+        remote_scope.refs.add("a\nb\nc\n", key="abc"), lines=(2, 3)
+    ) == local_scope.refs.get("abc", lines=(2, 3))
+    assert remote_scope.refs.content("abc") == b"a\nb\nc\n"
+    assert (
+        remote_scope.entries.add("Ada likes tea", kind="core")
+        == local_scope.entries.list().items[0]
     )
-    assert there.items.list(place, where={"n": {"$gte": 1}}) == here.items.list()
-    assert there.items.search("harbour", place) == here.items.search("harbour")
-    assert there.items.places(("*",)) == here.items.places()
-    assert there.refs.get(there.refs.add("a\nb\nc\n", key="abc"), lines=(2, 3)) == here.refs.get(
-        "abc", lines=(2, 3)
-    )
-    assert there.refs.content("abc") == b"a\nb\nc\n"
-    assert there.entries.add("Ada likes tea", kind="core") == here.entries.list().items[0]
-    there.sessions.remove(session.id)
-    assert not here.sessions.list().items
+    remote_scope.sessions.remove(session.id)
+    assert not local_scope.sessions.list().items
 
 
-def test_what_is_found_and_assembled_is_the_same(there: Scope, here: Scope) -> None:
-    session = here.sessions.add("trip").id
-    here.messages.append(session, "user", "My sister Clara lives in Lisbon")
-    found = there.search("Where does Clara live?", kinds=["messages"])
+def test_search_and_context_equal_local_results(remote_scope: Scope, local_scope: Scope) -> None:
+    session = local_scope.sessions.add("trip").id
+    local_scope.messages.append(session, "user", "My sister Clara lives in Lisbon")
+    found = remote_scope.search("Where does Clara live?", kinds=["messages"])
     assert found.hits[0].text == "My sister Clara lives in Lisbon"
-    assert found.hits[0].legs == here.search("Where does Clara live?").hits[0].legs
-    context = there.context(session, "Where does Clara live?", budget=1000)
-    own = here.context(session, "Where does Clara live?", budget=1000)
+    assert found.hits[0].legs == local_scope.search("Where does Clara live?").hits[0].legs
+    context = remote_scope.context(session, "Where does Clara live?", budget=1000)
+    own = local_scope.context(session, "Where does Clara live?", budget=1000)
     assert context.messages == own.messages
     assert context.report == own.report
-    turn = there.save_turn(
+    turn = remote_scope.save_turn(
         session, [{"role": "assistant", "content": "Lisbon"}], usage={"model": "m"}, context=context
     )
-    assert turn == here.turns.get(turn.id)
+    assert turn == local_scope.turns.get(turn.id)
     assert turn.report == json.loads(json.dumps(own.report.as_json()))
 
 
 def test_a_blank_user_is_not_every_user() -> None:
-    """S8: a name that was forgotten must not widen what is seen."""
+    """S8: a forgotten name must not widen access."""
     with Client("http://127.0.0.1:9") as client:
         for wrong in ("", " ", 5):
             with pytest.raises(Invalid, match="user: must"):
                 client.scope(user=wrong)  # type: ignore[arg-type]
 
 
-def test_errors_are_the_library_s(there: Scope) -> None:
+def test_errors_equal_those_of_the_library(remote_scope: Scope) -> None:
     with pytest.raises(NotFound, match="no session 'nope'"):
-        there.sessions.get("nope")
+        remote_scope.sessions.get("nope")
     with pytest.raises(Invalid) as wrong:
-        there.messages.append("nope", "nobody", "x")  # type: ignore[arg-type]
+        remote_scope.messages.append("nope", "nobody", "x")  # type: ignore[arg-type]
     assert wrong.value.field == "role"
-    there.notes.overwrite("a")
+    remote_scope.notes.overwrite("a")
     with pytest.raises(WrongVersion, match="at version 1, not 7"):
-        there.notes.append("b", if_version=7)
+        remote_scope.notes.append("b", if_version=7)
     with pytest.raises(TypeError):
-        there.sessions.get()  # type: ignore[call-arg]
+        remote_scope.sessions.get()  # type: ignore[call-arg]
 
 
-def test_the_same_for_asyncio(served: RunningServer, user: str) -> None:
+def test_the_async_client_returns_the_same_records(
+    running_server: RunningServer, user: str
+) -> None:
     async def go() -> Any:
-        async with AsyncClient(served.url, served.key) as remote:
+        async with AsyncClient(running_server.url, running_server.key) as remote:
             me = remote.scope(user=user, agent="scout")
             session = await me.sessions.resume()
             return await asyncio.gather(
@@ -279,18 +292,21 @@ def test_the_same_for_asyncio(served: RunningServer, user: str) -> None:
     assert sorted(message.seq for message in asyncio.run(go())) == list(range(1, 9))
 
 
-def test_names_that_no_header_carries_are_exact_too(
-    served: RunningServer, client: Client, user: str
+def test_names_that_headers_cannot_carry_round_trip(
+    running_server: RunningServer, client: Client, user: str
 ) -> None:
     for name in (f" {user}", f"{user} ", f"Zoë {user}", f"文 {user}", f"a&b=c%20+ {user}"):
         client.scope(user=name, agent=f"{name} & co").state.set("k", name)
         assert client.scope(user=name, agent=f"{name} & co").state.get("k").value == name
         assert (
-            served.memory.scope(tenant="acme", user=name, agent=None).state.get("k").value == name
+            running_server.memory.scope(tenant="acme", user=name, agent=None).state.get("k").value
+            == name
         )
         client.scope(user=name, agent=f"{name} & co").notes.overwrite("x")
         assert (
-            served.memory.scope(tenant="acme", user=name, agent=f"{name} & co").notes.read().text
+            running_server.memory.scope(tenant="acme", user=name, agent=f"{name} & co")
+            .notes.read()
+            .text
             == "x"
         )
     with pytest.raises(Invalid, match="user: must not be blank"):
@@ -300,12 +316,12 @@ def test_names_that_no_header_carries_are_exact_too(
 # -- when answers are lost ---------------------------------------------------------------------------------------------
 
 
-def test_a_lost_answer_is_given_again_and_nothing_happens_twice(
-    served: RunningServer, here: Scope, user: str
+def test_a_write_is_repeated_after_a_lost_response_and_happens_once(
+    running_server: RunningServer, local_scope: Scope, user: str
 ) -> None:
-    """P2: each kind of write, sent again after its answer was lost, has its effect once and answers as the first time."""
-    with Losing(served.url) as proxy, Client(proxy.url, served.key) as client:
-        there = client.scope(user=user, agent="scout")
+    """P2: every kind of write has its effect once and returns the first result again."""
+    with LossyProxy(running_server.url) as proxy, Client(proxy.url, running_server.key) as client:
+        remote_scope = client.scope(user=user, agent="scout")
 
         def losing(verb: Callable[..., Any], *args: Any, **named: Any) -> Any:
             lost, proxy.lose = proxy.lost, True
@@ -313,33 +329,33 @@ def test_a_lost_answer_is_given_again_and_nothing_happens_twice(
             assert proxy.lost == lost + 1
             return found
 
-        session = losing(there.sessions.add, f"{user}-trip")
-        assert losing(there.messages.append, session.id, "user", "Hello").seq == 1
-        assert losing(there.notes.append, "One").version == 1
-        assert losing(there.notes.overwrite, "Two", if_version=1) == here.notes.read()
-        assert losing(there.state.set, "k", 1).version == 1
-        assert losing(there.state.set, "k", 2, if_version=1).version == 2
-        assert here.state.get("k").version == 2
-        entry = losing(there.entries.add, "Ada likes tea", kind="core")
-        assert losing(there.entries.edit, entry.id, "Ada likes coffee").version == 2
-        assert losing(there.agents.add, user).version == 1
-        assert losing(there.agents.edit, user, prompt="Be short.").version == 2
-        assert losing(there.notes.clear).version == 3
+        session = losing(remote_scope.sessions.add, f"{user}-trip")
+        assert losing(remote_scope.messages.append, session.id, "user", "Hello").seq == 1
+        assert losing(remote_scope.notes.append, "One").version == 1
+        assert losing(remote_scope.notes.overwrite, "Two", if_version=1) == local_scope.notes.read()
+        assert losing(remote_scope.state.set, "k", 1).version == 1
+        assert losing(remote_scope.state.set, "k", 2, if_version=1).version == 2
+        assert local_scope.state.get("k").version == 2
+        entry = losing(remote_scope.entries.add, "Ada likes tea", kind="core")
+        assert losing(remote_scope.entries.edit, entry.id, "Ada likes coffee").version == 2
+        assert losing(remote_scope.agents.add, user).version == 1
+        assert losing(remote_scope.agents.edit, user, prompt="Be short.").version == 2
+        assert losing(remote_scope.notes.clear).version == 3
         for remove, what in (
-            (there.state.remove, "k"),
-            (there.entries.remove, entry.id),
-            (there.agents.remove, user),
+            (remote_scope.state.remove, "k"),
+            (remote_scope.entries.remove, entry.id),
+            (remote_scope.agents.remove, user),
         ):
             losing(remove, what)
             with pytest.raises(NotFound):
                 losing(remove, what)
-        assert len(losing(there.messages.list, session.id).items) == 1
-        losing(there.sessions.remove, session.id)
-        assert not here.sessions.list().items
+        assert len(losing(remote_scope.messages.list, session.id).items) == 1
+        losing(remote_scope.sessions.remove, session.id)
+        assert not local_scope.sessions.list().items
 
 
-def test_what_may_be_repeated_is_with_the_same_key(scripted: Scripted) -> None:
-    """P2: a client that lost the answer sends the very same request again."""
+def test_a_retry_has_the_same_idempotency_key(scripted: ScriptedServer) -> None:
+    """P2: a client that lost the response sends the same request again."""
     body = b'{"type": "/problems/unauthorized", "detail": "A key is needed"}'
     scripted.answers = [(0, {}, b""), (503, {}, b""), (401, {}, body)]
     with Client(scripted.url) as client, pytest.raises(Unauthorized, match="A key is needed"):
@@ -348,7 +364,7 @@ def test_what_may_be_repeated_is_with_the_same_key(scripted: Scripted) -> None:
     assert len({one.headers["idempotency-key"] for one in scripted.asked}) == 1
 
 
-def test_what_changes_nothing_has_no_key(scripted: Scripted) -> None:
+def test_reads_have_no_idempotency_key(scripted: ScriptedServer) -> None:
     scripted.answers = [(404, {}, b"")] * 7
     with Client(scripted.url) as client:
         me = client.scope(user="ada", agent="scout")
@@ -367,7 +383,7 @@ def test_what_changes_nothing_has_no_key(scripted: Scripted) -> None:
     "said",
     ["0", "-3", "nan", "soon", "Fri, 31 Dec 1999 23:59:59 GMT", "", "Mon, 99 Foo 0000 00:00:00"],
 )
-def test_any_retry_after_is_understood(scripted: Scripted, said: str) -> None:
+def test_every_form_of_retry_after_is_parsed(scripted: ScriptedServer, said: str) -> None:
     scripted.answers = [
         (429, {"retry-after": said}, b"{}"),
         (503, {"retry-after": "0"}, b"{}"),
@@ -377,7 +393,7 @@ def test_any_retry_after_is_understood(scripted: Scripted, said: str) -> None:
         assert not client.scope(user="ada").sessions.list().items
 
 
-def test_a_moment_to_try_again_at_is_one_to_wait_for() -> None:
+def test_a_retry_after_date_is_waited_for() -> None:
     soon = format_datetime(clock.to_datetime(clock.now() + 4 * clock.SECOND), usegmt=True)
     assert 1 < retry_after_seconds(soon) <= 4
     assert retry_after_seconds("Fri, 31 Dec 9999 23:59:59 GMT") == retry_after_seconds("120") == 5
@@ -398,8 +414,8 @@ KINDS: list[type[RetainError]] = sorted(
 )
 
 
-def test_every_error_of_a_server_is_the_library_s(scripted: Scripted) -> None:
-    """A1: type, message, status and field are those that the library would have raised."""
+def test_every_error_type_is_rebuilt_from_the_response(scripted: ScriptedServer) -> None:
+    """A1: type, message, status and field are those of the library."""
     with Client(scripted.url, retries=0) as client:
         for kind in KINDS:
             named = re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
@@ -419,10 +435,10 @@ def test_every_error_of_a_server_is_the_library_s(scripted: Scripted) -> None:
         (429, TooMany), (500, RetainError), (502, RetainError), (503, Overloaded), (507, Full), (307, RetainError),
     ],
 )  # fmt: skip
-def test_every_status_is_an_error_of_ours(
-    scripted: Scripted, status: int, kind: type[RetainError]
+def test_every_error_status_raises_a_retain_error(
+    scripted: ScriptedServer, status: int, kind: type[RetainError]
 ) -> None:
-    """… also where it is a proxy that answers, or with a type that is no error of the library."""
+    """Also if a proxy responds, or with an unknown error type."""
     with Client(scripted.url, retries=0) as client:
         for body in (b"<h1>Sorry</h1>", b"[1]", b'{"type": "/problems/other"}'):
             scripted.answers = [(status, {"location": "https://elsewhere/"}, body)]
@@ -432,7 +448,7 @@ def test_every_status_is_an_error_of_ours(
             assert ("https://elsewhere/" in str(found.value)) == (status == 307)
 
 
-def test_a_server_that_is_not_there_is_said_so() -> None:
+def test_a_missing_server_is_unreachable() -> None:
     with Client("http://127.0.0.1:9", retries=0) as client, pytest.raises(Unreachable) as found:
         client.scope(user="ada").sessions.list()
     assert str(found.value).startswith(
@@ -440,7 +456,7 @@ def test_a_server_that_is_not_there_is_said_so() -> None:
     )
 
 
-def test_what_is_no_retain_server_is_said_so(scripted: Scripted) -> None:
+def test_another_server_is_rejected(scripted: ScriptedServer) -> None:
     scripted.answers = [(200, {"content-type": "text/html; charset=utf-8"}, b"<h1>Welcome</h1>")]
     with Client(scripted.url) as client, pytest.raises(NoServer, match="answers with text/html"):
         client.scope(user="ada").sessions.list()
@@ -449,23 +465,23 @@ def test_what_is_no_retain_server_is_said_so(scripted: Scripted) -> None:
 @pytest.mark.parametrize(
     "url", ["127.0.0.1:7700", "localhost", "", "ftp://a", "http://", "http://[", "http://a:b"]
 )
-def test_an_address_that_is_none_is_refused_at_once(url: str) -> None:
+def test_an_invalid_address_is_rejected(url: str) -> None:
     with pytest.raises(SettingsError, match="url: "):
         Client(url)
 
 
 @pytest.mark.parametrize("key", ["rtn_a\nb", "rtn_ä"])
-def test_a_key_that_is_none_is_refused_and_not_shown(key: str) -> None:
+def test_an_invalid_key_is_rejected_and_not_shown(key: str) -> None:
     with pytest.raises(SettingsError, match="key: ") as found:
         Client("http://127.0.0.1:9", key)
     assert "rtn_" not in str(found.value)
 
 
-def test_the_key_is_the_environment_s_where_none_is_given(
-    served: RunningServer, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+def test_the_key_defaults_to_the_environment(
+    running_server: RunningServer, scripted: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("RETAIN_KEY", served.key)
-    with Client(f"{served.url}/") as client:
+    monkeypatch.setenv("RETAIN_KEY", running_server.key)
+    with Client(f"{running_server.url}/") as client:
         assert not client.scope(user=ids.uuid7()).sessions.list().items
     scripted.answers = [(200, JSON, PAGE)] * 2
     for key in ("rtn_own", ""):
@@ -474,9 +490,9 @@ def test_the_key_is_the_environment_s_where_none_is_given(
     assert [one.headers["authorization"] for one in scripted.asked] == ["Bearer rtn_own", None]
 
 
-def test_closing_lets_go_of_the_connections(served: RunningServer, user: str) -> None:
-    with Losing(served.url) as proxy:
-        client = Client(proxy.url, served.key)
+def test_closing_releases_the_connections(running_server: RunningServer, user: str) -> None:
+    with LossyProxy(running_server.url) as proxy:
+        client = Client(proxy.url, running_server.key)
         client.scope(user=user).sessions.list()
         client.close()
         client.close()
@@ -489,8 +505,8 @@ def test_closing_lets_go_of_the_connections(served: RunningServer, user: str) ->
 SAID = "Your sister Clara lives in Lisbon."
 
 
-def test_a_turn_is_answered_whole_or_as_it_happens(tmp_path: Path) -> None:
-    """A1: sync and async, whole and as events; the same key gives the same answer."""
+def test_a_chat_turn_as_a_whole_and_as_events(tmp_path: Path) -> None:
+    """A1: sync and async; the same key returns the same answer."""
 
     async def go(url: str, key: str) -> tuple[Any, list[Any]]:
         async with AsyncClient(url, key) as client:
@@ -500,8 +516,8 @@ def test_a_turn_is_answered_whole_or_as_it_happens(tmp_path: Path) -> None:
             ]
 
     with (
-        talking(f"sqlite:///{tmp_path}/a.db", ScriptedModel(SAID)) as served,
-        Client(served.url, served.key) as client,
+        talking(f"sqlite:///{tmp_path}/a.db", ScriptedModel(SAID)) as running_server,
+        Client(running_server.url, running_server.key) as client,
     ):
         events: list[tuple[str, Any]] = []
         answer = client.chat(
@@ -513,20 +529,20 @@ def test_a_turn_is_answered_whole_or_as_it_happens(tmp_path: Path) -> None:
             == SAID
         )
         assert [events[0][0], events[-1]] == ["start", ("message", answer)]
-        again, names = asyncio.run(go(served.url, served.key))
+        again, names = asyncio.run(go(running_server.url, running_server.key))
         assert (again["message"], again["again"], names[-1]) == (SAID, True, "message")
         assert len(client.scope(user="Zoë").messages.list(answer["session_id"]).items) == 2
         with pytest.raises(NotFound, match="nobody"):
             client.chat("Where?", user="Zoë", agent="nobody")
 
 
-def test_a_turn_s_stream_that_breaks_off_is_taken_up_where_it_was(tmp_path: Path) -> None:
-    """A6: nothing that was said is missing, and nothing is there twice."""
+def test_a_broken_chat_stream_resumes(tmp_path: Path) -> None:
+    """A6: no text is missing or repeated."""
     model, pieces = PausingModel(SAID), []
     with (
-        talking(f"sqlite:///{tmp_path}/a.db", model) as served,
-        Losing(served.url) as proxy,
-        Client(proxy.url, served.key) as client,
+        talking(f"sqlite:///{tmp_path}/a.db", model) as running_server,
+        LossyProxy(running_server.url) as proxy,
+        Client(proxy.url, running_server.key) as client,
     ):
         for name, data in client.chat_events("Where?", user="ada"):
             if name == "text":
@@ -539,12 +555,12 @@ def test_a_turn_s_stream_that_breaks_off_is_taken_up_where_it_was(tmp_path: Path
         assert len(proxy.open) == 4, "it came back on a connection of its own"
 
 
-def test_a_turn_that_fails_is_the_model_s_error(tmp_path: Path) -> None:
+def test_a_failed_turn_raises_the_model_error(tmp_path: Path) -> None:
     failing = ScriptedModel(ModelUnavailable(model="m", problem="it is away"))
     away = pytest.raises(ModelUnavailable, match="it is away")
     with (
-        talking(f"sqlite:///{tmp_path}/a.db", failing) as served,
-        Client(served.url, served.key) as client,
+        talking(f"sqlite:///{tmp_path}/a.db", failing) as running_server,
+        Client(running_server.url, running_server.key) as client,
         away as found,
     ):
         client.chat("Where?", user="ada", key="one")

@@ -1,4 +1,4 @@
-"""The documentation is complete and true: links lead somewhere, examples run, generated pages are fresh."""
+"""The documentation: links have targets, examples run, generated pages are up to date."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_lead_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{target} is missing"
 
@@ -43,7 +43,7 @@ def test_named_files_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("script", ["generate_aio.py", "generate_docs.py"])
-def test_generated_files_are_fresh(script: str) -> None:
+def test_generated_files_are_up_to_date(script: str) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / script, "--check"],
         capture_output=True,
@@ -58,8 +58,8 @@ def test_generated_files_are_fresh(script: str) -> None:
     [*sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").glob("*.py"))],
     ids=name,
 )
-def test_nobody_is_told_to_install_a_strangers_package(page: Path) -> None:
-    """The package index has a `retain` of somebody else's: ours is installed from where it was got."""
+def test_no_page_installs_another_retain_package(page: Path) -> None:
+    """The package index has another project named `retain`; ours is installed from its repository."""
     assert not re.findall(
         r"""(?:pip install|uv add|uvx|--from",) +['"]?retain\b.*""",
         page.read_text(encoding="utf-8"),
@@ -72,7 +72,7 @@ def test_every_setting_is_documented() -> None:
         assert all(setting in text for setting in NAMES)
 
 
-def test_every_error_stands_in_the_tree() -> None:
+def test_every_error_is_documented() -> None:
     tree = errors.__doc__ or ""
     for found in vars(errors).values():
         if isinstance(found, type) and issubclass(found, errors.RetainError):
@@ -135,7 +135,7 @@ EXPORTED = {
 def test_the_code_of_a_page_runs(
     page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One block after the other, as a reader would, with a server beside them that needs no key."""
+    """Run the blocks in order, beside a server that needs no key."""
     monkeypatch.chdir(tmp_path)
     talk = {
         "id": "c",

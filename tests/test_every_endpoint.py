@@ -1,8 +1,4 @@
-"""The same calls through the library, REST, MCP and the command line give the same answers: a face decides nothing.
-
-One story is told to each of them, on a database of its own; every verb is in it. What a face answers is compared after
-what differs by nature, ids, times and who wrote it, is replaced.
-"""
+"""The same calls through the library, REST, MCP and the command line return the same results."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ Call = Callable[[Endpoint, dict[str, Any]], Any]
 
 @dataclass(frozen=True)
 class Step:
-    """One call: a way by its name, what it is given, and the name by which its id is known from there on."""
+    """One call: an endpoint, its arguments, and the name under which later steps know its id."""
 
     endpoint: str
     given: Mapping[str, Any]
@@ -267,7 +263,7 @@ def method(endpoint: Endpoint) -> Any:
 
 
 def library(memory: Memory) -> Call:
-    """The verbs themselves."""
+    """Call the verbs themselves."""
     me = memory.scope(tenant="acme", user="ada", agent="scout")
 
     def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
@@ -284,7 +280,7 @@ def library(memory: Memory) -> Call:
 
 
 def rest(memory: Memory) -> Call:
-    """Requests to the server."""
+    """Send requests to the server."""
     whose = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
     http = TestClient(create_app(memory), URL, client=HERE, headers=whose)
 
@@ -314,18 +310,18 @@ def rest(memory: Memory) -> Call:
 
 
 def _flags(said: Mapping[str, Any]) -> dict[str, Any]:
-    told = {
+    flags = {
         name: str(value).lower() if isinstance(value, bool) else value
         for name, value in said.items()
     }
     return {
         name: json.dumps(value) if isinstance(value, dict) else value
-        for name, value in told.items()
+        for name, value in flags.items()
     }
 
 
 def mcp(memory: Memory) -> Call:
-    """The tools of the profile that has every verb."""
+    """Call the tools of the profile with every verb."""
     caller, verbs = (
         McpCaller(memory, Principal("acme", PERMISSIONS, "a test"), "ada", "scout"),
         EndpointTools(),
@@ -352,7 +348,7 @@ def mcp(memory: Memory) -> Call:
 
 
 def terminal(memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Commands, each with its answer as JSON."""
+    """Run commands that print JSON."""
     monkeypatch.setattr(
         main, "parser", cache(main.parser)
     )  # it takes longer to make than a command takes
@@ -386,7 +382,7 @@ def terminal(memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> C
 
 
 def _command(endpoint: Endpoint, given: dict[str, Any], folder: Path) -> tuple[list[str], str]:
-    """A call as a person would type it."""
+    """Return a call as the words of a command, and its input."""
     if endpoint.name == "context":
         options = [f"--{name}={value}" for name, value in given.items()]
         return ["context", *options], ""
@@ -438,8 +434,8 @@ def _moment(name: str, value: Any) -> Any:
     )
 
 
-def told(call: Call) -> Iterator[tuple[Step, Any]]:
-    """The story as one of them answers it."""
+def run_story(call: Call) -> Iterator[tuple[Step, Any]]:
+    """Return the result of every step of the story."""
     known: dict[str, str] = {}
     for one in STORY:
         given = {name: _known(known, value) for name, value in one.given.items()}
@@ -456,7 +452,7 @@ def _known(known: Mapping[str, str], value: Any) -> Any:
 
 
 def same(found: Any) -> Any:
-    """An answer without what differs by nature."""
+    """Return a result without the parts that always differ."""
     if isinstance(found, dict):
         return {name: _plain(name, value) for name, value in found.items()}
     if isinstance(found, Sequence) and not isinstance(found, str):
@@ -502,6 +498,8 @@ def test_the_same_call_gives_the_same_answer(
                 tenant="acme",
                 summary_model="extractive",
             )
-            stories.append(told(faces[name](stack.enter_context(Memory.open(settings=settings)))))
+            stories.append(
+                run_story(faces[name](stack.enter_context(Memory.open(settings=settings))))
+            )
         for (one, expected), (_, found) in zip(*stories, strict=True):
             assert same(found) == same(expected), one.endpoint

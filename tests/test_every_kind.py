@@ -1,8 +1,4 @@
-"""What must hold for every kind of memory, now and later: isolation, export and import, erasure, the tenant first in keys.
-
-A new kind has to appear in `EXAMPLES`, with one function that makes an example of it, and in `WORDS`, if its verbs take a
-parameter that no other kind has; everything else here finds it by itself.
-"""
+"""Rules for every kind of memory: isolation, export and import, erasure, keys by tenant."""
 
 from __future__ import annotations
 
@@ -269,14 +265,14 @@ def exported(memory: Memory, **which: Any) -> bytes:
 
 
 def verbs(kind: type[Kind]) -> list[str]:
-    """The public verbs of a kind: those that need no open transaction."""
+    """Return the public verbs of a kind that need no open transaction."""
     own = [(name, value) for name, value in vars(kind).items() if not hasattr(Kind, name)]
     found = [name for name, value in own if inspect.isfunction(value) and not name.startswith("_")]
     return [name for name in found if "tx" not in inspect.signature(getattr(kind, name)).parameters]
 
 
 def calls(scope: Scope, kind: type[Kind]) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Every verb, called with the owner's own words, in every area where there are areas."""
+    """Return a call of every verb with the owner's arguments, in every area if it has areas."""
     for verb in verbs(kind):
         method = getattr(getattr(scope, kind.name), verb)
         parameters = inspect.signature(method).parameters.values()
@@ -294,7 +290,7 @@ def calls(scope: Scope, kind: type[Kind]) -> Iterator[tuple[str, Callable[[], An
 
 
 def test_every_kind_has_an_example() -> None:
-    """A new kind is not tested until it is in the table above."""
+    """A new kind must be added to the table above."""
     assert EXAMPLES.keys() == {kind.name for kind in KINDS}
     assert [kind.name for kind in KINDS] == [
         name for name in vars(Memory.open("memory:").scope()) if name not in ("owner", "services")
@@ -307,10 +303,10 @@ def populate(me: Scope, mark: str = KEEP) -> None:
 
 
 @kinds
-def test_another_tenant_sees_and_changes_nothing(
+def test_another_tenant_reads_and_changes_nothing(
     memory: Memory, me: Scope, kind: type[Kind]
 ) -> None:
-    """P11: through every verb, with the owner's own ids; and a foreign id answers as one that was never given."""
+    """P11: through every verb, with the owner's ids; a foreign id behaves like an unknown one."""
     populate(me)
     before = exported(memory, tenants=["acme"])
     assert before.count(KEEP.encode()) > 20
@@ -337,7 +333,7 @@ def test_another_tenant_sees_and_changes_nothing(
 
 
 def answer(call: Callable[[], Any]) -> Any:
-    """What a call gives, be it an error."""
+    """Return the result of a call, or its error."""
     try:
         return call()
     except (NotFound, Conflict, Invalid) as error:
@@ -345,10 +341,10 @@ def answer(call: Callable[[], Any]) -> Any:
 
 
 @kinds
-def test_another_user_sees_only_what_is_the_tenants(
+def test_another_user_reads_only_tenant_wide_rows(
     memory: Memory, me: Scope, kind: type[Kind]
 ) -> None:
-    """P11: rows that belong to a user are not another user's."""
+    """P11: rows of a user are hidden from other users."""
     EXAMPLES[kind.name](me, KEEP)
     bob = exported(memory, tenants=["acme"], user="bob")
     assert KEEP.encode() not in bob
@@ -363,7 +359,7 @@ def test_another_user_sees_only_what_is_the_tenants(
 
 @contextmanager
 def opened(engine: str, folder: Path, **options: Any) -> Iterator[Memory]:
-    """An empty database of an engine."""
+    """Open an empty database of an engine."""
     if engine == "sqlite":
         with Memory.open(f"sqlite:///{folder}/agent.db", settings=SETTINGS, **options) as memory:
             yield memory
@@ -375,8 +371,8 @@ def opened(engine: str, folder: Path, **options: Any) -> Iterator[Memory]:
 
 @pytest.mark.parametrize("target", ENGINES)
 @pytest.mark.parametrize("source", ENGINES)
-def test_an_export_comes_back_byte_for_byte(tmp_path: Path, source: str, target: str) -> None:
-    """P15, B37: ids, numbers, times, expiry, versions and raw JSON, from any engine into any other, and once more."""
+def test_an_export_round_trips_byte_for_byte(tmp_path: Path, source: str, target: str) -> None:
+    """P15, B37: ids, numbers, times, expiry, versions and raw JSON, from any engine into any other."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with opened(source, tmp_path / "a") as one, opened(target, tmp_path / "b") as two:
@@ -403,8 +399,8 @@ def test_an_export_comes_back_byte_for_byte(tmp_path: Path, source: str, target:
         assert [finding for finding in two.verify() if not finding.ok] == []
 
 
-def test_an_import_goes_on_where_the_export_stopped(tmp_path: Path, engine: str) -> None:
-    """B37: numbers, versions and keys work on after an import as they would have at home."""
+def test_work_continues_after_an_import(tmp_path: Path, engine: str) -> None:
+    """B37: numbers, versions and keys continue as in the exported database."""
     with opened("sqlite", tmp_path) as services:
         me = services.scope(tenant="acme", user="ada", agent="scout")
         populate(me)
@@ -431,14 +427,16 @@ def test_an_import_goes_on_where_the_export_stopped(tmp_path: Path, engine: str)
 
 
 def hashed(memory: Memory, user: str) -> str:
-    """Everything of one user, in one number."""
+    """Return a hash of all rows of a user."""
     return hashlib.sha256(exported(memory, tenants=["acme"], user=user)).hexdigest()
 
 
-def test_erasing_one_user_leaves_the_others_as_they_were(
+def test_erasing_a_user_leaves_other_users_unchanged(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """B1: by hash, in every kind, with a receipt; also for users whose names contain one another. All 49 with CHAOS=full."""
+    """B1: compares hashes in every kind, and checks the receipt; also for user names that contain
+    one another. CHAOS=full tries all 49.
+    """
     memory = open_memory(sqlite_durability="normal")
     users = [f"user {n}" for n in range(46 if FULL else 8)] + ["user%", "user_1", "user", "*"]
     for user in users:
@@ -474,7 +472,7 @@ def test_erasing_one_user_leaves_the_others_as_they_were(
 
 
 def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
-    """The columns of every primary, unique and foreign key, by table, from the database's own catalog."""
+    """Return the columns of every primary, unique and foreign key by table, from the catalog."""
     found: dict[str, list[list[str]]] = {}
     if isinstance(memory.database, SqliteDatabase):
         import apsw
@@ -520,8 +518,8 @@ def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
     return found
 
 
-def test_every_key_begins_with_the_tenant(memory: Memory) -> None:
-    """D2: primary, unique and foreign keys, so that no id can be probed or collide between tenants."""
+def test_every_database_key_starts_with_the_tenant(memory: Memory) -> None:
+    """D2: no id can be probed, or collide, between tenants."""
     found = keys_of(memory)
     assert found.pop("retain_schema")
     assert found.pop("leases")[0] == ["tenant", "what"], "who is at work is not memory"
@@ -554,8 +552,8 @@ def test_every_key_begins_with_the_tenant(memory: Memory) -> None:
         )
 
 
-def test_every_table_says_whose_a_row_is() -> None:
-    """Erasing a user must think of every table: one that holds a user's rows says which they are."""
+def test_every_table_declares_its_user_column() -> None:
+    """Erasing a user needs to know the rows of a user in every table."""
     folder = Path(__file__).parent.parent / "src" / "retain" / "storage" / "migrations"
     schema = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql")))
     for table in TABLES:

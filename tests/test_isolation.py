@@ -263,14 +263,14 @@ WRITES: dict[str, list[Verb]] = {
 
 @pytest.fixture
 def memory(open_memory: Callable[..., Memory]) -> Memory:
-    """A database whose sessions are summarised soon."""
+    """A database that summarises sessions early."""
     return open_memory(
         summary_enabled=True, summary_model="extractive", summary_threshold=3, summary_keep_last=1
     )
 
 
-def furnish(memory: Memory, tenant: str, word: str) -> Scope:
-    """The same ids in every tenant, with words of its own."""
+def populate(memory: Memory, tenant: str, word: str) -> Scope:
+    """Write the same ids with different words into a tenant."""
     me = memory.scope(tenant=tenant, user="ada", agent="scout")
     me.agents.add("cook", prompt=word)
     for n in (1, 2):
@@ -316,7 +316,7 @@ def furnish(memory: Memory, tenant: str, word: str) -> Scope:
     return me
 
 
-def test_every_verb_of_every_kind_is_tried() -> None:
+def test_every_verb_of_every_kind_is_covered() -> None:
     """A new kind or verb must be added here."""
     verbs = {
         f"{kind.name}.{name}"
@@ -386,8 +386,8 @@ def test_no_verb_reads_or_changes_foreign_rows_without_a_tenant_condition(
 ) -> None:
     """P11: results contain only this tenant's rows, and other tenants' rows do not change."""
     memory, changed = forget_tenants(memory)
-    others = [furnish(memory, tenant, "theirs") for tenant in ("aaa", "zzz")]
-    me = furnish(memory, "mine", "mine")
+    others = [populate(memory, tenant, "theirs") for tenant in ("aaa", "zzz")]
+    me = populate(memory, "mine", "mine")
     before = foreign(url)
     for name, calls in READS.items():
         for call in calls:
@@ -418,8 +418,8 @@ def test_no_operation_reaches_foreign_rows_without_a_tenant_condition(
 ) -> None:
     """Export, erase, purge and verify, each for one tenant, without the conditions."""
     memory, changed = forget_tenants(memory)
-    furnish(memory, "aaa", "theirs")
-    furnish(memory, "mine", "mine")
+    populate(memory, "aaa", "theirs")
+    populate(memory, "mine", "mine")
     before = foreign(url)
     out = io.BytesIO()
     memory.export(out, tenants=["mine"])
@@ -443,8 +443,8 @@ def test_no_operation_reaches_foreign_rows_without_a_tenant_condition(
 def test_reads_return_foreign_rows_without_row_level_security(memory: Memory, url: str) -> None:
     """Without row-level security the same reads do return foreign rows: the tests above work."""
     memory, _ = forget_tenants(memory)
-    furnish(memory, "aaa", "theirs")
-    me = furnish(memory, "mine", "mine")
+    populate(memory, "aaa", "theirs")
+    me = populate(memory, "mine", "mine")
     with raw(url) as database:
         for table in TABLES:
             database.all(f"alter table {table} disable row level security")
@@ -467,8 +467,8 @@ def answered(call: Verb, me: Scope) -> str:
         return repr(error)
 
 
-def test_sixteen_tenants_write_at_once_through_one_memory(memory: Memory, url: str) -> None:
-    """B9: 16 x 200 concurrent writes; every row is in its own tenant, and says so itself."""
+def test_sixteen_tenants_write_concurrently(memory: Memory, url: str) -> None:
+    """B9: after 16 x 200 concurrent writes, every row is in its own tenant."""
     tenants = [f"tenant {n:02}" for n in range(16)]
 
     def write(tenant: str) -> None:
@@ -529,10 +529,8 @@ BY_ID: dict[str, Callable[[Scope, str], Any]] = {
 }
 
 
-def test_an_id_of_another_tenant_or_user_answers_like_one_that_does_not_exist(
-    memory: Memory, url: str
-) -> None:
-    """The same type, the same words, the same details, but for the id itself."""
+def test_a_foreign_id_behaves_like_an_unknown_id(memory: Memory, url: str) -> None:
+    """The same error type, text and details, except for the id."""
     theirs = memory.scope(tenant="theirs", user="ada", agent="scout")
     theirs.agents.add("their-id")
     theirs.sessions.add("their-id")
@@ -559,7 +557,7 @@ def test_an_id_of_another_tenant_or_user_answers_like_one_that_does_not_exist(
     assert hashes(url, where="where tenant = 'theirs'") == before
 
 
-def test_a_cursor_of_another_tenant_shows_nothing_of_it(memory: Memory) -> None:
+def test_a_cursor_of_another_tenant_reveals_nothing(memory: Memory) -> None:
     fill(memory, "theirs", ("ada", "bob", "cid"))
     page = memory.scope(tenant="theirs").sessions.list(limit=2)
     assert page.next

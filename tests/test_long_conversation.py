@@ -1,7 +1,4 @@
-"""Conversations of thousands of messages with tool calls, generated from a seed and folded all along.
-
-No message is covered by a summary that did not see it, and no call is parted from its result, whatever the model does.
-"""
+"""Conversations of thousands of messages with tool calls, generated from a seed."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ BAD = ("", "I'm sorry, I can't do that.", "no " * 5000, "\ufffd" * 200, "<html>5
 
 
 def call(shape: int, id: str, mark: str) -> dict[str, Any]:
-    """A tool call as three kinds of client write it."""
+    """Return a tool call in the format of one of three kinds of client."""
     if shape == 0:
         return {
             "text": mark,
@@ -62,7 +59,7 @@ def result(shape: int, id: str, mark: str) -> NewMessage:
 
 
 def turns(chance: random.Random) -> Iterator[list[NewMessage]]:
-    """Turns without end: a question, some rounds of calls in parallel with their results in any order, an answer."""
+    """Yield turns: a question, rounds of parallel calls with results in any order, an answer."""
     number = count(1)
     for turn in count():
         said = [NewMessage("user", f"m{next(number)}m asks about thing {turn}.")]
@@ -84,16 +81,18 @@ def turns(chance: random.Random) -> Iterator[list[NewMessage]]:
 
 
 def numbers(prompt: str) -> list[int]:
-    """The numbers of the messages in a question, each once."""
+    """Return the numbers of the messages in a request, each once."""
     return list(dict.fromkeys(int(n) for n in re.findall(r"m(\d+)m", prompt)))
 
 
 @pytest.mark.slow_on_postgres
-def test_thousands_of_messages_with_a_model_that_fails_at_random(
+def test_folding_thousands_of_messages_with_random_model_failures(
     open_memory: Callable[..., Memory],
     limited: Limited,
 ) -> None:
-    """S4, S5, P6, P7, P8, B29: every fold is exactly what successful calls saw; every cut is between pairs."""
+    """S4, S5, P6, P7, P8, B29: a summary covers exactly what successful calls read; every cut is
+    between pairs.
+    """
     chance = random.Random(SEED)
     calls: list[list[int]] = []
     failures = 0
@@ -183,10 +182,12 @@ _sessions = count()
 
 
 @given(STEPS)
-def test_no_graph_of_calls_and_results_is_ever_cut_apart(
+def test_tool_calls_and_results_are_never_separated(
     shared: Memory, steps: list[tuple[Any, ...]]
 ) -> None:
-    """B29, P8: parallel calls, results in any order and late by up to five messages, results that name no call."""
+    """B29, P8: parallel calls, results in any order and up to five messages late, and results
+    without a call.
+    """
     me = shared.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add(f"s{next(_sessions)}").id
     due: list[tuple[int, NewMessage]] = []

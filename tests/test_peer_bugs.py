@@ -1,7 +1,4 @@
-"""Bugs that other memory systems shipped, and the test that proves each is not here.
-
-The table says where each is proved. Bugs that need search or a server join it when those exist.
-"""
+"""Bugs of other memory systems, each with the test that proves its absence here."""
 
 from __future__ import annotations
 
@@ -25,11 +22,11 @@ from tests.storage.behind import TABLES, fill, raw
 HERE = Path(__file__).parent
 PROVED: dict[str, dict[str, str]] = {
     "B1 deleting one user dropped everybody": {
-        "test_every_kind.py": "test_erasing_one_user_leaves_the_others_as_they_were",
+        "test_every_kind.py": "test_erasing_a_user_leaves_other_users_unchanged",
         "storage/test_erase.py": "test_other_users_keep_every_row",
     },
     "B2 an item was dropped and the call said success": {
-        "test_peer_bugs.py": "test_what_was_acknowledged_is_there_and_what_was_refused_is_not",
+        "test_peer_bugs.py": "test_acknowledged_messages_are_stored_and_rejected_ones_are_not",
         "jobs/test_embed.py": "test_an_embedder_that_fails_for_a_third_loses_nothing",
     },
     "B3 two identical adds at once stayed two": {
@@ -49,7 +46,7 @@ PROVED: dict[str, dict[str, str]] = {
         "chaos/test_history.py": "",
     },
     "B9 a row landed in another tenant": {
-        "test_isolation.py": "test_sixteen_tenants_write_at_once_through_one_memory",
+        "test_isolation.py": "test_sixteen_tenants_write_concurrently",
     },
     "B10 a locked database was taken for a damaged one and deleted": {
         "chaos/test_locks.py": "test_writers_wait_for_a_lock_of_another_process",
@@ -70,7 +67,7 @@ PROVED: dict[str, dict[str, str]] = {
     "B15 the last N were the first N": {
         "kinds/test_messages.py": "test_windows_are_suffixes",
     },
-    "B16 versions were times, in several zones": {
+    "B16 versions were times, in several time zones": {
         "test_peer_bugs.py": "test_time_zones_change_nothing",
         "base/test_clock.py": "",
     },
@@ -86,11 +83,11 @@ PROVED: dict[str, dict[str, str]] = {
     "B20 a migration waited for those who waited for it": {
         "chaos/test_start.py": "test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_fails",
     },
-    "B21 expiry compared days in mixed zones": {
+    "B21 expiry compared days in mixed time zones": {
         "kinds/test_state.py": "test_a_key_expires_at_the_exact_microsecond",
     },
     "B22 what had expired took the places of what had not": {
-        "test_peer_bugs.py": "test_a_page_is_full_though_nearly_everything_has_expired",
+        "test_peer_bugs.py": "test_pages_are_full_if_most_keys_have_expired",
         "search/test_find.py": "test_expired_objects_take_no_place",
     },
     "B23 a NUL byte stopped a batch": {
@@ -113,7 +110,7 @@ PROVED: dict[str, dict[str, str]] = {
     "B29 a summary parted a tool call from its result": {
         "kinds/test_summaries.py": "test_the_cut_never_separates_a_call_and_its_result",
         "messages/test_pairing.py": "test_a_safe_cut_separates_no_pair",
-        "test_long_conversation.py": "test_no_graph_of_calls_and_results_is_ever_cut_apart",
+        "test_long_conversation.py": "test_tool_calls_and_results_are_never_separated",
     },
     "B30 bytes grew with the square of the messages": {
         "storage/test_sqlite.py": "test_bytes_per_message_stay_constant",
@@ -125,10 +122,10 @@ PROVED: dict[str, dict[str, str]] = {
         "storage/test_postgres.py": "test_no_transaction_is_left_open_by_cancelled_callers",
     },
     "B33 prepared statements behind a pooler": {
-        "test_pgbouncer.py": "test_a_pooler_is_recognised_and_nothing_is_prepared",
+        "test_pgbouncer.py": "test_a_pooler_is_detected_and_prepared_statements_are_off",
     },
     "B35 an upgrade lost or hid memories": {
-        "test_peer_bugs.py": "test_an_upgrade_hides_nothing",
+        "test_peer_bugs.py": "test_everything_is_readable_after_an_upgrade",
         "storage/test_migrate.py": "test_up_and_down_from_every_version_changes_no_row",
     },
     "B36 the vectors lagged behind the rows, or had another model's dimension, and nobody was told": {
@@ -137,7 +134,7 @@ PROVED: dict[str, dict[str, str]] = {
     },
     "B37 an export lost expiry and times": {
         "storage/test_copy.py": "test_export_import_export_is_byte_identical_between_any_two_engines",
-        "test_every_kind.py": "test_an_export_comes_back_byte_for_byte",
+        "test_every_kind.py": "test_an_export_round_trips_byte_for_byte",
     },
     "B38 a file on a network drive, or under two names, was damaged": {
         "storage/test_sqlite.py": "test_a_file_on_a_network_drive_is_rejected",
@@ -145,7 +142,7 @@ PROVED: dict[str, dict[str, str]] = {
 }
 
 
-def test_every_bug_that_touches_this_ground_is_in_the_table() -> None:
+def test_every_known_bug_is_in_the_table() -> None:
     ground = [*range(1, 8), *range(9, 26), *range(27, 34), *range(35, 39)]
     assert [bug.split(maxsplit=1)[0] for bug in PROVED] == [f"B{number}" for number in ground]
 
@@ -154,7 +151,7 @@ def test_every_bug_that_touches_this_ground_is_in_the_table() -> None:
     ("bug", "file", "test"),
     [(bug, file, test) for bug, tests in PROVED.items() for file, test in tests.items()],
 )
-def test_the_test_that_proves_it_exists(bug: str, file: str, test: str) -> None:
+def test_every_named_test_exists(bug: str, file: str, test: str) -> None:
     """Without a name, the whole file is the proof: it must say so and have tests."""
     tree = ast.parse((HERE / file).read_text(encoding="utf-8"))
     found = [
@@ -172,8 +169,8 @@ def test_the_test_that_proves_it_exists(bug: str, file: str, test: str) -> None:
 # -- B2 ------------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_acknowledged_is_there_and_what_was_refused_is_not(me: Scope) -> None:
-    """B2: every third batch has one message that cannot be kept; such a batch is refused aloud, and whole."""
+def test_acknowledged_messages_are_stored_and_rejected_ones_are_not(me: Scope) -> None:
+    """B2: every third batch has one invalid message; such a batch is rejected as a whole."""
     me.sessions.add("s")
     acknowledged = []
     for n in range(30):
@@ -194,8 +191,8 @@ def test_what_was_acknowledged_is_there_and_what_was_refused_is_not(me: Scope) -
 
 
 @pytest.fixture
-def zone() -> Iterator[Callable[[str], None]]:
-    """Set the time zone of this process."""
+def set_time_zone() -> Iterator[Callable[[str], None]]:
+    """Return a function that sets the time zone of this process."""
     before = os.environ.get("TZ")
 
     def set_(name: str) -> None:
@@ -210,14 +207,14 @@ def zone() -> Iterator[Callable[[str], None]]:
     time.tzset()
 
 
-def zones(url: str, engine: str, zone: Callable[[str], None]) -> Iterator[str]:
-    """Each time zone in turn, and another one for the server."""
+def time_zones(url: str, engine: str, set_time_zone: Callable[[str], None]) -> Iterator[str]:
+    """Yield each time zone, with another one for the server."""
     for mine, servers in (
         ("UTC", "UTC"),
         ("Asia/Kolkata", "America/St_Johns"),
         ("America/St_Johns", "Pacific/Apia"),
     ):
-        zone(mine)
+        set_time_zone(mine)
         if engine != "sqlite":
             with raw(url) as database:
                 ((name,),) = database.all("select current_database()")
@@ -225,11 +222,13 @@ def zones(url: str, engine: str, zone: Callable[[str], None]) -> Iterator[str]:
         yield mine
 
 
-def test_time_zones_change_nothing(url: str, engine: str, zone: Callable[[str], None]) -> None:
-    """B16: versions are whole numbers and times are moments: the same work leaves the same bytes in every zone."""
+def test_time_zones_change_nothing(
+    url: str, engine: str, set_time_zone: Callable[[str], None]
+) -> None:
+    """B16: the same work stores the same bytes in every time zone."""
     moment = datetime(2026, 3, 29, 0, 59, 59, 999_999, UTC)
     exports = set()
-    for name in zones(url, engine, zone):
+    for name in time_zones(url, engine, set_time_zone):
         with Memory.open(url, settings=SETTINGS, clock=lambda: 1_774_745_999_999_999) as memory:
             me = memory.scope(tenant="acme", user="ada", agent="scout")
             me.sessions.add("s")
@@ -258,10 +257,10 @@ def test_time_zones_change_nothing(url: str, engine: str, zone: Callable[[str], 
 # -- B22 -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_page_is_full_though_nearly_everything_has_expired(
+def test_pages_are_full_if_most_keys_have_expired(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """B22: 99 of 100 keys have expired; pages of ten live ones are pages of ten, and they meet."""
+    """B22: 99 of 100 keys have expired; every page still has ten live keys."""
     now = [1_000_000_000_000]
     memory = open_memory(clock=lambda: now[0])
     sql = """insert into state (tenant, area, key, user_id, value, version, expires_at, created_at, updated_at)
@@ -288,8 +287,8 @@ def test_a_page_is_full_though_nearly_everything_has_expired(
 
 
 @pytest.fixture
-def empty(engine: str, tmp_path: Path) -> Iterator[str]:
-    """A database in which nothing was installed yet."""
+def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
+    """The address of a database without a schema."""
     if engine == "sqlite":
         yield f"sqlite:///{tmp_path}/old.db"
     else:
@@ -297,7 +296,7 @@ def empty(engine: str, tmp_path: Path) -> Iterator[str]:
 
 
 def everything(memory: Memory) -> list[Any]:
-    """All that the first version can show."""
+    """Return everything that the first version can read."""
     found: list[Any] = []
     for tenant in memory.tenants():
         me = memory.scope(tenant=tenant)
@@ -312,9 +311,9 @@ def everything(memory: Memory) -> list[Any]:
     return found
 
 
-def test_an_upgrade_hides_nothing(empty: str) -> None:
-    """B35: whatever could be read before an upgrade reads the same after it, from the first version on."""
-    with Memory.open(empty, settings=SETTINGS) as memory:
+def test_everything_is_readable_after_an_upgrade(empty_url: str) -> None:
+    """B35: everything readable before an upgrade reads the same after it, from version 1 on."""
+    with Memory.open(empty_url, settings=SETTINGS) as memory:
         for tenant in ("acme", "other"):
             fill(memory, tenant, tables=TABLES[:6])
             me = memory.scope(tenant=tenant, user="ada", agent="scout")
@@ -330,7 +329,7 @@ def test_an_upgrade_hides_nothing(empty: str) -> None:
         with pytest.raises(StorageError):
             memory.scope(tenant="acme", user="ada").state.list()
     assert len(before) > 3000
-    with Memory.open(empty, settings=SETTINGS) as memory:
+    with Memory.open(empty_url, settings=SETTINGS) as memory:
         assert memory.database.version() == memory.migrations[-1].number > 1
         assert everything(memory) == before
         me = memory.scope(tenant="acme", user="ada", agent="scout")

@@ -1,6 +1,5 @@
-"""Through a real PgBouncer in transaction mode (B33, H6): each transaction may run on another connection of the server.
-
-Nothing may be kept on a connection from one transaction to the next: no setting, no prepared statement, no lock.
+"""A real PgBouncer in transaction mode (B33, H6): each transaction may run on another connection of
+the server.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbi
 
 @pytest.fixture(scope="module")
 def pooler() -> Iterator[int]:
-    """A PgBouncer with four connections to the modern server; its port."""
+    """Start a PgBouncer with four connections to the modern server; yield its port."""
     if PROGRAM is None:
         assert not os.environ.get("CI"), "pgbouncer is not installed: `make test` installs it"
         pytest.skip("pgbouncer is not installed: run the tests with `make test`")
@@ -84,29 +83,31 @@ server_reset_query =
 
 
 @pytest.fixture
-def straight(pooler: int) -> Iterator[str]:
-    """The address of an empty database, past the pooler."""
+def direct_url(pooler: int) -> Iterator[str]:
+    """The address of an empty database, without the pooler."""
     yield from new_database("modern")
 
 
 @pytest.fixture
-def empty(pooler: int) -> Iterator[str]:
-    """The same, in which nothing was installed yet."""
+def empty_url(pooler: int) -> Iterator[str]:
+    """The address of a database without a schema."""
     yield from new_database("modern", "template1")
 
 
-def through(url: str, port: int) -> str:
+def through_pooler(url: str, port: int) -> str:
     return f"postgresql://postgres@127.0.0.1:{port}/{conninfo_to_dict(url)['dbname']}"
 
 
 @pytest.fixture
-def memory(straight: str, pooler: int) -> Iterator[Memory]:
-    with Memory.open(through(straight, pooler), settings=SETTINGS) as memory:
+def memory(direct_url: str, pooler: int) -> Iterator[Memory]:
+    with Memory.open(through_pooler(direct_url, pooler), settings=SETTINGS) as memory:
         yield memory
 
 
-def test_a_pooler_is_recognised_and_nothing_is_prepared(memory: Memory, straight: str) -> None:
-    """Prepared statements belong to a connection of the server, which the next transaction may not get."""
+def test_a_pooler_is_detected_and_prepared_statements_are_off(
+    memory: Memory, direct_url: str
+) -> None:
+    """Prepared statements belong to a server connection, which the next transaction may not get."""
     database = memory.database
     assert isinstance(database, PostgresDatabase)
     assert not database._prepares
@@ -117,12 +118,12 @@ def test_a_pooler_is_recognised_and_nothing_is_prepared(memory: Memory, straight
         "acme", lambda tx: tx.one("select count(*), :tenant from pg_prepared_statements")
     )
     assert prepared == (0, "acme")
-    with Memory.open(straight, settings=SETTINGS) as direct:
+    with Memory.open(direct_url, settings=SETTINGS) as direct:
         assert isinstance(direct.database, PostgresDatabase)
         assert direct.database._prepares
 
 
-def test_the_main_flows_of_every_kind(memory: Memory, straight: str) -> None:
+def test_the_main_flows_of_every_kind(memory: Memory, direct_url: str) -> None:
     for tenant in ("acme", "other"):
         fill(memory, tenant)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -149,12 +150,12 @@ def test_the_main_flows_of_every_kind(memory: Memory, straight: str) -> None:
     assert memory.purge(days=365).messages == 0
     me.sessions.remove("acme ada 1")
     assert memory.tenants() == ["acme", "other"]
-    assert hashes(straight, ["messages"])["messages"][0] == 13 * 3
+    assert hashes(direct_url, ["messages"])["messages"][0] == 13 * 3
 
 
-def test_migrations(empty: str, pooler: int) -> None:
-    """By six starters at once; then down and up again."""
-    address = through(empty, pooler)
+def test_migrations_through_a_pooler(empty_url: str, pooler: int) -> None:
+    """Six processes migrate at once; then down and up again."""
+    address = through_pooler(empty_url, pooler)
     with ThreadPoolExecutor(6) as pool:
         for memory in pool.map(lambda _: Memory.open(address, settings=SETTINGS), range(6)):
             assert memory.database.version() == memory.migrations[-1].number
@@ -162,18 +163,18 @@ def test_migrations(empty: str, pooler: int) -> None:
     with Memory.open(address, settings=SETTINGS) as memory:
         fill(memory)
         kept = TABLES[:6]
-        before = hashes(empty, kept)
+        before = hashes(empty_url, kept)
         migrate.down(memory.database, memory.migrations, to=1)
         migrate.up(memory.database, memory.migrations)
-        assert hashes(empty, kept) == before
+        assert hashes(empty_url, kept) == before
         memory.reindex()  # as whoever opens it next would
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
 
-def test_many_threads_and_tenants_on_four_connections(straight: str, pooler: int) -> None:
-    """H6: numbers without a gap, every row in its own tenant, nothing left open."""
+def test_many_threads_and_tenants_share_four_connections(direct_url: str, pooler: int) -> None:
+    """H6: numbers have no gaps, every row is in its own tenant, no transaction stays open."""
     with Memory.open(
-        through(straight, pooler), settings=replace(SETTINGS, postgres_pool=24)
+        through_pooler(direct_url, pooler), settings=replace(SETTINGS, postgres_pool=24)
     ) as memory:
         tenants = [f"t{n}" for n in range(4)]
         for tenant in tenants:
@@ -199,7 +200,7 @@ def test_many_threads_and_tenants_on_four_connections(straight: str, pooler: int
             assert len(set(texts)) == 90
             assert all(text.startswith(f"{tenant} ") for text in texts)
         assert [finding for finding in memory.verify() if not finding.ok] == []
-    with psycopg.connect(straight) as connection:
+    with psycopg.connect(direct_url) as connection:
         left = connection.execute(
             """select count(*) from pg_stat_activity where datname = current_database()
                and state like 'idle in transaction%' and pid <> pg_backend_pid()"""
@@ -208,19 +209,19 @@ def test_many_threads_and_tenants_on_four_connections(straight: str, pooler: int
 
 
 def test_the_tenant_does_not_leak_into_the_next_transaction(
-    memory: Memory, straight: str, pooler: int
+    memory: Memory, direct_url: str, pooler: int
 ) -> None:
-    """A server connection that just served a tenant knows nothing of it when somebody else gets it."""
+    """A server connection keeps nothing of the tenant that used it before."""
     fill(memory)
     for _ in range(8):
         memory.scope(tenant="acme", user="ada", agent="scout").state.set("k", 1)
-        with psycopg.connect(through(straight, pooler), autocommit=True) as connection:
+        with psycopg.connect(through_pooler(direct_url, pooler), autocommit=True) as connection:
             row = connection.execute(
                 "select coalesce(current_setting('retain.tenant', true), ''), current_user::text"
             ).fetchone()
         assert row == ("", "postgres")
 
 
-def test_a_server_that_is_gone_behind_the_pooler_is_unreachable(pooler: int) -> None:
+def test_a_stopped_server_behind_the_pooler_is_unreachable(pooler: int) -> None:
     with pytest.raises(Unreachable, match="no_such_database"):
         Memory.open(f"postgresql://postgres@127.0.0.1:{pooler}/no_such_database", settings=SETTINGS)

@@ -1,4 +1,4 @@
-"""The release script refuses what is not ready."""
+"""The release script rejects a tree that is not ready."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_clean_tree_with_a_dated_section_is_ready() -> None:
     assert problems("0.7.0", CHANGELOG, "", ["v0.6.0"], "main") == []
 
 
-def test_each_obstacle_is_named() -> None:
+def test_every_problem_is_reported() -> None:
     missing = problems(
         "0.8.0", CHANGELOG + "## 0.8.0 (unreleased)\n", " M README.md", ["v0.8.0"], "fix"
     )
