@@ -172,7 +172,7 @@ def test_every_misbehaviour_of_f7_has_a_name() -> None:
 
 def test_a_misbehaviour_that_does_not_exist(service: FakeService) -> None:
     with pytest.raises(
-        ValueError, match="there is no misbehaviour 'explode'; there are 500, 429, hang"
+        ValueError, match="unknown misbehaviour 'explode'; choose from 500, 429, hang"
     ):
         service.misbehave("explode")
 

@@ -68,11 +68,11 @@ class Client:
         try:
             import httpx2
         except ImportError:
-            problem = "needs the extra `client`: install retain[client] from where you got retain"
+            problem = "requires the extra `client`; install retain[client]"
             raise SettingsError(where="client", problem=problem) from None
         key = os.environ.get(KEY_VARIABLE, "") if key is None else key
         if not (key.isascii() and key.isprintable()):
-            problem = "contains characters that no key has; copy it again"
+            problem = "contains characters that are not valid in a key; copy it again"
             raise SettingsError(where="key", problem=problem)
         if not url.startswith(("http://", "https://")):
             problem = f"must begin with http:// or https://, not {url!r}"

@@ -130,7 +130,9 @@ class Scope:
     ) -> Turn:
         """Save a turn in one write: messages, references to large outputs, model call, report."""
         if context is not None and not isinstance(context, Context):
-            raise Invalid(field="context", problem="must be what context() gave, whole, or None")
+            raise Invalid(
+                field="context", problem="must be the unchanged result of context(), or None"
+            )
         return save_turn(
             self.services,
             self.owner,
@@ -206,7 +208,7 @@ def _searchable(kinds: Sequence[str]) -> list[str]:
     unknown = [name for name in names if name not in SEARCHED]
     if names and not unknown:
         return names
-    problem = f"must be some of {', '.join(SEARCHED)}"
+    problem = f"must be among {', '.join(SEARCHED)}"
     raise Invalid(field="kinds", problem=f"{problem}, not {unknown[0]!r}" if unknown else problem)
 
 
@@ -244,7 +246,7 @@ class Memory:
         if isinstance(embedder, str):
             raise Invalid(
                 field="embedder",
-                problem="is an Embedder; by its name it is a setting: Settings(embedder=…)",
+                problem="must be an Embedder; to choose one by name, use Settings(embedder=…)",
             )
         embedder = embedders.check_family(embedder or embedders.choose(settings))
         reranker = reranker or rerankers.choose(settings)
@@ -287,7 +289,7 @@ class Memory:
         """
         tenant = canonical.key(self.settings.tenant if tenant is None else tenant, "tenant")
         if tenant == EVERY_TENANT:
-            raise Invalid(field="tenant", problem="must be the name of one tenant")
+            raise Invalid(field="tenant", problem="must be the name of a single tenant")
         user = None if user is None else canonical.key(user, "user")
         agent = None if agent is None else canonical.key(agent, "agent")
         return Scope(self.services, Owner(tenant, user, agent, source))
@@ -393,7 +395,7 @@ class Memory:
     def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the open database, and its large contents beside it."""
         if not str(target).strip():
-            raise Invalid(field="target", problem="must be the name of a new file")
+            raise Invalid(field="target", problem="must name a file that does not exist")
         self.services.blobs.backup(Path(target))
 
     def _existing(self, tenant: str, field: str) -> str:

@@ -307,7 +307,7 @@ def test_invalid_yaml_is_reported_with_its_line(tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", "tenant: a\nuser: [\n")
     with pytest.raises(SettingsError) as error:
         Settings.load(file, {})
-    assert str(error.value).startswith(f"{file}: is not YAML in line 3: ")
+    assert str(error.value).startswith(f"{file}: is not valid YAML in line 3: ")
 
 
 def test_settings_are_immutable(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_files_and_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     ]  # fmt: skip
     _, out, _ = run(capsys, "knowledge", "passages", listed[0]["id"], "--user", "ada")
     assert "The penguin lives here." in out or "About whales" in out
-    assert run(capsys, "knowledge", "list", "--user", "bob")[1] == "Nothing here yet.\n"
+    assert run(capsys, "knowledge", "list", "--user", "bob")[1] == "No results.\n"
 
 
 def test_a_dry_run_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,7 +87,7 @@ def test_a_title_needs_a_single_file(folder: Path, capsys: pytest.CaptureFixture
     assert run(capsys, "knowledge", "add", "paper.pdf", "--title", "Whales")[0] == 0
     assert "Whales" in run(capsys, "knowledge", "list")[1]
     status, _, err = run(capsys, "knowledge", "add", "docs", "paper.pdf", "--title", "Whales")
-    assert (status, "is for one file" in err) == (2, True)
+    assert (status, "applies to a single file" in err) == (2, True)
     status, _, err = run(capsys, "knowledge", "add", "-")
     assert (status, "--title: is required" in err) == (2, True)
     status, _, err = run(capsys, "knowledge", "add", "-", "paper.pdf", "--title", "x")
@@ -96,4 +96,4 @@ def test_a_title_needs_a_single_file(folder: Path, capsys: pytest.CaptureFixture
 
 def test_an_empty_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "empty").mkdir()
-    assert run(capsys, "knowledge", "add", "empty")[:2] == (0, "There are no documents there.\n")
+    assert run(capsys, "knowledge", "add", "empty")[:2] == (0, "No documents found.\n")

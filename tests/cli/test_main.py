@@ -108,11 +108,11 @@ def test_a_conversation(run: Run) -> None:
         ("retain erase --user ada --yes", 5, "there is no file"),
         ("retain messages window nothing", 3, "no session 'nothing'"),
         ("retain state get nothing --user ada", 3, "no state 'nothing'"),
-        ("retain sessions resume --agent scout", 2, "user: is needed"),
+        ("retain sessions resume --agent scout", 2, "user: is required"),
         ("retain sessions add '' --user ada --agent scout", 2, "id: must not be blank"),
         ("retain sessions list --limit 0", 2, "limit: must be from 1"),
         ("retain sessions list --limit ten", 2, "limit: must be a whole number"),
-        ("retain sessions list --after nonsense", 2, "after: is not a cursor"),
+        ("retain sessions list --after nonsense", 2, "after: is not a valid cursor"),
         ("retain state set theme dark --user ada", 2, "value: is not valid JSON"),
         ("retain state set theme 1 --user ada --ttl -1", 2, "ttl: must be"),
         ("retain state set theme 1 --user ada --if-version 7", 4, "version 0, not 7"),
@@ -152,7 +152,7 @@ def test_a_conversation(run: Run) -> None:
         (
             "retain messages append nosuch user hi",
             3,
-            "no session 'nosuch' here. `sessions add` or `sessions resume` makes",
+            "no session 'nosuch' here. Create one with `sessions add` or `sessions resume`",
         ),
         ("retain backup no/such/folder/y", 2, "create the folder no/such/folder first"),
         (
@@ -404,7 +404,7 @@ def test_output_can_be_redirected_to_a_file(run_here: Run) -> None:
     whose = "--user ada --agent scout"
     run("retain migrate up")
     empty = run(f"retain notes read {whose}")
-    assert (empty.stdout, empty.stderr) == ("", "(there are no notes yet)\n")
+    assert (empty.stdout, empty.stderr) == ("", "(no notes yet)\n")
     run(f"retain notes overwrite - {whose}", stdin="# Trips\n\n\t- Lisbon\r\n- Porto\n")
     done = run(f"retain notes read {whose}")
     assert (done.stdout, done.stderr) == ("# Trips\n\n\t- Lisbon\r\n- Porto\n", "(version 1)\n")

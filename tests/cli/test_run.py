@@ -256,7 +256,7 @@ def test_a_huge_single_line(run: Run, stored: Any) -> None:
     scope, key = stored(done.stderr)
     assert scope.refs.get(key, grep="needle").what == "1 match in 1 line"
     assert scope.refs.get(key, head=1).text.endswith(
-        "(line 1 goes on; read it with pages, or with a pattern)"
+        "(line 1 continues; read it with pages, or with a pattern)"
     )
 
 

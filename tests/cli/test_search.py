@@ -155,7 +155,7 @@ def test_the_rankers_that_ran(shown: Print) -> None:
 
 def test_errors_name_the_cause(shown: Print) -> None:
     assert shown("retain search x --since yesterday").startswith(
-        "2 retain: since: must be a moment like 2026-01-31T12:00:00Z"
+        "2 retain: since: must be a time like 2026-01-31T12:00:00Z"
     )
     assert shown("retain search x --session nowhere").startswith("3 ")
     assert shown("retain search x --limit 0").startswith("2 retain: limit")

@@ -346,7 +346,7 @@ def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
         assert sources(context) == {"messages trip 1"}
         (told,) = [item for item in context.report.left_out if item.layer == "recall"]
         assert told.source == "vectors"
-        assert "it was told to fail" in told.reason
+        assert "it is configured to fail" in told.reason
 
 
 def test_stored_text_cannot_break_out(memory: Memory) -> None:

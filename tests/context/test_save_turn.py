@@ -273,7 +273,7 @@ def test_turns_without_keys_are_separate(me: Scope, session: str) -> None:
 def test_wrong_types_are_rejected(me: Scope, session: str) -> None:
     wrong: Any
     for wrong in ({}, "context", me.context(session).messages):
-        with pytest.raises(Invalid, match=r"context: must be what context\(\) gave"):
+        with pytest.raises(Invalid, match=r"context: must be the unchanged result of context"):
             me.save_turn(session, [{"role": "user", "content": "x"}], context=wrong)
     assert me.messages.window(session) == []
     with pytest.raises(Invalid) as error:

@@ -418,7 +418,7 @@ def test_app_state_is_isolated_by_app(memory: Memory) -> None:
         every = memory.scope(tenant="acme", agent="bank").entries.add(
             "The secret of the bank is its vault."
         )
-        with pytest.raises(Invalid, match="all users share"):
+        with pytest.raises(Invalid, match="shared by all users"):
             await memories.delete_memory(
                 app_name="bank", user_id="ada", memory_id=f"entries {every.id} 0"
             )

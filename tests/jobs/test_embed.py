@@ -128,7 +128,7 @@ def test_an_embedder_that_always_fails_is_called_twice(memory: Memory) -> None:
     add_messages(using(memory, fake), 300)
     done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.failed) == (0, 1)
-    assert "it was told to fail" in done.errors[0]
+    assert "it is configured to fail" in done.errors[0]
     assert len(fake.asked) == 2
     assert lag(memory.services, "acme").pending == 300
 
@@ -239,9 +239,7 @@ def test_verify_finds_a_vector_of_the_wrong_size(memory: Memory, fake: FakeEmbed
     wrong = {finding.check: finding.problem for finding in memory.verify() if not finding.ok}
     assert (
         "fake-16@1"
-        in wrong[
-            "all vectors of one model are equally long, and none is empty (`retain jobs` makes them anew)"
-        ]
+        in wrong["all vectors of a model have the same length (`retain jobs` computes them again)"]
     )
     memory.run_jobs()
     assert all(finding.ok for finding in memory.verify())

@@ -275,7 +275,7 @@ def test_an_unexpected_error_is_one_failure(open_memory: Open) -> None:
     for _ in range(2):
         done = worker.run().jobs["summaries"]
         assert (done.done, done.failed, len(done.errors)) == (0, 2, 2)
-        assert "'nobody' is no provider that is known" in done.errors[0]
+        assert "'nobody' is not a known provider" in done.errors[0]
 
 
 def test_a_database_failure_stops_the_jobs(open_memory: Open) -> None:

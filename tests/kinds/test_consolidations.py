@@ -132,7 +132,7 @@ def test_entries_are_considered_once(opened: Open, now: Now) -> None:
     assert len(model.asked) == 1
     (passed,) = me.consolidations.list(status="passed")
     assert (passed.content, list(passed.sources)) == ("", [journal[2]])
-    with pytest.raises(Conflict, match="has nothing to accept"):
+    with pytest.raises(Conflict, match="has no text to accept"):
         me.consolidations.accept(passed.id)
     me.entries.edit(journal[2], "It rained all week, and Ada hates rain.")
     assert me.consolidations.propose() == []
@@ -517,7 +517,7 @@ def test_accepting_creates_a_core_entry_once(opened: Open, now: Now, proposed: A
     assert "- The ferry costs 80 euros." in me.entries.prompt()
     with pytest.raises(Conflict) as error:
         me.consolidations.refuse(id)
-    assert str(error.value) == f"consolidation {id!r} is accepted; undo it."
+    assert str(error.value) == f"consolidation {id!r} is already accepted; undo it instead."
 
 
 @pytest.mark.parametrize(
@@ -595,10 +595,7 @@ def test_undo_keeps_an_edited_core_entry(proposed: Any) -> None:
     me.entries.edit(made, "The ferry costs 85 euros.")
     with pytest.raises(Conflict) as error:
         me.consolidations.undo(id)
-    assert (
-        str(error.value)
-        == f"the core entry {made!r} was edited since; remove it if you want it gone."
-    )
+    assert str(error.value) == f"the core entry {made!r} was edited since; remove the entry itself."
     assert me.entries.get(made).content == "The ferry costs 85 euros."
 
 
@@ -658,7 +655,7 @@ def test_removing_the_core_entry_removes_the_text(opened: Open, proposed: Any) -
     memory = opened(None)
     assert b"The ferry costs" not in exported(memory)
     assert me.consolidations.propose() == []
-    with pytest.raises(Conflict, match="has nothing to accept"):
+    with pytest.raises(Conflict, match="has no text to accept"):
         me.consolidations.accept(id)
     assert problems(memory) == []
 
@@ -738,7 +735,7 @@ def test_lists_are_newest_first_page_by_page(opened: Open, now: Now) -> None:
             "status: must be one of proposed, accepted, refused, undone, passed, not 'new'.",
         ),
         ({"limit": 0}, "limit: must be from 1 to 1000, not 0."),
-        ({"after": "x"}, "after: is not a cursor from the page before."),
+        ({"after": "x"}, "after: is not a valid cursor; use `next` of the previous page."),
     ):
         with pytest.raises(Invalid) as error:
             me.consolidations.list(**wrong)

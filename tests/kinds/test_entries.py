@@ -159,12 +159,12 @@ def test_other_invalid_input_is_rejected(me: Scope) -> None:
         (lambda: me.entries.list(kind="all"), "kind: must be one of journal, core, whiteboard, not 'all'."),  # type: ignore[arg-type]
         (lambda: me.entries.list(kind="core", board="main"), "board: has no core entries."),
         (lambda: me.entries.list(limit=0), "limit: must be from 1 to 1000, not 0."),
-        (lambda: me.entries.list(after="!"), "after: is not a cursor from the page before."),
-        (lambda: me.entries.list(since=datetime(2026, 1, 1)), "since: has no time zone; give one, as in 2026-01-31T12:00:00+00:00."),  # noqa: DTZ001, E501
+        (lambda: me.entries.list(after="!"), "after: is not a valid cursor; use `next` of the previous page."),
+        (lambda: me.entries.list(since=datetime(2026, 1, 1)), "since: has no time zone; add one, as in 2026-01-31T12:00:00+00:00."),  # noqa: DTZ001, E501
         (lambda: me.entries.list(search=5), "search: must be text, not int."),  # type: ignore[arg-type]
         (lambda: me.entries.get(""), "id: must not be blank."),
-        (lambda: me.entries.share("b", []), "agents: must be a list of agents that is not empty."),
-        (lambda: me.entries.share("b", "scout"), "agents: must be a list of agents that is not empty."),
+        (lambda: me.entries.share("b", []), "agents: must be a non-empty list of agents."),
+        (lambda: me.entries.share("b", "scout"), "agents: must be a non-empty list of agents."),
         (lambda: me.entries.share("b", ["a", ""]), "agents: must not be blank."),
         (lambda: me.entries.share("", ["a"]), "board: must not be blank."),
     ]  # fmt: skip
@@ -720,8 +720,8 @@ def test_remove_many_only_removes_own_entries(memory: Memory, me: Scope) -> None
 @pytest.mark.parametrize(
     ("ids", "problem"),
     [
-        ([], "ids: must be a list of ids that is not empty."),
-        ("an id", "ids: must be a list of ids that is not empty."),
+        ([], "ids: must be a non-empty list of ids."),
+        ("an id", "ids: must be a non-empty list of ids."),
         ([""], "ids: must not be blank."),
         (["x"] * 1001, "ids: 1001 ids is over the limit of 1000."),
     ],
@@ -818,7 +818,7 @@ def test_only_the_author_changes_a_line_on_a_board(memory: Memory) -> None:
     for call in (lambda: b.entries.edit(line.id, "x"), lambda: b.entries.remove(line.id)):
         with pytest.raises(Invalid) as error:
             call()
-        assert str(error.value) == "id: is a line of a, and only its author can change it."
+        assert str(error.value) == "id: was written by a; only its author can change it."
     assert a.entries.edit(line.id, "still mine").content == "still mine"
     memory.scope(tenant="acme").entries.remove(line.id)
     assert contents(a, kind="whiteboard") == []
@@ -934,8 +934,8 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
     """J7, P3: the error names the item."""
     me.entries.add_many([{"id": "a", "content": "here"}])
     wrong: list[tuple[Any, str]] = [
-        ([], "entries: must be a list of entries that is not empty."),
-        ("x", "entries: must be a list of entries that is not empty."),
+        ([], "entries: must be a non-empty list of entries."),
+        ("x", "entries: must be a non-empty list of entries."),
         ([{"content": "x"}, "y"], "entries[1]: must be an object, not str."),
         ([{"content": "x"}, {"content": " "}], "entries[1].content: must not be blank."),
         ([{"content": "x"}, {}], "entries[1].content: must not be blank."),
@@ -977,7 +977,7 @@ def test_the_command_line_matches_the_library(
     assert json.loads(run("list", "--kind", "core", "--no-expired", "--json")[1]) == {
         "data": [as_json(core)], "next": None
     }  # fmt: skip
-    assert run("list", "--search", "snow") == (0, "Nothing here yet.\n")
+    assert run("list", "--search", "snow") == (0, "No results.\n")
     assert [
         entry["kind"] for entry in json.loads(run("list", "--expired", "--json")[1])["data"]
     ] == ["journal"]

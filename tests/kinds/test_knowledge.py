@@ -413,14 +413,14 @@ def test_file_selection(folder: Path) -> None:
 def test_unreadable_files_are_reported(me: Scope, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(bytes(range(256)) * 10)
     for path, problem in (
-        (tmp_path / "binary", "is no text, Markdown, HTML or PDF"),
-        (tmp_path, "is no file"),
+        (tmp_path / "binary", "is not text, Markdown, HTML or PDF"),
+        (tmp_path, "is not a file"),
         (tmp_path / "nothing", "No such file"),
-        (Path("/dev/zero"), "is no file"),
+        (Path("/dev/zero"), "is not a file"),
     ):
         with pytest.raises(Invalid, match=problem):
             me.knowledge.add_file(path)
     with pytest.raises(Invalid):
         me.knowledge.add_file("a\x00b")
-    with pytest.raises(Invalid, match="is for one file"):
+    with pytest.raises(Invalid, match="applies to a single file"):
         me.knowledge.add_files([tmp_path / "a", tmp_path / "b"], title="T")

@@ -339,20 +339,20 @@ def test_context_messages_can_be_saved_back(me: Scope, session: str) -> None:
             "messages[0]: has an unknown field 'mood'; a message has role, content, author, tokens_in, tokens_out, cost, "
             "created_at, tool_calls, tool_call_id, name, function_call, refusal, annotations, audio, reasoning_content.",
         ),
-        ({"role": "user"}, "messages[0]: needs a role and a content."),
-        ({"content": "x"}, "messages[0]: needs a role and a content."),
-        ("hello", "messages[0]: must be an object with a role and a content."),
+        ({"role": "user"}, "messages[0]: requires `role` and `content`."),
+        ({"content": "x"}, "messages[0]: requires `role` and `content`."),
+        ("hello", "messages[0]: must be an object with `role` and `content`."),
         (
             {"role": "user", "content": [1]},
-            "messages[0].content: is a list of parts, and '1' is neither text nor an object.",
+            "messages[0].content: is a list of parts, but '1' is neither text nor an object.",
         ),
         (
             {"role": "user", "content": {"role": "user", "content": "x"}},
-            "messages[0].content: is a message of its own: give what it says, or the whole message to extend.",
+            "messages[0].content: is a whole message; pass its content, or pass the message to `extend`.",
         ),
         (
             {"role": "user", "content": {"name": "a"}, "name": "b"},
-            "messages[0].content: has 'name', which stands beside it too.",
+            "messages[0].content: contains 'name', which is also set on the message itself.",
         ),
         (
             {"role": "user", "content": 1, "name": "b"},
@@ -371,7 +371,7 @@ def test_an_unknown_message_shape_lists_the_known_ones(
 
 def test_a_complete_message_is_rejected_as_content(me: Scope, session: str) -> None:
     for content in ({"role": "user", "content": "x"}, JsonText('{"role": "user", "content": "x"}')):
-        with pytest.raises(Invalid, match="content: is a message of its own"):
+        with pytest.raises(Invalid, match="content: is a whole message"):
             me.messages.append(session, "user", content)
     parts: Any = [{"type": "text", "text": "hi"}, IMAGE]
     assert me.messages.append(session, "user", parts).content == {"parts": parts}
@@ -414,7 +414,7 @@ def test_an_unknown_or_foreign_session_is_rejected(memory: Memory, me: Scope, se
                 said = f"There is no session {id!r} here."
                 assert str(error.value) in (
                     said,
-                    f"{said} `sessions add` or `sessions resume` makes one.",
+                    f"{said} Create one with `sessions add` or `sessions resume`.",
                 )
     assert texts(memory.scope(tenant="acme").messages.window(session)) == ["mine"]
 

@@ -98,10 +98,10 @@ def test_notes_need_a_user_and_an_agent(
         notes.changes,
     ]
     for call in calls:
-        with pytest.raises(Invalid, match=rf"{missing}: is needed here"):
+        with pytest.raises(Invalid, match=rf"{missing}: is required"):
             call()
     (tool,) = notes.tools()
-    error = f"{missing}: is needed here: memory.scope({missing}=…), --{missing}, or the header X-Retain-{missing.title()}."
+    error = f"{missing}: is required; set it with memory.scope({missing}=…), --{missing} or the header X-Retain-{missing.title()}."
     assert tool.call() == tool.call({"operation": "append", "content": "x"}) == {"error": error}
     assert memory.database.read("acme", lambda tx: notes.section(tx, ASK)) is None
 
@@ -197,7 +197,7 @@ def test_history_is_paged_newest_first(me: Scope) -> None:
     assert len(me.notes.history()) == 7
     with pytest.raises(Invalid, match="limit"):
         me.notes.history(limit=0)
-    with pytest.raises(Invalid, match="after: is not a cursor"):
+    with pytest.raises(Invalid, match="after: is not a valid cursor"):
         me.notes.history(after="7")
 
 
@@ -570,7 +570,7 @@ def test_wait_is_bounded(me: Scope) -> None:
             me.notes.changes(wait=wrong)  # type: ignore[arg-type]
     with pytest.raises(Invalid) as error:
         me.notes.changes(wait=301)
-    assert str(error.value) == "wait: must be at most 300 seconds; ask again after that."
+    assert str(error.value) == "wait: must be at most 300 seconds; then call again."
     with pytest.raises(Invalid, match="after: must be"):
         me.notes.changes(after=-1)
 
@@ -863,7 +863,7 @@ def test_verify_finds_a_missing_or_different_version(memory: Memory, me: Scope) 
     memory.database.write(
         "acme", lambda tx: tx.run("update notes set text = 'zwei' where tenant = :tenant")
     )
-    assert failed_checks() == ["notes are at their last version, and none is missing"]
+    assert failed_checks() == ["notes are at their last version, and no version is missing"]
     memory.database.write(
         "acme", lambda tx: tx.run("update notes set text = 'two' where tenant = :tenant")
     )
@@ -872,4 +872,4 @@ def test_verify_finds_a_missing_or_different_version(memory: Memory, me: Scope) 
         "acme",
         lambda tx: tx.run("delete from note_versions where tenant = :tenant and version = 1"),
     )
-    assert failed_checks() == ["notes are at their last version, and none is missing"]
+    assert failed_checks() == ["notes are at their last version, and no version is missing"]

@@ -234,7 +234,7 @@ def test_a_key_holds_letters_digits_hyphens_underscores_and_dots(me: Scope, key:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"content": object()}, "which JSON does not know"),
+        ({"content": object()}, "which JSON cannot represent"),
         ({"content": {"a": float("nan")}}, "outside the range of a double"),
         ({"content": "x", "description": 3}, "description: must be text, not int."),
         ({"content": "x", "type": ""}, "type: must not be blank."),
@@ -565,7 +565,7 @@ def test_tool_errors_tell_the_model_what_to_do(me: Scope) -> None:
         "error": "There is no reference 'zzz' here. search_memory finds keys by words."
     }
     assert (
-        "takes one of page, lines, head, tail, grep, path"
+        "accepts only one of page, lines, head, tail, grep, path"
         in retrieve(memory_key=key, page=1, head=2)["error"]
     )
     assert "must be the first and the last line" in retrieve(memory_key=key, lines=[1])["error"]
@@ -768,7 +768,7 @@ def test_verify_finds_a_mention_without_its_message(me: Scope, memory: Memory) -
         "acme", lambda tx: tx.run("update mentions set seq = 7 where tenant = :tenant")
     )
     (wrong,) = [finding for finding in memory.verify() if finding.problem]
-    assert wrong.check == "what mentions a reference is a message"
+    assert wrong.check == "every mention of a reference has its message"
     assert "message 7 of session s" in wrong.problem
 
 

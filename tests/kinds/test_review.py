@@ -188,7 +188,7 @@ def test_the_setting_is_validated() -> None:
     )
     for wrong in ("user", "tool agent", "tool,everybody", ["tool"], 5, True):
         with pytest.raises(
-            SettingsError, match="must be some of tool, import, agent, journal, separated by commas"
+            SettingsError, match="must be a comma-separated list of tool, import, agent, journal"
         ):
             Settings(review=wrong)  # type: ignore[arg-type]
 
@@ -297,7 +297,7 @@ def test_no_program_bypasses_the_review(
     own = me.entries.accept(them.add("Mine.", kind="core").id)
     with pytest.raises(
         Forbidden,
-        match="add a new entry" if source == "tool" else "has to accept these words first",
+        match="add a new entry" if source == "tool" else "is waiting for review",
     ):
         them.edit(own.id, again)
     assert me.entries.edit(me.entries.add("Mine.", kind="core").id, POISON).review == "accepted"

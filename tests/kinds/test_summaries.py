@@ -320,7 +320,7 @@ def test_an_answer_of_the_wrong_type_is_rejected(open_memory: Open) -> None:
         tenant="acme", user="ada", agent="scout"
     )
     add_messages(me, 41)
-    with pytest.raises(BadAnswer, match="no text"):
+    with pytest.raises(BadAnswer, match="not text"):
         me.summaries.fold("s")
 
 
@@ -726,7 +726,7 @@ def test_constantly_changing_messages_are_a_conflict(open_memory: Open) -> None:
         tenant="acme", user="ada", agent="scout"
     )
     add_messages(me, 60)
-    with pytest.raises(Conflict, match="change while they are summarised"):
+    with pytest.raises(Conflict, match="changed while they were summarised"):
         me.summaries.fold("s")
     assert me.summaries.get("s").number == 0
 
@@ -961,7 +961,7 @@ def test_no_message_can_forge_prompt_structure(open_memory: Open) -> None:
         ("delete from summaries where tenant = :tenant", "a session has its newest summary"),
         (
             "update messages set role = 'tool' where tenant = :tenant and seq = 3",
-            "summaries saw the messages that they cover",
+            "summaries match the messages that they cover",
         ),
     ],
 )

@@ -187,7 +187,7 @@ def test_errors_are_returned_to_the_model(local_memory: Memory) -> None:
             assert "search_memory finds keys" in await call_error(
                 client, "retrieve_memory", memory_key="nope-12345678"
             )
-            assert "not set by tools" in await call_error(
+            assert "tools cannot set" in await call_error(
                 client, "set_state", key="k", value=1, area="tenant"
             )
             assert "is at version 0" in await call_error(
@@ -542,7 +542,7 @@ def test_resources_are_paged(local_memory: Memory) -> None:
                 cursor = page.next_cursor
                 if cursor is None:
                     break
-            with pytest.raises(MCPError, match="is not a cursor"):
+            with pytest.raises(MCPError, match="is not a valid cursor"):
                 await client.list_resources(cursor="nonsense")
         assert (len(seen), len(set(seen))) == (242, 242)
 

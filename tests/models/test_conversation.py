@@ -145,26 +145,30 @@ def test_results_images_and_the_end_of_tools_are_sent(service: FakeService) -> N
 
 
 FAILURES: dict[str, tuple[type[ModelError], str, int]] = {
-    "500": (ModelUnavailable, "its service answers 500: the server had an error", 2),
-    "429": (ModelUnavailable, "its service answers 429 and asks to wait 1 s: slow down", 2),
-    "reset": (ModelUnavailable, "the connection broke while it answered", 1),
-    "early": (ModelUnavailable, "the connection broke while it answered", 1),
-    "stream-error": (ModelUnavailable, "its service broke off: the server had an error", 1),
-    "invalid-json": (BadAnswer, "it cannot be read (it came as text/event-stream)", 1),
-    "empty": (BadAnswer, "it cannot be read (it came as text/event-stream)", 1),
-    "html": (BadAnswer, "it cannot be read (it came as text/html)", 1),
-    "huge": (BadAnswer, "it is packed, or longer than 4 MiB", 1),
-    "packed": (BadAnswer, "it is packed, or longer than 4 MiB", 1),
-    "wrong-count": (ModelUnavailable, "the connection broke while it answered", 2),
+    "500": (ModelUnavailable, "its service responded with 500: the server had an error", 2),
+    "429": (ModelUnavailable, "its service responded with 429 and asks to wait 1 s: slow down", 2),
+    "reset": (ModelUnavailable, "the connection was lost during the response", 1),
+    "early": (ModelUnavailable, "the connection was lost during the response", 1),
+    "stream-error": (
+        ModelUnavailable,
+        "its service ended the response early: the server had an error",
+        1,
+    ),
+    "invalid-json": (BadAnswer, "it cannot be parsed (content type text/event-stream)", 1),
+    "empty": (BadAnswer, "it cannot be parsed (content type text/event-stream)", 1),
+    "html": (BadAnswer, "it cannot be parsed (content type text/html)", 1),
+    "huge": (BadAnswer, "it is compressed, or longer than 4 MiB", 1),
+    "packed": (BadAnswer, "it is compressed, or longer than 4 MiB", 1),
+    "wrong-count": (ModelUnavailable, "the connection was lost during the response", 2),
     "junk": (BadAnswer, "it is not text", 1),
     "refused": (
         ModelError,
-        "its service refuses with 401: Incorrect API key provided: ***; check api_key",
+        "its service rejected the request with 401: Incorrect API key provided: ***; check api_key",
         1,
     ),
     "redirect": (
         ModelError,
-        "its service sends us to another address, which is not followed: set base_url to the right one",
+        "its service redirects to another URL, which is not followed; set base_url to that URL",
         1,
     ),
 }
@@ -201,7 +205,7 @@ def test_five_failures_open_the_breaker(service: FakeService, limited: Limited) 
     model = model_at(service)
     service.misbehave("early")
     for _ in range(5):
-        with pytest.raises(ModelUnavailable, match="broke"):
+        with pytest.raises(ModelUnavailable, match="was lost"):
             talk(model)
     with pytest.raises(ModelUnavailable, match="left alone"):
         talk(model)

@@ -17,12 +17,12 @@ from retain.search.service_embedder import ServiceEmbedder
 from retain.testing import FakeEmbedder
 
 WRONG = {
-    "wrong-dimension": (BadAnswer, "2 × 15 numbers, not 2 × 16"),
-    "wrong-count": (BadAnswer, "1 × 16 numbers, not 2 × 16"),
+    "wrong-dimension": (BadAnswer, "2 × 15, not 2 × 16"),
+    "wrong-count": (BadAnswer, "1 × 16, not 2 × 16"),
     "nan": (BadAnswer, "NaN"),
     "zero": (BadAnswer, "zeros"),
-    "error": (ModelError, "ValueError: it was told to fail"),
-    "unavailable": (ModelUnavailable, "told to fail"),
+    "error": (ModelError, "ValueError: it is configured to fail"),
+    "unavailable": (ModelUnavailable, "configured to fail"),
 }
 
 

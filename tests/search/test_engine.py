@@ -602,7 +602,7 @@ def test_verify_finds_damage_of_words(rows: Rows, memory: Memory, engine: str) -
             )
         )
     wrong = {
-        "every row of the index has its words (`retain reindex` writes them again)",
-        "there are no words of rows that are gone (`retain reindex` removes them)",
+        "every row of the index has its words (`retain reindex` restores them)",
+        "no words belong to removed rows (`retain reindex` removes them)",
     }
     assert rows.findings(memory) & wrong == wrong

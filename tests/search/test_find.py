@@ -69,7 +69,7 @@ class FailingEmbedder(Hashing):
     """An embedder that always fails."""
 
     def embed(self, texts: Sequence[str]) -> Matrix:
-        raise ModelUnavailable(model=self.identity, problem="it was told to fail")
+        raise ModelUnavailable(model=self.identity, problem="it is configured to fail")
 
 
 @pytest.fixture
@@ -99,7 +99,7 @@ def test_an_embedder_of_an_unknown_family_is_rejected(url: str) -> None:
     strange = Hashing()
     strange.family = "middling"  # type: ignore[assignment]
     with pytest.raises(
-        SettingsError, match="its family is 'middling', and must be 'static' or 'strong'"
+        SettingsError, match="its family must be 'static' or 'strong', not 'middling'"
     ):
         opened(url, strange)
 
@@ -395,7 +395,7 @@ def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
         assert texts(found) == ["the quetzal is a bird"]
         assert found.legs["words"] == "ran"
         assert found.legs["vectors"].startswith("failed: ")
-        assert "it was told to fail" in found.legs["vectors"]
+        assert "it is configured to fail" in found.legs["vectors"]
 
 
 def test_without_an_embedder_keyword_search_works(open_memory: Callable[..., Memory]) -> None:

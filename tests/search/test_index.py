@@ -480,7 +480,7 @@ def test_a_database_from_before_the_index_gets_one_on_opening(
     migrate.down(memory.database, memory.migrations, to=8)
     with caplog.at_level("INFO", "retain.search"):
         again = open_memory(clock=now)
-    assert "the index of tenant acme is behind" in caplog.text
+    assert "The index of tenant acme is incomplete" in caplog.text
     for tenant, found in before.items():
         assert without_change_times(rows(again, "", tenant)) == without_change_times(found)
         assert not behind(again, tenant)
@@ -558,10 +558,10 @@ def test_opening_continues_if_the_index_cannot_be_filled(
     faulty_memory, faults = with_faults(memory)
     faults.fail("write", Full(problem="the disk"), at=2)  # the first write takes the lease
     assert reindex.catch_up(faulty_memory.services) == reindex.Reindexed()
-    assert "`retain reindex` goes on with it" in caplog.text
+    assert "Run `retain reindex` to complete it" in caplog.text
     assert behind(memory)
     assert [finding.check for finding in memory.verify() if not finding.ok] == [
-        f"{kind} are in the index (`retain reindex` puts them there)"
+        f"{kind} are in the index (`retain reindex` adds them)"
         for kind in ("messages", "entries", "state")
     ]
 
@@ -635,7 +635,7 @@ def test_verify_finds_missing_and_surplus_rows(memory: Memory, url: str) -> None
         }
         memory.database.write("acme", lambda tx, which=which: tx.run(_LOSE, **which))  # type: ignore[misc]
         wrong = [finding.check for finding in memory.verify() if not finding.ok]
-        assert wrong == [f"{kind} are in the index (`retain reindex` puts them there)"], kind
+        assert wrong == [f"{kind} are in the index (`retain reindex` adds them)"], kind
         assert memory.reindex(tenants=["acme"]).added >= 1
         assert_verified(memory)
     assert without_change_times(rows(memory)) == without_change_times(before)
@@ -643,7 +643,7 @@ def test_verify_finds_missing_and_surplus_rows(memory: Memory, url: str) -> None
         stray = [Item(kind, "of nothing", "of nothing", START, part=7)]
         memory.database.write("acme", partial(memory.services.index.add, items=stray))
         wrong = [finding.check for finding in memory.verify() if not finding.ok]
-        assert wrong == [f"what the index has of {kind} is there"]
+        assert wrong == [f"the index has no rows of removed {kind}"]
         assert memory.reindex() == reindex.Reindexed(0, 1)
     assert_verified(memory)
     with pytest.raises(NotFound):
@@ -678,9 +678,7 @@ def test_lost_words_are_restored(memory: Memory, me: Scope, url: str) -> None:
         database.all(f"delete from search_words where {column} % 2 = 0")
     assert count_matches(memory, ENTRY) < 40
     (wrong,) = (finding for finding in memory.verify() if not finding.ok)
-    assert (
-        wrong.check == "every row of the index has its words (`retain reindex` writes them again)"
-    )
+    assert wrong.check == "every row of the index has its words (`retain reindex` restores them)"
     assert memory.reindex().reworded >= 120
     assert_verified(memory)
     assert count_matches(memory, ENTRY) == 40
@@ -698,7 +696,7 @@ def test_words_of_removed_rows_are_removed(memory: Memory, me: Scope, url: str) 
         database.all("delete from search_items where kind = 'entries' and tenant = 'acme'")
     memory.database.write("acme", lambda tx: tx.run("delete from entries where tenant = :tenant"))
     (wrong,) = (finding for finding in memory.verify() if not finding.ok)
-    assert wrong.check == "there are no words of rows that are gone (`retain reindex` removes them)"
+    assert wrong.check == "no words belong to removed rows (`retain reindex` removes them)"
     assert wrong.problem.startswith("acme: ")
     assert "other: " not in wrong.problem
     assert memory.reindex().removed >= 30

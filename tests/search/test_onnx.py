@@ -107,14 +107,16 @@ def test_altered_package_files_are_not_run(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_a_folder_without_a_model_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"embedding_model: there is no model.onnx"):
+    with pytest.raises(
+        SettingsError, match=r"embedding_model: model.onnx or tokenizer.json is missing"
+    ):
         OnnxEmbedder(str(tmp_path)).embed(["a text"])
 
 
 def test_a_folder_with_invalid_files_is_rejected(tmp_path: Path) -> None:
     for name in ("model.onnx", "tokenizer.json"):
         (tmp_path / name).write_bytes(b"not this")
-    with pytest.raises(SettingsError, match="cannot be used"):
+    with pytest.raises(SettingsError, match="cannot be loaded"):
         OnnxEmbedder(str(tmp_path)).embed(["a text"])
 
 

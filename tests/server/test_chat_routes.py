@@ -829,7 +829,7 @@ def test_a_turn_that_was_not_stored_does_not_claim_so(
         )
         model.going.set()
     assert refused.status_code == 503
-    assert "is kept" not in refused.json()["detail"]
+    assert "is stored" not in refused.json()["detail"]
     assert "'k2'" in refused.json()["detail"]
     assert ("user", "Second.") not in transcript(served, mine)
 

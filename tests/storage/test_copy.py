@@ -427,5 +427,5 @@ def test_a_path_is_opened_and_a_text_stream_is_rejected(
             memory.export(path)
         with pytest.raises(Invalid, match="file: cannot be read"):
             memory.import_(path)
-    with pytest.raises(Invalid, match="target: must be the name of a new file"):
+    with pytest.raises(Invalid, match="target: must name a file that does not exist"):
         memory.backup("")

@@ -31,11 +31,11 @@ def test_a_healthy_database_has_no_problems(memory: Memory) -> None:
 
 
 GAPS = "messages are numbered without a gap"
-KEYS = "an idempotency key leads to messages of its session"
+KEYS = "an idempotency key refers to messages of its session"
 SUMMARY = "a summary covers no more messages than there are"
-ACTIVE = "an active session is its user's and agent's own"
+ACTIVE = "an active session belongs to its user and agent"
 ORPHANS = "every message has its session"
-OWNER = "state names its owner"
+OWNER = "every state item has its owner"
 DAMAGES: dict[str, tuple[str, str, str]] = {
     "a gap in the middle": (f"delete from messages where {S} and seq = 5", GAPS, "acme: session acme ada 1"),
     "several gaps": (f"delete from messages where {S} and seq in (3, 4, 7)", GAPS, "has 10 messages from 1 to 13"),

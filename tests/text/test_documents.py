@@ -71,7 +71,7 @@ LIMIT = 1 << 20
 )
 def test_files(name: str, data: bytes, media: str, title: str, text: str) -> None:
     if b"\x00" in data and not data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        with pytest.raises(Invalid, match="is no text, Markdown, HTML or PDF"):
+        with pytest.raises(Invalid, match="is not text, Markdown, HTML or PDF"):
             read_file(data, name, LIMIT)
         return
     found = read_file(data, name, LIMIT)
@@ -112,11 +112,11 @@ def test_unreadable_files_are_rejected() -> None:
         ("a.bin", bytes(range(256))),
         ("a.png", b"\x89PNG\r\n\x1a\n\x00\x00"),
     ):
-        with pytest.raises(Invalid, match="is no text, Markdown, HTML or PDF"):
+        with pytest.raises(Invalid, match="is not text, Markdown, HTML or PDF"):
             read_file(data, name, LIMIT)
     with pytest.raises(Invalid, match="save it as UTF-8"):
         read_file("Привет, как дела?".encode("cp1251"), "a.txt", LIMIT)
-    with pytest.raises(Invalid, match="read from a file"):
+    with pytest.raises(Invalid, match="add the PDF as a file"):
         read_text("x", "pdf", LIMIT)
     with pytest.raises(TooLarge):
         read_text("x" * 100, None, 99)

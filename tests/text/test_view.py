@@ -198,7 +198,7 @@ def test_head_and_tail() -> None:
 def test_a_long_line_is_cut_with_a_note() -> None:
     text = "a" * 100_000 + "\nb\n"
     shown = view.head(file(text), 2, 100)
-    assert shown.text.endswith("aaa … (line 1 goes on; read it with pages, or with a pattern)")
+    assert shown.text.endswith("aaa … (line 1 continues; read it with pages, or with a pattern)")
     assert (shown.what, shown.more, shown.tokens <= 100) == (
         "the beginning of line 1 of 2",
         "1 more line, from line 2 on.",
@@ -251,12 +251,12 @@ def test_grep_shows_text_inside_binary_data() -> None:
 @pytest.mark.parametrize(
     ("pattern", "says"),
     [
-        ("(", "is not a regular expression: missing ) at character 2"),
-        ("a**", "is not a regular expression: multiple repeat at character 3"),
+        ("(", "is not a valid regular expression: missing ) at character 2"),
+        ("a**", "is not a valid regular expression: multiple repeat at character 3"),
         ("", "must be a regular expression"),
         ("x" * 501, "501 characters is over the limit of 500"),
         ("((a{1000}){1000}){1000}", "repeats too much"),
-        ("a(?R)?b", "calls itself with"),
+        ("a(?R)?b", "uses recursion"),
         ("(a+)+$", "takes too long"),
         ("(a|aa)+$", "takes too long"),
     ],

@@ -43,7 +43,7 @@ def test_three_files_of_which_one_cannot_be_read(web: Web, memory: Memory) -> No
     )
     uploads = page.get_by_role("region", name="Uploads")
     expect(uploads.get_by_role("status")).to_have_text("2 of 3 added, 1 failed")
-    expect(uploads.get_by_role("alert")).to_contain_text("no text, Markdown, HTML or PDF")
+    expect(uploads.get_by_role("alert")).to_contain_text("not text, Markdown, HTML or PDF")
     documents = page.get_by_role("list", name="Documents").get_by_role("listitem")
     expect(documents).to_have_count(2)
     mine = memory.scope(tenant="default", user="default")

@@ -163,7 +163,7 @@ class StoreFiles(Files):
         if self.record().value["archived"]:
             raise Invalid(
                 field="memory_store_id",
-                problem="the store is archived: what is in it can be read and deleted",
+                problem="the store is archived: its files can only be read and deleted",
             )
         id = f"mem_{uuid7().replace('-', '')}" if before is None else before.value["id"]
         version = self._note(id, path, text, "created" if before is None else "modified")

@@ -60,11 +60,11 @@ def checked(labels: Sequence[str], field: str, *, new: bool = False) -> Namespac
         if not label or "." in label or "\x00" in label:
             raise Invalid(
                 field=field,
-                problem=f"has the label {label!r}, and no label is empty or has a period or a NUL in it",
+                problem=f"has the label {label!r}; a label must not be empty or contain a period or a NUL",
             )
     if new and (not labels or labels[0] == "langgraph"):
         raise Invalid(
-            field=field, problem="must have at least one label, and not begin with `langgraph`"
+            field=field, problem="must have at least one label and must not start with `langgraph`"
         )
     return tuple(labels)
 
@@ -81,7 +81,7 @@ def change(
     if where and reserved(where[0]):
         raise Invalid(
             field="namespace",
-            problem=f"begins with {where[0]!r}, where Anthropic's memory tool keeps its files",
+            problem=f"starts with {where[0]!r}, which is reserved for the files of Anthropic's memory tool",
         )
     if value is None:
         return Drop(place(where), stored(key))

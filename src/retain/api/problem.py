@@ -43,8 +43,8 @@ _TITLES = {
     507: "The disk is nearly full",
 }
 _DETAILS = {
-    404: "There is nothing at this address; /docs lists what there is.",
-    405: "This address does not take this method; the header Allow lists those that it takes.",
+    404: "No such path; /docs lists the API.",
+    405: "This path does not support the method; see the header Allow.",
 }
 RETRY_SECONDS = 1
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -58,14 +58,12 @@ EXPECTED = (RetainError, HTTPException, RequestValidationError, ValidationError)
 class Problem(BaseModel):
     """The description of an error."""
 
-    type: str = Field(
-        description="Which kind of problem, by its name.", examples=["/problems/not-found"]
-    )
+    type: str = Field(description="The name of the error type.", examples=["/problems/not-found"])
     title: str
     status: int
-    detail: str = Field(description="What is wrong, and what to do.")
+    detail: str = Field(description="What happened, why, and what to do.")
     request_id: str
-    field: str | None = Field(None, description="Which field of the request, where it is one.")
+    field: str | None = Field(None, description="The field of the request that is wrong, if any.")
 
 
 def answer(
@@ -117,10 +115,7 @@ def of(error: Exception, request: Request) -> Response:
 
 def unexpected(request: Request) -> Response:
     """Return the response for an error that nobody expected: a defect."""
-    detail = (
-        "This is a mistake in retain, or in what it runs on; "
-        "the log has more under the request's id."
-    )
+    detail = "Internal server error. The log has the details under the request id."
     return answer(500, detail, request_id(request), type="unexpected")
 
 
@@ -146,7 +141,7 @@ def told(error: RetainError, request_id: str | None = None) -> str:
             "reason": reason(error),
             "request_id": request_id or None,
         }
-        _log.warning("the database failed", extra={FIELDS: fields})
+        _log.warning("The database failed.", extra={FIELDS: fields})
     return error.public
 
 

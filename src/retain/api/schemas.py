@@ -188,11 +188,11 @@ def whose() -> dict[str, Any]:
     return {
         "user": (
             str | None,
-            Field(None, description="Whose memory; also as the header X-Retain-User."),
+            Field(None, description="The user; also as the header X-Retain-User."),
         ),
         "agent": (
             str | None,
-            Field(None, description="Which agent's; also as the header X-Retain-Agent."),
+            Field(None, description="The agent; also as the header X-Retain-Agent."),
         ),
     }
 
@@ -207,7 +207,7 @@ def messages(given: Sequence[Any]) -> list[Any]:
         if isinstance(message, dict) and message.get("created_at") is not None:
             where = f"messages[{place}].created_at"
             if not isinstance(message["created_at"], str):
-                raise Invalid(field=where, problem="must be a moment like 2026-01-31T12:00:00Z")
+                raise Invalid(field=where, problem="must be a time like 2026-01-31T12:00:00Z")
             message = {**message, "created_at": parse_time(message["created_at"], where)}  # noqa: PLW2901
         parsed.append(message)
     return parsed
@@ -226,7 +226,7 @@ def shape(hint: Any) -> Any:
                 str | None,
                 Field(
                     ...,
-                    description="What to send as `after` for the page that follows; null at the end.",
+                    description="The value of `after` for the next page; null on the last page.",
                 ),
             ),
         )

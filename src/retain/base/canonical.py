@@ -68,7 +68,7 @@ def name(value: str, field: str, secrets: Mode = "off") -> str:
     Keys become parts of URLs, from which browsers and proxies remove `.` and `..`.
     """
     if value in (".", ".."):
-        raise Invalid(field=field, problem=f"must not be {value!r}, which no address can name")
+        raise Invalid(field=field, problem=f"must not be {value!r}: it cannot be part of a URL")
     return key(value, field, secrets)
 
 
@@ -117,7 +117,7 @@ def amount(value: float, field: str) -> float:
 def several(values: Sequence[T], field: str, most: int) -> Sequence[T]:
     """Return a list, or raise if it is empty or too long."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
-        raise Invalid(field=field, problem=f"must be a list of {field} that is not empty")
+        raise Invalid(field=field, problem=f"must be a non-empty list of {field}")
     if len(values) > most:
         raise TooLarge(field=field, size=len(values), unit=field, limit=most)
     return values
@@ -168,7 +168,7 @@ def parse(written: str, field: str) -> Any:
             problem=f"is not valid JSON ({where}); text has quotes of its own: '\"like this\"'",
         ) from None
     except (ValueError, RecursionError) as error:
-        raise Invalid(field=field, problem=f"is not JSON that can be kept ({error})") from None
+        raise Invalid(field=field, problem=f"is not JSON that can be stored ({error})") from None
 
 
 def _not_a_number(word: str) -> None:
@@ -203,7 +203,7 @@ def _check(value: Any, field: str, depth: int) -> Any:
             raise Invalid(field=field, problem="has a number outside the range of a double")
         return value
     if depth >= MAX_DEPTH:
-        raise Invalid(field=field, problem=f"is nested more than {MAX_DEPTH} deep")
+        raise Invalid(field=field, problem=f"is nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
@@ -211,4 +211,6 @@ def _check(value: Any, field: str, depth: int) -> Any:
         return {_clean(name): _check(item, field, depth + 1) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_check(item, field, depth + 1) for item in value]
-    raise Invalid(field=field, problem=f"has a {type(value).__name__}, which JSON does not know")
+    raise Invalid(
+        field=field, problem=f"contains a {type(value).__name__}, which JSON cannot represent"
+    )

@@ -41,7 +41,7 @@ def from_datetime(moment: datetime, field: str) -> int:
         raise Invalid(field=field, problem="must be a datetime")
     if moment.tzinfo is None or moment.utcoffset() is None:
         raise Invalid(
-            field=field, problem="has no time zone; give one, as in 2026-01-31T12:00:00+00:00"
+            field=field, problem="has no time zone; add one, as in 2026-01-31T12:00:00+00:00"
         )
     micros = (moment - _EPOCH) // timedelta(microseconds=1)
     if not 0 <= micros <= _LAST:
@@ -71,6 +71,6 @@ def parse_time(text: str | None, field: str, *, days: bool = False) -> datetime 
         parsed = datetime.fromisoformat(text)
     except ValueError:
         raise Invalid(
-            field=field, problem=f"must be a moment like 2026-01-31T12:00:00Z, not {text!r}"
+            field=field, problem=f"must be a time like 2026-01-31T12:00:00Z, not {text!r}"
         ) from None
     return parsed.astimezone() if days and len(text) == len("2026-01-31") else parsed

@@ -221,7 +221,7 @@ def _decide(value: Any, masked: Any, kinds: list[str], field: str, mode: Mode) -
         listed = ", ".join(sorted(set(kinds)))
         raise Invalid(
             field=field,
-            problem=f"has what looks like a secret ({listed}): take it out, or name where it is kept",
+            problem=f"appears to contain a secret ({listed}); remove it, or say where it is stored instead",
         )
     return masked if mode == "mask" else value
 

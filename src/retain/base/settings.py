@@ -342,13 +342,17 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or type(error).__name__
         line = f" in line {mark.line + 1}" if mark else ""
-        raise SettingsError(where=str(path), problem=f"is not YAML{line}: {problem}") from None
+        raise SettingsError(
+            where=str(path), problem=f"is not valid YAML{line}: {problem}"
+        ) from None
     except UnicodeDecodeError as error:
-        raise SettingsError(where=str(path), problem=f"is not UTF-8: byte {error.start}") from None
+        raise SettingsError(
+            where=str(path), problem=f"is not valid UTF-8 (byte {error.start})"
+        ) from None
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise SettingsError(where=str(path), problem="must be lines of `setting: value`")
+        raise SettingsError(where=str(path), problem="must consist of lines `setting: value`")
     return {str(name): value for name, value in content.items()}
 
 
@@ -388,7 +392,7 @@ def _convert_choices(words: tuple[str, ...], value: Any, where: str) -> str:
     if not isinstance(text, str) or chosen.difference(words):
         raise SettingsError(
             where=where,
-            problem=f"must be some of {', '.join(words)}, separated by commas, not {value!r}",
+            problem=f"must be a comma-separated list of {', '.join(words)}, not {value!r}",
         )
     return ",".join(word for word in words if word in chosen)
 

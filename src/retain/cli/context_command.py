@@ -66,7 +66,7 @@ def _load_texts(scope: Scope, session: str, report: Report) -> dict[str, str]:
         try:
             text = _load_text(scope, session, kind, id)
         except (NotFound, StopIteration, IndexError):
-            text = "(no longer there)"
+            text = "(removed)"
         if text is not None:
             texts[item.source] = text
     return texts

@@ -97,7 +97,7 @@ def _expiry(days: float | None) -> datetime | None:
         return datetime.now(UTC) + timedelta(days=days)
     except (OverflowError, ValueError):
         raise Invalid(
-            field="--days", problem="must be a number of days within the calendar"
+            field="--days", problem="is too many days: the date would be after the year 9999"
         ) from None
 
 

@@ -88,7 +88,7 @@ def _report(loaded: Loaded, *, dry_run: bool) -> None:
     }
     summary = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
     if not summary:
-        print("There are no documents there.")
+        print("No documents found.")
     else:
         print(f"{summary}{'; nothing was written' if dry_run else ''}.")
 

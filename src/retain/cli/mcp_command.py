@@ -25,7 +25,7 @@ def mcp(arguments: Arguments) -> int:
 
         from retain.mcp.server import McpCaller, over_stdio
     except ImportError as error:
-        problem = f"needs the extra `mcp` ({error.name} is missing): install retain[mcp] from where you got retain"
+        problem = f"requires the extra `mcp` ({error.name} is missing); install retain[mcp]"
         raise SettingsError(where="mcp", problem=problem) from None
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="retain mcp: %(message)s")
     is_graph = arguments.profile == "graph"

@@ -92,7 +92,7 @@ def show(value: Any, *, json_wanted: bool) -> None:
 def show_raw(value: Any) -> None:
     """Print a content itself to standard output, and its version to standard error."""
     if isinstance(value, Note):
-        note = f"version {value.version}" if value.version else "there are no notes yet"
+        note = f"version {value.version}" if value.version else "no notes yet"
         text = plain(value.text) if sys.stdout.isatty() else value.text
         print(text, end="" if text.endswith("\n") or not text else "\n")
     elif isinstance(value, Item | PlacedItem):
@@ -186,7 +186,7 @@ def _show_fields(record: dict[str, Any]) -> None:
 def _show_records(records: Sequence[Any]) -> None:
     """Print records as a table."""
     if not records:
-        print("Nothing here yet.")
+        print("No results.")
         return
     names = _COLUMNS.get(type(records[0]).__name__)
     if names is None:

@@ -21,9 +21,7 @@ def serve(arguments: Arguments) -> int:
     try:
         from retain.server.serve import serve as run_server
     except ImportError as error:
-        problem = (
-            f"needs the extra `server` ({error}): install retain[server] from where you got retain"
-        )
+        problem = f"requires the extra `server` ({error}); install retain[server]"
         raise SettingsError(where="serve", problem=problem) from error
 
     def announce(address: str) -> None:

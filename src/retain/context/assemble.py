@@ -101,7 +101,7 @@ def assemble(
         needed = int((writer.budget - writer.free) * factor) + 1
         raise Invalid(
             field="budget",
-            problem=f"is {budget} tokens, and the system prompt and the new message alone need {needed}",
+            problem=f"is {budget} tokens, but the system prompt and the new message alone need {needed}",
         )
     prompt, report = writer.write()
     return Context(prompt, report.scaled(budget, factor), writer.texts)
@@ -121,7 +121,7 @@ def _new_message(message: Content) -> PromptMessage | None:
     if new.text.strip() or new.images:
         return new
     if not isinstance(message, str):
-        raise Invalid(field="message", problem="says nothing: it has neither text nor an image")
+        raise Invalid(field="message", problem="is empty: it has neither text nor an image")
     return None
 
 

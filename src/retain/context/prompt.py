@@ -323,7 +323,7 @@ class PromptWriter:
             items.append(Item("message", "new", size(self.new), "the new message"))
         rest = total - sum(item.tokens for item in items)
         if rest > 0:
-            reason = "what holds the sections together"
+            reason = "headings and separators between the sections"
             items.append(Item("frame", "headings and fences", rest, reason))
         left_out = [item for items in self.left_out.values() for item in items]
         return Report(self.budget, total, items, left_out, self.shares)

@@ -38,7 +38,7 @@ def save_turn(
     """Add a turn to a session; with a `key`, a retry changes nothing and returns the same turn."""
     canonical.key(session, "session")
     if isinstance(messages, str | bytes) or not isinstance(messages, Sequence) or not messages:
-        raise Invalid(field="messages", problem="must be a list of messages that is not empty")
+        raise Invalid(field="messages", problem="must be a non-empty list of messages")
     call = None if usage is None else checked(owner, services.settings, _usage(usage), session)
     sent = [message_fields(message, place) for place, message in enumerate(messages)]
     once = None if key is None else (canonical.key(key, "key"), _digest(sent))

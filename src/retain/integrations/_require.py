@@ -17,7 +17,7 @@ def require_extra(name: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        message = f"This integration requires the extra `{name}` ({error}): install retain[{name}] from where you got retain."
+        message = f"This integration requires the extra `{name}` ({error}); install retain[{name}]."
         raise ImportError(message, name=error.name, path=error.path) from error
 
 

@@ -48,7 +48,7 @@ def catch_up(
     """
     total = Reindexed()
     for (tenant,) in services.database.read(EVERY_TENANT, lambda tx: tx.all(_BEHIND)):
-        log.info("the index of tenant %s is behind: filling it", tenant)
+        log.info("The index of tenant %s is incomplete; completing it.", tenant)
         try:
             result = _fill_under_lease(services, tenant, total.added, progress)
             while wait and services.database.read(tenant, is_behind):
@@ -62,7 +62,7 @@ def catch_up(
                 raise
             # The index can be used as it is.
             log.warning(
-                "the index of tenant %s is not filled: %s `retain reindex` goes on with it.",
+                "The index of tenant %s is still incomplete: %s Run `retain reindex` to complete it.",
                 tenant,
                 error,
             )

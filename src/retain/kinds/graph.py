@@ -165,7 +165,7 @@ class Graphs(Kind):
     )
     checks = (
         Check(
-            "observations are of an entity",
+            "every observation has its entity",
             """select entity_id from graph_observations where tenant = :tenant and not exists (
                    select 1 from graph_entities where graph_entities.tenant = :tenant
                    and graph_entities.id = graph_observations.entity_id)""",

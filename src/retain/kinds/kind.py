@@ -236,7 +236,7 @@ class Kind:
         if self._owner.user is None:
             raise Invalid(
                 field="user",
-                problem="is needed here: memory.scope(user=…), --user, or the header X-Retain-User",
+                problem="is required; set it with memory.scope(user=…), --user or the header X-Retain-User",
             )
         return self._owner.user
 
@@ -245,7 +245,7 @@ class Kind:
         if self._owner.agent is None:
             raise Invalid(
                 field="agent",
-                problem="is needed here: memory.scope(agent=…), --agent, or the header X-Retain-Agent",
+                problem="is required; set it with memory.scope(agent=…), --agent or the header X-Retain-Agent",
             )
         return self._owner.agent
 
@@ -302,4 +302,4 @@ def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:
                 value, "after", 0, 2**62
             )
         return values
-    raise Invalid(field="after", problem="is not a cursor from the page before")
+    raise Invalid(field="after", problem="is not a valid cursor; use `next` of the previous page")

@@ -147,7 +147,7 @@ class Notes(Kind):
     )
     checks = (
         Check(
-            "notes are at their last version, and none is missing",
+            "notes are at their last version, and no version is missing",
             """select user_id || ' ' || agent from notes where tenant = :tenant and (
                    version <> (
                        select count(*) from note_versions v
@@ -256,7 +256,7 @@ class Notes(Kind):
         if canonical.amount(wait, "wait") > MAX_WAIT_SECONDS:
             raise Invalid(
                 field="wait",
-                problem=f"must be at most {MAX_WAIT_SECONDS:.0f} seconds; ask again after that",
+                problem=f"must be at most {MAX_WAIT_SECONDS:.0f} seconds; then call again",
             )
         key = self._key()
         size = self._limit(limit)

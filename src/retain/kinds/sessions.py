@@ -95,7 +95,7 @@ class Sessions(Kind):
     )
     checks = (
         Check(
-            "an active session is its user's and agent's own",
+            "an active session belongs to its user and agent",
             """select active.user_id || ' / ' || active.agent || ' has active session ' || active.active_session_id
                from active_sessions active left join sessions on sessions.tenant = active.tenant
                and sessions.id = active.active_session_id

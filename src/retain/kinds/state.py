@@ -165,7 +165,7 @@ class State(Kind):
     )
     checks = (
         Check(
-            "state names its owner",
+            "every state item has its owner",
             """select area || ' ' || key from state where tenant = :tenant and (
                    area <> coalesce('user:' || user_id, 'session:' || session_id, 'tenant') or (
                        session_id is not null and not exists (
@@ -499,6 +499,6 @@ def _own(area: str) -> str:
     if area == "tenant":
         raise Invalid(
             field="area",
-            problem="must be user or session:ID: the tenant's state is not set by tools",
+            problem="must be user or session:ID; tools cannot set the tenant's state",
         )
     return area

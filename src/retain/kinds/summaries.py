@@ -138,7 +138,7 @@ class Summaries(Kind):
                    or summarized_count <> coalesce((select covers_to from summaries where summaries.tenant = :tenant
                                                     and session_id = sessions.id order by number desc limit 1), 0))""",
         ),
-        Check("summaries saw the messages that they cover", find=lambda tx: list(_not_seen(tx))),
+        Check("summaries match the messages that they cover", find=lambda tx: list(_not_seen(tx))),
     )
 
     def get(self, session: str) -> Summary:
@@ -265,7 +265,7 @@ class Summaries(Kind):
                 if not (goal.more and goal.cuts):
                     return
         raise Conflict(
-            problem=f"the messages of session {session!r} change while they are summarised; try again later"
+            problem=f"the messages of session {session!r} changed while they were summarised; try again"
         )
 
     def _waiting(self, tx: Transaction, session: str, force: bool) -> int:

@@ -248,7 +248,7 @@ class GraphTools:
         except RetainError as error:
             return _failed(problem.told(error))
         except Exception:
-            _log.exception("tool %s failed", name)
+            _log.exception("Tool %s failed.", name)
             return _failed(UNEXPECTED)
         return CallToolResult(
             content=[TextContent(type="text", text=text)], structured_content=answer

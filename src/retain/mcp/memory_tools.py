@@ -97,7 +97,7 @@ def call_result(call: Callable[[], Answer], name: str, known: Container[str]) ->
     except RetainError as error:
         return error_result(problem.told(error))
     except Exception:
-        _log.exception("tool %s failed", name)
+        _log.exception("Tool %s failed.", name)
         return error_result(UNEXPECTED)
     if set(answer) == {"error"}:
         return error_result(answer["error"])

@@ -23,7 +23,7 @@ PROMPTS = (
     Prompt(
         name="recall",
         title="Recall",
-        description="Adds what is remembered about a question, so that the model can answer it.",
+        description="Adds the stored memories about a question, so that the model can answer it.",
         arguments=[
             PromptArgument(name="question", description="What you want to know.", required=True)
         ],

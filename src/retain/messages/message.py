@@ -144,7 +144,7 @@ def message_fields(message: NewMessage | Mapping[str, Any], place: int) -> dict[
     folded = {name: _unpacked_list(fields.pop(name)) for name in PROVIDER_FIELDS if name in fields}
     folded = {name: value for name, value in folded.items() if value not in (None, [], "")}
     if "role" not in fields or not ("content" in fields or folded):
-        raise Invalid(field=where, problem="needs a role and a content")
+        raise Invalid(field=where, problem="requires `role` and `content`")
     role = fields["role"]
     content = fields.get("content")
     fields["role"] = _ROLES.get(role, role) if isinstance(role, str) else role
@@ -162,7 +162,7 @@ def merge_content(
         if not content and not folded:
             raise Invalid(
                 field=field,
-                problem="must be text, a JSON object or a list of parts that is not empty",
+                problem="must be text, a JSON object or a non-empty list of parts",
             )
         parts = [
             {"type": "text", "text": part} if isinstance(part, str) else part
@@ -171,7 +171,7 @@ def merge_content(
         if wrong := [part for part in parts if not isinstance(part, Mapping)]:
             raise Invalid(
                 field=field,
-                problem=f"is a list of parts, and {str(wrong[0])[:50]!r} is neither text nor an object",
+                problem=f"is a list of parts, but {str(wrong[0])[:50]!r} is neither text nor an object",
             )
         texts = [part.get("text") for part in parts if part.get("type") == "text"]
         plain = (
@@ -184,7 +184,7 @@ def merge_content(
     if isinstance(known, Mapping) and {"role", "content"} <= known.keys():
         raise Invalid(
             field=field,
-            problem="is a message of its own: give what it says, or the whole message to extend",
+            problem="is a whole message; pass its content, or pass the message to `extend`",
         )
     if not folded:
         return content  # type: ignore[no-any-return]
@@ -192,7 +192,9 @@ def merge_content(
         raise Invalid(field=field, problem="must be text, a list of parts or a JSON object")
     merged = {"text": known} if isinstance(known, str) else dict(known)
     if twice := sorted(merged.keys() & folded.keys()):
-        raise Invalid(field=field, problem=f"has {twice[0]!r}, which stands beside it too")
+        raise Invalid(
+            field=field, problem=f"contains {twice[0]!r}, which is also set on the message itself"
+        )
     return {**merged, **folded}
 
 
@@ -200,7 +202,7 @@ def _unpacked(message: Any, where: str) -> Mapping[str, Any]:
     """Return a message as an object; it may be a record of a provider's library."""
     fields = _unpacked_one(message)
     if not isinstance(fields, Mapping):
-        raise Invalid(field=where, problem="must be an object with a role and a content")
+        raise Invalid(field=where, problem="must be an object with `role` and `content`")
     return fields
 
 

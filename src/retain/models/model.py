@@ -269,7 +269,7 @@ class RemoteModel:
                 return response
             await asyncio.sleep(pause)
             wait *= 2
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _text(self, response: Any, *, may_be_empty: bool = False) -> str:
         text = canonical.text(

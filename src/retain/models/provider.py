@@ -89,7 +89,7 @@ def _counted(stream: Any, trace: _Trace, most: int) -> Any:
                 left -= len(part)
                 if left < 0:
                     trace.too_long = True
-                    raise httpx2.ReadError("the answer is too long")
+                    raise httpx2.ReadError("the response is too long")
                 yield part
 
         async def aclose(self) -> None:
@@ -166,7 +166,7 @@ async def _answer(model: Any, name: str, question: ModelRequest) -> Any:
     )
     if not ended:
         raise Failure(
-            ModelUnavailable(model=name, problem="the connection broke while it answered"),
+            ModelUnavailable(model=name, problem="the connection was lost during the response"),
             again=True,
         )
     return answer
@@ -219,7 +219,7 @@ def _model(name: str, base_url: str, api_key: str, client: Any) -> Any:
     if provider_class is None and colon and not base_url:
         raise SettingsError(
             where="model",
-            problem=f"{provider!r} is no provider that is known, and base_url is empty",
+            problem=f"{provider!r} is not a known provider, and base_url is empty",
         )
     try:
         if provider_class is None or (base_url and provider == "openai"):
@@ -236,7 +236,7 @@ def _model(name: str, base_url: str, api_key: str, client: Any) -> Any:
         problem = str(error).partition(", or use ")[0].partition(" To try")[0].rstrip(".")
         if variable := None if api_key else _VARIABLE.search(problem):
             keys = f"`api_key` (for summaries `summary_api_key`) or {variable.group()} in the environment"
-            problem = f"it needs a key; set {keys}"
+            problem = f"it requires an API key; set {keys}"
         raise SettingsError(where="model", problem=f"{name} cannot be used: {problem}") from None
 
 
@@ -250,10 +250,10 @@ def _provider(made: type[Any], provider: str, base_url: str, api_key: str, clien
     if missing := sorted(arguments.keys() - parameters.keys()):
         problem = f"{provider} cannot be used with {' and '.join(missing)}"
         if "http_client" in missing:
-            problem = f"{provider} brings a connection of its own, which cannot be bounded"
+            problem = f"{provider} uses its own connection, which cannot be limited"
         raise SettingsError(
             where="model",
-            problem=f"{problem}; use an OpenAI-compatible address, and the model's bare name",
+            problem=f"{problem}; use an OpenAI-compatible base_url, and the model's name without a provider",
         )
     return made(**arguments)
 
@@ -285,11 +285,14 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
     if trace.too_long:
         return Failure(
             BadAnswer(
-                model=name, problem=f"it is packed, or longer than {MAX_RESPONSE_BYTES >> 20} MiB"
+                model=name,
+                problem=f"it is compressed, or longer than {MAX_RESPONSE_BYTES >> 20} MiB",
             )
         )
     if 300 <= trace.status < 400:
-        problem = "its service sends us to another address, which is not followed: set base_url to the right one"
+        problem = (
+            "its service redirects to another URL, which is not followed; set base_url to that URL"
+        )
         return Failure(ModelError(model=name, problem=problem), sick=False)
     after = getattr(error, "retry_after", None) or 0.0
     if isinstance(error, e.ModelQuotaExceededError):
@@ -300,7 +303,7 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
     if status in _RETRY_STATUSES or status >= 500:
         wait = f" and asks to wait {after:g} s" if after else ""
         return Failure(
-            unavailable(f"its service answers {status}{wait}{_said(error, trace)}"),
+            unavailable(f"its service responded with {status}{wait}{_said(error, trace)}"),
             again=True,
             after=after,
         )
@@ -310,20 +313,22 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
             403: "; check api_key",
             404: "; check model and base_url",
         }.get(status, "")
-        problem = f"its service refuses with {status}{_said(error, trace)}{hint}"
+        problem = f"its service rejected the request with {status}{_said(error, trace)}{hint}"
         return Failure(ModelError(model=name, problem=problem), sick=False)
     if isinstance(error, e.ContentFilterError):
         return Failure(BadAnswer(model=name, problem="it refused"), sick=False)
     if isinstance(error, e.ModelConnectionError) or type(error).__module__.startswith("httpx"):
         problem = (
-            "the connection broke while it answered"
+            "the connection was lost during the response"
             if trace.status
             else "its service cannot be reached"
         )
         return Failure(unavailable(problem), again=True)
     if isinstance(error, e.ModelAPIError) and (message := _said(error, trace)):
-        return Failure(unavailable(f"its service broke off{message}"), again=True)
-    return Failure(BadAnswer(model=name, problem=f"it cannot be read (it came as {trace.form})"))
+        return Failure(unavailable(f"its service ended the response early{message}"), again=True)
+    return Failure(
+        BadAnswer(model=name, problem=f"it cannot be parsed (content type {trace.form})")
+    )
 
 
 def _said(error: Any, trace: _Trace) -> str:

@@ -217,7 +217,7 @@ def _mark(previous: str, piece: str) -> str:
 def accept_summary(answer: Completion, previous: str, piece: str, most: int, model: str) -> str:
     """Return the summary in a model's answer; raise BadAnswer if it is not acceptable."""
     if not isinstance(getattr(answer, "text", None), str):
-        raise BadAnswer(model=model, problem="it is no text")
+        raise BadAnswer(model=model, problem="it is not text")
     text = answer.text if len(answer.text) <= _MAX_ANSWER_CHARACTERS else ""
     text = canonical.text(_without_thoughts(text), "summary", 1 << 30).strip()
     text = _FENCED.sub(r"\1", text).strip()

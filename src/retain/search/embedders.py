@@ -30,12 +30,12 @@ Family = Literal["static", "strong"]
 """Quality of an embedder's scores: `static` ones know words, `strong` ones sentences."""
 CHECKS = (
     Check(
-        "all vectors of one model are equally long, and none is empty (`retain jobs` makes them anew)",
+        "all vectors of a model have the same length (`retain jobs` computes them again)",
         """select model from search_vectors where tenant = :tenant group by model
            having min(length(vector)) <> max(length(vector)) or min(length(vector)) = 0""",
     ),
     Check(
-        "every vector is one of a row that is there",
+        "every vector belongs to a row of the index",
         """select 'a vector for row ' || search_vectors.number || ', which is not there' from search_vectors
            left join search_items on search_items.tenant = :tenant and search_items.number = search_vectors.number
            where search_vectors.tenant = :tenant and search_items.number is null limit 100""",
@@ -112,7 +112,7 @@ def check_family(embedder: Embedder | None) -> Embedder | None:
     if embedder is not None and embedder.family not in get_args(Family):
         raise SettingsError(
             where="embedder",
-            problem=f"its family is {embedder.family!r}, and must be 'static' or 'strong'",
+            problem=f"its family must be 'static' or 'strong', not {embedder.family!r}",
         )
     return embedder
 
@@ -142,10 +142,10 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Matrix:
         shape = " × ".join(map(str, vectors.shape))
         raise BadAnswer(
             model=embedder.identity,
-            problem=f"it is {shape} numbers, not {len(texts)} × {dimensions}",
+            problem=f"its shape is {shape}, not {len(texts)} × {dimensions}",
         )
     if not np.isfinite(vectors).all():
-        raise BadAnswer(model=embedder.identity, problem="a vector has NaN or infinity in it")
+        raise BadAnswer(model=embedder.identity, problem="a vector contains NaN or infinity")
     # In float64, because squares of large float32 values overflow.
     lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
     if not lengths.all():

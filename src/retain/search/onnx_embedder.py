@@ -91,7 +91,7 @@ class OnnxEmbedder:
             states, _ = _states(encoder, [tokens[place] for place in places])
             if states.ndim != 3:
                 raise SettingsError(
-                    where="reranker", problem=f"{encoder.identity} has no vectors of tokens"
+                    where="reranker", problem=f"{encoder.identity} has no token vectors"
                 )
             by_place |= {
                 place: _normalize(states[row, : len(tokens[place])])
@@ -164,7 +164,7 @@ def _load(folder: str) -> _Encoder:
     place = Path(folder) if folder else _packaged()
     model = next((place / name for name in _MODELS if (place / name).is_file()), None)
     if model is None or not (place / _TOKENIZER).is_file():
-        problem = f"there is no model.onnx, or no {_TOKENIZER}, in {place}"
+        problem = f"model.onnx or {_TOKENIZER} is missing in {place}"
         raise SettingsError(where="embedding_model" if folder else "embedder", problem=problem)
     digest = _digest(place)
     if not folder and digest != _MINILM:
@@ -178,7 +178,7 @@ def _load(folder: str) -> _Encoder:
             str(model), _options(), providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # the libraries have no common error class
-        problem = f"what is in {place} cannot be used: {str(error)[:200]}"
+        problem = f"the model in {place} cannot be loaded: {str(error)[:200]}"
         raise SettingsError(
             where="embedding_model" if folder else "embedder", problem=problem
         ) from None
@@ -191,9 +191,7 @@ def _load(folder: str) -> _Encoder:
         "attention_mask",
         "token_type_ids",
     }:
-        problem = (
-            f"the model in {place} is no sentence encoder: it wants {', '.join(sorted(inputs))}"
-        )
+        problem = f"the model in {place} is not a sentence encoder: its inputs are {', '.join(sorted(inputs))}"
         raise SettingsError(where="embedding_model" if folder else "embedder", problem=problem)
     identity = f"{place.resolve().name[:60]}-{dimensions}@{digest[:8]}"
     return _Encoder(tokenizer, session, inputs, dimensions, identity)
@@ -216,9 +214,9 @@ def _packaged() -> Path:
     try:
         return Path(str(metadata.distribution(_PACKAGE).locate_file(_IN_PACKAGE)))
     except metadata.PackageNotFoundError:
-        problem = f"the weights of minilm are in the package {_PACKAGE}, which is not installed (it wants Python below 3.14)"
+        problem = f"the weights of minilm are in the package {_PACKAGE}, which is not installed (it requires Python below 3.14)"
         files = "set embedding_model to a folder with model.onnx and tokenizer.json"
-        hint = f"Install retain[minilm] from where you got retain, or {files}."
+        hint = f"Install retain[minilm], or {files}."
         raise SettingsError(where="embedder", problem=problem, hint=hint) from None
 
 

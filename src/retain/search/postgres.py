@@ -66,11 +66,11 @@ class PostgresEngine(IndexReader):
 
     checks = (
         Check(
-            "every row of the index has its words (`retain reindex` writes them again)",
+            "every row of the index has its words (`retain reindex` restores them)",
             _WITHOUT_WORDS.replace("RESULT", "kind || ' ' || id || ' ' || seq") + " limit 200",
         ),
         Check(
-            "there are no words of rows that are gone (`retain reindex` removes them)",
+            "no words belong to removed rows (`retain reindex` removes them)",
             f"""select 'words of row ' || number || ', which is gone' from search_words
                 where tenant = :tenant and {_IS_STRAY} limit 200""",
         ),

@@ -62,11 +62,11 @@ class Findable:
         """Checks that the index has every record, and nothing else (P12, P13)."""
         return (
             Check(
-                f"{self.kind} are in the index (`retain reindex` puts them there)",
+                f"{self.kind} are in the index (`retain reindex` adds them)",
                 find=self._missing,
             ),
             Check(
-                f"what the index has of {self.kind} is there",
+                f"the index has no rows of removed {self.kind}",
                 find=lambda tx: [r[1] for r in self.stray(tx, _MAX_REPORTED)],
             ),
         )

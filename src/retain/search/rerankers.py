@@ -92,7 +92,7 @@ def _scores(reranker: Reranker, question: str, hits: Sequence[Hit]) -> list[floa
     )
     scores = [] if answer is None else [float(score) for score in answer]
     if len(scores) != len(hits) or not all(map(math.isfinite, scores)):
-        raise BadAnswer(model=reranker.identity, problem=f"it must give {len(hits)} numbers")
+        raise BadAnswer(model=reranker.identity, problem=f"it must return {len(hits)} numbers")
     largest = max(map(abs, scores)) or 1.0  # squares of very large scores would overflow
     scores = [score / largest for score in scores]
     mean = statistics.fmean(scores)

@@ -117,7 +117,7 @@ class ServiceEmbedder:
 
         if not self.model:
             raise SettingsError(
-                where="embedding_model", problem="is empty: name the service's embedding model"
+                where="embedding_model", problem="is empty; set it to the service's embedding model"
             )
         parts = []
         tokens = 0
@@ -128,7 +128,7 @@ class ServiceEmbedder:
             parts.append(vectors)
             tokens += spent
         if len({part.shape[1] for part in parts}) > 1:
-            raise self._bad("its vectors are not equally long")
+            raise self._bad("its vectors differ in length")
         all_vectors = (
             np.concatenate(parts) if parts else np.zeros((0, self._dimensions), np.float32)
         )
@@ -167,7 +167,7 @@ class ServiceEmbedder:
                 return result
             time.sleep(pause)
             wait *= 2
-        raise AssertionError("the last try returns or raises")
+        raise AssertionError("the last attempt returns or raises")
 
     def _sent(self, body: bytes, deadline: float, seconds: float) -> _Answer:
         """Send a request in its own thread, and wait for the response until the deadline."""
@@ -210,7 +210,7 @@ class ServiceEmbedder:
             or len(answer.body) > MAX_RESPONSE_BYTES
         ):
             raise _Failure(
-                self._bad(f"it is packed, or longer than {MAX_RESPONSE_BYTES >> 20} MiB")
+                self._bad(f"it is compressed, or longer than {MAX_RESPONSE_BYTES >> 20} MiB")
             )
         try:
             read = json.loads(answer.body)
@@ -236,9 +236,9 @@ class ServiceEmbedder:
             form = answer.headers.get("content-type", "nothing in particular").partition(";")[0][
                 :50
             ]
-            raise _Failure(self._bad(f"it cannot be read (it came as {form})")) from None
+            raise _Failure(self._bad(f"it cannot be parsed (content type {form})")) from None
         if vectors.ndim != 2:
-            raise _Failure(self._bad("its vectors are not equally long"))
+            raise _Failure(self._bad("its vectors differ in length"))
         return vectors, spent if type(spent) is int and 0 <= spent <= _MAX_REPORTED_TOKENS else 0
 
     def _refused(self, answer: _Answer) -> None:
@@ -250,15 +250,15 @@ class ServiceEmbedder:
             after = _seconds(answer.headers.get("retry-after", ""))
             wait = f" and asks to wait {after:g} s" if after else ""
             raise _Failure(
-                self._unavailable(f"its service answers {status}{wait}{message}"),
+                self._unavailable(f"its service responded with {status}{wait}{message}"),
                 again=True,
                 after=after,
             )
         hint = {401: "; check embedding_api_key", 403: "; check embedding_api_key"}.get(status, "")
         hint = "; check embedding_model and embedding_base_url" if status == 404 else hint
-        problem = f"its service refuses with {status}{message}{hint}"
+        problem = f"its service rejected the request with {status}{message}{hint}"
         if 300 <= status < 400:
-            problem = "its service sends us to another address, which is not followed: set embedding_base_url to the right one"
+            problem = "its service redirects to another URL, which is not followed; set embedding_base_url to that URL"
         raise _Failure(ModelError(model=self.model, problem=problem), sick=False)
 
     def _unavailable(self, problem: str) -> ModelUnavailable:
@@ -328,7 +328,7 @@ def _connection(base_url: str) -> tuple[http.client.HTTPConnection, str]:
     if not host or where.scheme not in ("http", "https"):
         raise SettingsError(
             where="embedding_base_url",
-            problem="must be an address such as https://api.openai.com/v1",
+            problem="must be a URL such as https://api.openai.com/v1",
         )
     path = f"{where.path.rstrip('/')}/embeddings" + (f"?{where.query}" if where.query else "")
     if where.scheme == "http":
@@ -383,7 +383,7 @@ def _numbers(embedding: Any) -> Any:
     if isinstance(embedding, str):
         return np.frombuffer(base64.b64decode(embedding, validate=True), "<f4")
     if not isinstance(embedding, list) or not embedding:
-        raise TypeError("a vector is a list of numbers")
+        raise TypeError("a vector must be a list of numbers")
     return embedding
 
 

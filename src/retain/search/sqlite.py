@@ -73,11 +73,11 @@ class SqliteEngine(IndexReader):
 
     checks = (
         Check(
-            "every row of the index has its words (`retain reindex` writes them again)",
+            "every row of the index has its words (`retain reindex` restores them)",
             f"select kind || ' ' || id || ' ' || seq {ROWS_WITHOUT_WORDS} limit 200",
         ),
         Check(
-            "there are no words of rows that are gone (`retain reindex` removes them)",
+            "no words belong to removed rows (`retain reindex` removes them)",
             find=lambda tx: [f"words of row {number}, which is gone" for number in _stray(tx)],
         ),
     )

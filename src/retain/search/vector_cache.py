@@ -223,7 +223,7 @@ class VectorCache:
             pages = entry.update(source, self._max_bytes)
         if entry.large and not was_large:
             log.warning(
-                "the vectors of %s are over VECTOR_MEMORY_MIB: each search reads them from the database",
+                "The vectors of %s exceed VECTOR_MEMORY_MIB; each search reads them from the database.",
                 key[0],
             )
         with self._lock:

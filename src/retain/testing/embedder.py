@@ -49,9 +49,9 @@ class FakeEmbedder:
         if not wrong:
             return vectors
         if self.how == "error":
-            raise ValueError("it was told to fail")
+            raise ValueError("it is configured to fail")
         if self.how == "unavailable":
-            raise ModelUnavailable(model=self.identity, problem="it was told to fail")
+            raise ModelUnavailable(model=self.identity, problem="it is configured to fail")
         if self.how == "wrong-dimension":
             return vectors[:, 1:]
         if self.how == "wrong-count":

@@ -145,7 +145,7 @@ class FailingModel(ScriptedModel):
 
     def __init__(self, error: RetainError | None = None, *, name: str = "failing") -> None:
         super().__init__(
-            error or ModelUnavailable(model=name, problem="it was told to fail"), name=name
+            error or ModelUnavailable(model=name, problem="it is configured to fail"), name=name
         )
 
 

@@ -114,7 +114,7 @@ class FakeService:
         """Misbehave from now on, or for `times` requests; `how` is one of MISBEHAVIOURS, or empty."""
         if how and how not in MISBEHAVIOURS:
             raise ValueError(
-                f"there is no misbehaviour {how!r}; there are {', '.join(MISBEHAVIOURS)}"
+                f"unknown misbehaviour {how!r}; choose from {', '.join(MISBEHAVIOURS)}"
             )
         with self._lock:
             self._misbehaviour = how
@@ -180,11 +180,11 @@ class _Handler(BaseHTTPRequestHandler):
                 self.path
             )
             if make is None:
-                self._send(_error(f"there is nothing at {self.path}"), 404)
+                self._send(_error(f"no such path: {self.path}"), 404)
                 return
             answer = make(body, how) if self.service.body is None else self.service.body
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self._send(_error(f"this request cannot be understood: {error!r}"), 400)
+            self._send(_error(f"invalid request: {error!r}"), 400)
             return
         with contextlib.suppress(_Gone, OSError):
             self._misbehave(how, answer)

@@ -114,7 +114,7 @@ def read_file(data: bytes, name: str, limit: int) -> Read:
     if b"%PDF-" in start and (media == "pdf" or is_binary):
         return _read_pdf(data, limit)
     if media == "pdf" or is_binary:
-        raise Invalid(field="file", problem="is no text, Markdown, HTML or PDF")
+        raise Invalid(field="file", problem="is not text, Markdown, HTML or PDF")
     is_html = media == "html" or _looks_like_html(data)
     if media is None and PurePath(name).suffix:
         media = "html" if is_html else "text"  # `#` in a program is a comment, not a heading
@@ -129,7 +129,7 @@ def by_name(name: str) -> Media | None:
 def read_text(text: str, media: Media | None, limit: int) -> Read:
     """Read a text; without `media`, its format is detected."""
     if media == "pdf":
-        raise Invalid(field="media", problem="is pdf, and a PDF is read from a file")
+        raise Invalid(field="media", problem="cannot be pdf for a text; add the PDF as a file")
     text = canonical.text(text, "text", limit)
     if media is None:
         if _HTML_START.match(text[:_SNIFFED_BYTES]):

@@ -44,7 +44,8 @@ def parse_path(path: str) -> tuple[JSONPathSegment, ...]:
 
     if not isinstance(path, str) or not path.strip():
         raise Invalid(
-            field="path", problem="must be a JSON path such as $.items[0].name; $ is everything"
+            field="path",
+            problem="must be a JSON path such as $.items[0].name; $ selects everything",
         )
     path = path.strip()
     if len(path) > MAX_PATH_CHARACTERS:
@@ -107,7 +108,7 @@ def _load(file: IO[bytes]) -> Json:
     if size > MAX_CONTENT_BYTES:
         raise Invalid(
             field="path",
-            problem=f"works on contents of up to {MAX_CONTENT_BYTES:,} bytes, and this one has "
+            problem=f"works on content of up to {MAX_CONTENT_BYTES:,} bytes; this one has "
             f"{size:,}; read it with lines, head, tail, grep or pages",
         )
     file.seek(0)
@@ -118,7 +119,7 @@ def _load(file: IO[bytes]) -> Json:
         return json.loads(content)
     except RecursionError:
         raise Invalid(
-            field="path", problem="cannot be used: the content is nested too deep"
+            field="path", problem="cannot be used: the content is nested too deeply"
         ) from None
     except ValueError as error:
         try:

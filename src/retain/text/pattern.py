@@ -39,7 +39,7 @@ def compile_pattern(pattern: str, field: str = "pattern") -> regex.Pattern[str]:
     except regex.error as error:
         position = getattr(error, "pos", None) or 0
         reason = getattr(error, "msg", "it cannot be parsed")
-        problem = f"is not a regular expression: {reason} at character {position + 1}"
+        problem = f"is not a valid regular expression: {reason} at character {position + 1}"
     except (RecursionError, OverflowError, ValueError, KeyError) as error:
         problem = f"is not a usable regular expression ({type(error).__name__})"
     raise Invalid(field=field, problem=problem)
@@ -70,7 +70,7 @@ def _check_size(pattern: str, field: str) -> None:
     """Refuse recursion, deep groups and patterns that grow too large when they are compiled."""
     if recursion := _RECURSION.search(pattern):
         raise Invalid(
-            field=field, problem=f"calls itself with {recursion.group()}, which is not allowed"
+            field=field, problem=f"uses recursion ({recursion.group()}), which is not allowed"
         )
     group_sizes = [0]
     last_size = 0  # of the item that a count would repeat
@@ -94,7 +94,9 @@ def _check_size(pattern: str, field: str) -> None:
             group_sizes[-1] += 1
             position = _next_item(pattern, position)
         if len(group_sizes) > MAX_GROUP_DEPTH:
-            problem = f"has groups more than {MAX_GROUP_DEPTH} deep, at character {position}"
+            problem = (
+                f"nests groups more than {MAX_GROUP_DEPTH} levels deep, at character {position}"
+            )
             raise Invalid(field=field, problem=problem)
         if sum(group_sizes) > MAX_EXPANDED_SIZE:
             problem = (

@@ -110,7 +110,7 @@ def main(file: IO[bytes], out: IO[str]) -> None:
         import pypdf
         from pypdf.errors import DependencyError, PyPdfError
     except ImportError:
-        write(problem="is a PDF; to read it, install the extra `pdf`: retain[pdf]")
+        write(problem="is a PDF; install retain[pdf] to read it")
         return
     damage = (
         PyPdfError,
@@ -136,7 +136,7 @@ def main(file: IO[bytes], out: IO[str]) -> None:
             write(page=number + 1, text=reader.pages[number].extract_text() or "")
         write(end=True)
     except DependencyError:
-        write(problem="has an unsupported encryption; save it without a password first")
+        write(problem="uses unsupported encryption; save it without a password first")
     except MemoryError:
         write(problem="cannot be read: it needs more memory than allowed")
     except damage as error:

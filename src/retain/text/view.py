@@ -126,7 +126,7 @@ def lines(file: IO[bytes], first: int, last: int, tokens: int) -> View:
     if shown:
         end = first + shown.count("\n")
         return _view(shown, _line_range(first, end, total), **_lines_unshown(end + 1, last))
-    note = f" … (line {first:,} goes on; read it with pages, or with a pattern)"
+    note = f" … (line {first:,} continues; read it with pages, or with a pattern)"
     text = cut(text, tokens - estimate(note) - 1) + note
     what = f"the beginning of line {first:,} of {total:,}"
     return _view(text, what, **_lines_after(first, first, total))

@@ -65,7 +65,7 @@ def read(html: str) -> Page:
     except ImportError:
         raise Invalid(
             field="file",
-            problem="is HTML; to read it, install the extra `documents`: retain[documents]",
+            problem="is HTML; install retain[documents] to read it",
         ) from None
     tree = LexborHTMLParser(_limit_depth(html))
     title = tree.css_first("title")

@@ -2228,7 +2228,7 @@ export interface components {
             data: components["schemas"]["Agent"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -2339,7 +2339,7 @@ export interface components {
             data: components["schemas"]["AuditRecord"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -2495,7 +2495,7 @@ export interface components {
             data: components["schemas"]["Consolidation"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -2619,7 +2619,7 @@ export interface components {
             data: components["schemas"]["Document"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -2787,7 +2787,7 @@ export interface components {
             data: components["schemas"]["Entry"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -2879,7 +2879,7 @@ export interface components {
             data: components["schemas"]["Interaction"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -2973,7 +2973,7 @@ export interface components {
             data: components["schemas"]["Item"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -3073,7 +3073,7 @@ export interface components {
             data: components["schemas"]["Key"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -3212,7 +3212,7 @@ export interface components {
             data: components["schemas"]["Message"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -3434,7 +3434,7 @@ export interface components {
             data: components["schemas"]["NoteVersion"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -3538,7 +3538,7 @@ export interface components {
             data: components["schemas"]["Passage"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -3548,7 +3548,7 @@ export interface components {
             data: string[][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -3586,7 +3586,7 @@ export interface components {
             data: components["schemas"]["PlacedItem"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -3597,7 +3597,7 @@ export interface components {
         Problem: {
             /**
              * Type
-             * @description Which kind of problem, by its name.
+             * @description The name of the error type.
              * @example /problems/not-found
              */
             type: string;
@@ -3607,14 +3607,14 @@ export interface components {
             status: number;
             /**
              * Detail
-             * @description What is wrong, and what to do.
+             * @description What happened, why, and what to do.
              */
             detail: string;
             /** Request Id */
             request_id: string;
             /**
              * Field
-             * @description Which field of the request, where it is one.
+             * @description The field of the request that is wrong, if any.
              * @default null
              */
             field: string | null;
@@ -3693,7 +3693,7 @@ export interface components {
             data: components["schemas"]["Ref"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -4045,7 +4045,7 @@ export interface components {
             data: components["schemas"]["Session"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -4209,7 +4209,7 @@ export interface components {
             data: components["schemas"]["StoredUser"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -4256,7 +4256,7 @@ export interface components {
             data: components["schemas"]["Summary"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -4329,7 +4329,7 @@ export interface components {
             data: components["schemas"]["Turn"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
         };
@@ -4717,9 +4717,9 @@ export interface operations {
     sessions_activate: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -4773,9 +4773,9 @@ export interface operations {
     messages_extend: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -4852,9 +4852,9 @@ export interface operations {
                 before?: number | null;
                 /** @description Only user messages and final answers. */
                 turns_only?: boolean;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -4901,9 +4901,9 @@ export interface operations {
     messages_pop: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -4961,9 +4961,9 @@ export interface operations {
                 after?: string | null;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5010,9 +5010,9 @@ export interface operations {
     summaries_fold: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5073,9 +5073,9 @@ export interface operations {
                 after?: string | null;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5122,9 +5122,9 @@ export interface operations {
     entries_accept: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5181,9 +5181,9 @@ export interface operations {
     entries_refuse: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5240,9 +5240,9 @@ export interface operations {
     consolidations_accept: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5296,9 +5296,9 @@ export interface operations {
     consolidations_refuse: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5352,9 +5352,9 @@ export interface operations {
     consolidations_undo: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5408,9 +5408,9 @@ export interface operations {
     refs_content: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5457,9 +5457,9 @@ export interface operations {
     refs_info: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5506,9 +5506,9 @@ export interface operations {
     knowledge_text: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5563,9 +5563,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5612,9 +5612,9 @@ export interface operations {
     sessions_resume: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5665,9 +5665,9 @@ export interface operations {
     sessions_active: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5711,9 +5711,9 @@ export interface operations {
     notes_append: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5771,9 +5771,9 @@ export interface operations {
     notes_prepend: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5831,9 +5831,9 @@ export interface operations {
     notes_replace_section: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5896,9 +5896,9 @@ export interface operations {
                 header: string;
                 /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -5951,9 +5951,9 @@ export interface operations {
                 limit?: number;
                 /** @description Only changes after this version. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6001,9 +6001,9 @@ export interface operations {
                 version: number;
                 /** @description The version to compare with. Default: the version before it. */
                 against?: number | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6047,9 +6047,9 @@ export interface operations {
     notes_restore: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6113,9 +6113,9 @@ export interface operations {
                 wait?: number;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6167,9 +6167,9 @@ export interface operations {
                 until?: string | null;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6219,9 +6219,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6265,9 +6265,9 @@ export interface operations {
     entries_remove_many: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6325,9 +6325,9 @@ export interface operations {
     entries_counts: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6373,9 +6373,9 @@ export interface operations {
     entries_prompt: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6419,9 +6419,9 @@ export interface operations {
     entries_boards: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6467,9 +6467,9 @@ export interface operations {
     entries_whiteboard: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6513,9 +6513,9 @@ export interface operations {
     entries_export: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6559,9 +6559,9 @@ export interface operations {
     entries_add_many: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6621,9 +6621,9 @@ export interface operations {
     refs_capture: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
                 /** @description If the body is not JSON but the content itself: The command that produced it. */
                 source?: string;
@@ -6696,9 +6696,9 @@ export interface operations {
                 session?: string | null;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6742,9 +6742,9 @@ export interface operations {
     items_search: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6805,9 +6805,9 @@ export interface operations {
                 until?: string | null;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6851,9 +6851,9 @@ export interface operations {
     knowledge_counts: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6911,9 +6911,9 @@ export interface operations {
                 model?: string | null;
                 /** @description The part of your program that made the call. */
                 route?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -6959,9 +6959,9 @@ export interface operations {
             query?: {
                 /** @description Changes after this version; the header Last-Event-ID says more. */
                 after?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7009,9 +7009,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7055,9 +7055,9 @@ export interface operations {
     agents_add: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7120,9 +7120,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7166,9 +7166,9 @@ export interface operations {
     sessions_add: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7219,9 +7219,9 @@ export interface operations {
     notes_read: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7272,9 +7272,9 @@ export interface operations {
     notes_overwrite: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7334,9 +7334,9 @@ export interface operations {
             query?: {
                 /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7403,9 +7403,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7449,9 +7449,9 @@ export interface operations {
     entries_add: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7512,9 +7512,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7558,9 +7558,9 @@ export interface operations {
     consolidations_propose: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7622,9 +7622,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7668,9 +7668,9 @@ export interface operations {
     refs_add: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
                 /** @description If the body is not JSON but the content itself: A one-line description. Without it, one is generated from the content. */
                 description?: string;
@@ -7745,9 +7745,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7803,9 +7803,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7859,9 +7859,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7911,9 +7911,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -7957,9 +7957,9 @@ export interface operations {
     knowledge_add: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
                 /** @description If the body is not JSON but the content itself: The title. */
                 title?: string;
@@ -8034,9 +8034,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8080,9 +8080,9 @@ export interface operations {
     interactions_add: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8147,9 +8147,9 @@ export interface operations {
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
                 after?: string | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8193,9 +8193,9 @@ export interface operations {
     save_turn: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8260,9 +8260,9 @@ export interface operations {
     search: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8315,9 +8315,9 @@ export interface operations {
     context: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8370,9 +8370,9 @@ export interface operations {
     messages_get: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8421,9 +8421,9 @@ export interface operations {
     messages_remove: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8472,9 +8472,9 @@ export interface operations {
     entries_get: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8528,9 +8528,9 @@ export interface operations {
     entries_remove: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8577,9 +8577,9 @@ export interface operations {
     entries_edit: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8640,9 +8640,9 @@ export interface operations {
     consolidations_get: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8689,9 +8689,9 @@ export interface operations {
     knowledge_get: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8738,9 +8738,9 @@ export interface operations {
     knowledge_remove: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8787,9 +8787,9 @@ export interface operations {
     turns_get: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8836,9 +8836,9 @@ export interface operations {
     entries_share: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8901,9 +8901,9 @@ export interface operations {
     agents_get: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -8957,9 +8957,9 @@ export interface operations {
     agents_remove: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9006,9 +9006,9 @@ export interface operations {
     agents_edit: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9065,9 +9065,9 @@ export interface operations {
     sessions_get: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9114,9 +9114,9 @@ export interface operations {
     sessions_remove: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9163,9 +9163,9 @@ export interface operations {
     sessions_edit: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9223,9 +9223,9 @@ export interface operations {
                 after?: string | null;
                 /** @description Maximum number of records to return. */
                 limit?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9272,9 +9272,9 @@ export interface operations {
     messages_append: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9333,9 +9333,9 @@ export interface operations {
     messages_clear: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9384,9 +9384,9 @@ export interface operations {
     summaries_get: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9447,9 +9447,9 @@ export interface operations {
                 path?: string | null;
                 /** @description Maximum number of tokens to show, 50 to 100000. */
                 tokens?: number;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9496,9 +9496,9 @@ export interface operations {
     refs_remove: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9545,9 +9545,9 @@ export interface operations {
     refs_edit: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9603,9 +9603,9 @@ export interface operations {
             query?: {
                 /** @description Where the value belongs: `user`, `tenant` or `session:ID`. */
                 area?: string;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9659,9 +9659,9 @@ export interface operations {
     state_set: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9728,9 +9728,9 @@ export interface operations {
                 area?: string;
                 /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9784,9 +9784,9 @@ export interface operations {
                 place: string[];
                 /** @description Restart the time to live. */
                 refresh?: boolean;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9840,9 +9840,9 @@ export interface operations {
     items_put: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -9913,9 +9913,9 @@ export interface operations {
                 place: string[];
                 /** @description Change it only if this is its current version; 0 means it must not exist yet. */
                 if_version?: number | null;
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {

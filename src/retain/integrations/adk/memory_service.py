@@ -162,7 +162,7 @@ def _delete(scope: Scope, memory_id: str) -> None:
                 scope.messages.remove(id, int(seq))
         elif kind == "entries":
             if scope.entries.get(id).user is None:
-                raise Invalid(field="memory_id", problem="is an entry that all users share")
+                raise Invalid(field="memory_id", problem="is an entry shared by all users")
             scope.entries.remove(id)
         else:
             raise Invalid(field="memory_id", problem="must be the id of a message or an entry")

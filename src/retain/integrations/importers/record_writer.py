@@ -115,7 +115,7 @@ class Writer:
             if self._digests[identity] == digest:
                 self.report.count(RECORD_NAMES[type(record)][0], is_new=False)
             else:
-                self.report.reject(record, "is in the source twice, with different content")
+                self.report.reject(record, "is twice in the source, with different content")
             return
         self._digests[identity] = digest
         batch = self._batches.setdefault((type(record), user, agent), [])

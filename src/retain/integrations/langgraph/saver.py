@@ -322,7 +322,7 @@ def _reject_pickle(value: Typed) -> Typed:
     if value[0].partition("+")[0] == "pickle":
         raise Invalid(
             field="serde",
-            problem="must not pickle: anyone who can write to the database could run code here",
+            problem="must not use pickle: anyone who can write to the database could execute code",
         )
     return value
 

@@ -67,7 +67,7 @@ class RetainStore(BaseStore):
             embedder = scope.services.embedder
             if not isinstance(embedder, LangChainEmbedder) or embedder.source != options["embed"]:
                 raise ValueError(
-                    "A memory has one embedder: open it with "
+                    "A memory has a single embedder: open it with "
                     "Memory.open(…, embedder=LangChainEmbedder(index)), or leave out `embed` to "
                     "search with the embedder that the memory has."
                 )

@@ -59,7 +59,7 @@ class Checkpoints(Kind):
         Table("channel_values", order="line, channel, version", owned=_OWNED),
         Table("checkpoint_writes", order="line, checkpoint, task, idx", owned=_OWNED),
     )
-    checks = (Check("a thread is where its name says", find=_misplaced),)
+    checks = (Check("a thread's owner matches its name", find=_misplaced),)
 
     def add(
         self,

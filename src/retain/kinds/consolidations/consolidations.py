@@ -141,7 +141,7 @@ class Consolidations(Kind):
             if proposal.status == "accepted":
                 return proposal
             if not proposal.content:
-                raise Conflict(problem=f"consolidation {id!r} has nothing to accept")
+                raise Conflict(problem=f"consolidation {id!r} has no text to accept")
             values = entry.new_row(
                 ids.uuid7(),
                 proposal.agent,
@@ -165,7 +165,7 @@ class Consolidations(Kind):
         def work(tx: Transaction) -> Consolidation:
             proposal = self._get(tx, id, lock=True)
             if proposal.status == "accepted":
-                raise Conflict(problem=f"consolidation {id!r} is accepted; undo it")
+                raise Conflict(problem=f"consolidation {id!r} is already accepted; undo it instead")
             if proposal.status != "proposed":
                 return proposal
             return self._decide(tx, id, "refused", None)
@@ -195,7 +195,7 @@ class Consolidations(Kind):
             if not removed:
                 raise Conflict(
                     problem=f"the core entry {proposal.entry_id!r} was edited since;"
-                    " remove it if you want it gone"
+                    " remove the entry itself"
                 )
             self._services.index.remove(tx, "entries", proposal.entry_id or "")
             return self._decide(tx, id, "undone", None)

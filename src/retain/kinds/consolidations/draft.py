@@ -157,7 +157,7 @@ def _parse_answer(
         raise BadAnswer(model=model, problem=str(error).rstrip(".")) from None
     numbers = [number for _, cited in memories for number in cited]
     if len(set(numbers)) < len(numbers):
-        raise BadAnswer(model=model, problem="it cites an entry twice")
+        raise BadAnswer(model=model, problem="it cites an entry more than once")
     return memories
 
 
@@ -167,7 +167,7 @@ def _parse_memory(memory: Any, entries: Sequence[JournalEntry]) -> tuple[str, li
         raise Invalid(field="memories", problem='must each have "content" and "sources"')
     sources = memory["sources"]
     if not isinstance(sources, list) or not sources:
-        raise Invalid(field="sources", problem="must be a list of numbers that is not empty")
+        raise Invalid(field="sources", problem="must be a non-empty list of numbers")
     for number in sources:
         canonical.whole(number, "sources", 1, len(entries))
     content = checked_content(memory["content"])

@@ -457,7 +457,7 @@ class Entries(Kind):
         own = self._get(tx, id)
         if self._owner.agent not in (None, own.agent):
             raise Invalid(
-                field="id", problem=f"is a line of {own.agent}, and only its author can change it"
+                field="id", problem=f"was written by {own.agent}; only its author can change it"
             )
         return own
 

@@ -28,7 +28,7 @@ def require_person(owner: Owner) -> None:
     """Raise `Forbidden` unless the caller is a person."""
     if owner.source not in REVIEWERS:
         raise Forbidden(
-            problem=f"only a person can review entries, and this request comes from: {owner.source}"
+            problem=f"only a person can review entries; this request comes from the source {owner.source!r}"
         )
 
 
@@ -109,7 +109,7 @@ def require_editable(
             " add a new entry, which is queued for review"
         )
     if find_reviewed(tx, source, entry.agent, entry.kind, entry.board, entry.user, content):
-        raise Forbidden(problem="a person has to accept these words first, or has refused them")
+        raise Forbidden(problem="this text is waiting for review, or was refused")
 
 
 _AUTHORS = {"agent": "an agent", "tool": "a tool", "import": "an import"}

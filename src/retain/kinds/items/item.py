@@ -197,7 +197,9 @@ def list_start(after: str | None, newest: bool) -> dict[str, Any]:
     values = decode_cursor(after, [str, ...])
     at = values.pop(0) if newest else "0"
     if len(values) < 2 or not at.isdecimal() or len(at) > 18:
-        raise Invalid(field="after", problem="is not a cursor from the page before")
+        raise Invalid(
+            field="after", problem="is not a valid cursor; use `next` of the previous page"
+        )
     return {"place": join_names(values[:-1]), "key": values[-1], "at": int(at)}
 
 

@@ -344,7 +344,8 @@ class Items(Kind):
         """Return a change as it is written, with everything checked before the first write."""
         if not isinstance(change, Put | Drop):
             raise Invalid(
-                field="changes", problem=f"must be Put and Drop, not {type(change).__name__}"
+                field="changes",
+                problem=f"must be a list of Put and Drop, not {type(change).__name__}",
             )
         if change.if_version is not None:
             canonical.whole(change.if_version, "if_version")

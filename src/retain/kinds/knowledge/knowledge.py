@@ -234,7 +234,7 @@ class Knowledge(Kind):
             if self._owner.user is not None and self._get(tx, id).user is None:
                 raise Invalid(
                     field="id",
-                    problem="is a document of the whole tenant: remove it without a user",
+                    problem="belongs to the whole tenant; remove it without a user",
                 )
             removed = tx.run(
                 """delete from documents

@@ -158,7 +158,9 @@ def load(
     """Add each file and return the outcomes; one that cannot be read does not stop the others."""
     files = list(find_files(paths, pattern))
     if title and len(files) > 1:
-        raise Invalid(field="title", problem=f"is for one file, and there are {len(files)}")
+        raise Invalid(
+            field="title", problem=f"applies to a single file, but there are {len(files)}"
+        )
     loaded = Loaded()
     for number, file in enumerate(files):
         if progress:
@@ -221,13 +223,13 @@ def _read_bytes(file: Path, limit: int) -> bytes:
     """Return the bytes of a regular file; raise if there are more than the limit."""
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            raise Invalid(field="file", problem="is no file")
+            raise Invalid(field="file", problem="is not a file")
         with file.open("rb") as opened:
             data = opened.read(limit + 1)
     except OSError as error:
         raise Invalid(field="file", problem=f"cannot be read: {error.strerror or error}") from None
     except ValueError:
-        raise Invalid(field="file", problem="has a name that no file can have") from None
+        raise Invalid(field="file", problem="is not a valid file name") from None
     if len(data) > limit:
         raise TooLarge(field="file", size=file.stat().st_size, unit="bytes", limit=limit)
     return data

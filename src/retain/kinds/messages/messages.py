@@ -114,7 +114,7 @@ class Messages(Kind):
                group by session_id""",
         ),
         Check(
-            "an idempotency key leads to messages of its session",
+            "an idempotency key refers to messages of its session",
             """select 'key ' || key || ' of session ' || session_id from message_keys
                where tenant = :tenant and not exists (
                    select 1 from messages where messages.tenant = :tenant
@@ -123,7 +123,7 @@ class Messages(Kind):
                                          where sessions.tenant = :tenant and sessions.id = message_keys.session_id), 0)""",
         ),
         Check(
-            "what mentions a reference is a message",
+            "every mention of a reference has its message",
             """select 'message ' || cast(seq as {text}) || ' of session ' || session_id from mentions
                where tenant = :tenant and not exists (
                    select 1 from messages where messages.tenant = :tenant
@@ -167,7 +167,7 @@ class Messages(Kind):
         if added := self._add("append", session, [new], key, expected_last_seq):
             return added[0]
         raise NotFound(
-            what="message of key", id=key, hint="It was removed since; a new one needs a new key."
+            what="message of key", id=key, hint="It has been removed; use a new key for a new one."
         )
 
     def extend(
@@ -360,7 +360,7 @@ class Messages(Kind):
             elif value["created_at"] < now:
                 self._reach_back(tx, session, value["created_at"])
             elif value["created_at"] > now + clock.DAY:
-                raise Invalid(field="created_at", problem="lies more than a day in the future")
+                raise Invalid(field="created_at", problem="is more than a day in the future")
         if len(values) == 1:
             tx.run(_INSERT_MESSAGE, **values[0])
         else:
@@ -445,7 +445,9 @@ class Messages(Kind):
         )
         if row is None:
             raise NotFound(
-                what="session", id=session, hint="`sessions add` or `sessions resume` makes one."
+                what="session",
+                id=session,
+                hint="Create one with `sessions add` or `sessions resume`.",
             )
         if tx.now - row[0] > clock.MINUTE:
             for statement in _TOUCH_SESSION:

@@ -234,7 +234,8 @@ def checked_view(**options: Any) -> dict[str, Any]:
     chosen = {name: value for name, value in options.items() if value is not None}
     if len(chosen) > 1:
         raise Invalid(
-            field="view", problem=f"takes one of {', '.join(options)}, not {' and '.join(chosen)}"
+            field="view",
+            problem=f"accepts only one of {', '.join(options)}, not {' and '.join(chosen)}",
         )
     if "lines" in chosen:
         return {"lines": _line_range(chosen["lines"])}

@@ -104,7 +104,7 @@ class RefPreparer:
         if key is not None and not placeholder.is_key(canonical.key(key, "key", secrets)):
             raise Invalid(
                 field="key",
-                problem="must consist of letters, digits, '-', '_' and '.', at most 80",
+                problem="must consist of at most 80 letters, digits, '-', '_' and '.'",
             )
         metadata_json = canonical.dump(
             reference.checked_metadata(metadata) | reference.origin(source, status),
@@ -213,7 +213,7 @@ class Refs(Kind):
                    and blobs.whole = 1 and blobs.bytes = refs.bytes)""",
         ),
         Check(
-            "a session's references are its user's",
+            "the references of a session belong to its user",
             """select 'reference ' || key from refs
                join sessions on sessions.tenant = refs.tenant and sessions.id = refs.session_id
                where refs.tenant = :tenant and sessions.user_id <> refs.user_id""",

@@ -44,7 +44,8 @@ def to_message(message: Mapping[str, Any], field: str = "messages") -> NewMessag
     data = message.get("data")
     if kind not in _KNOWN or not isinstance(kind, str) or not isinstance(data, Mapping):
         raise Invalid(
-            field=field, problem=f"has a message of type {str(kind)[:50]!r}, which no history keeps"
+            field=field,
+            problem=f"has a message of type {str(kind)[:50]!r}, which cannot be stored in a history",
         )
     role = _role(kind, data)
     rest = {name: value for name, value in data.items() if not _is_default(kind, name, value)}

@@ -42,7 +42,7 @@ _SAYS = {
 def to_message(item: Any, field: str = "items") -> NewMessage:
     """Convert an item to a new message."""
     if not isinstance(item, Mapping):
-        raise Invalid(field=field, problem=f"are objects, and {type(item).__name__} is none")
+        raise Invalid(field=field, problem=f"must be objects, not {type(item).__name__}")
     role = _role(item)
     item_content = item.get("content")
     same = exact_copy(item)
