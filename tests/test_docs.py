@@ -15,6 +15,7 @@ import pytest
 from retain import Memory
 from retain.base import errors
 from retain.base.settings import NAMES
+from retain.chat.session import USER
 from retain.server.app import create_app
 from tests.conftest import SETTINGS
 from tests.serving import serving
@@ -92,7 +93,9 @@ def test_the_readme_example_runs(
         me = memory.scope(user="ada", agent="scout")
         session = me.sessions.active().id
         assert [message.seq for message in me.messages.window(session)] == [1, 2]
-        me.messages.append(session, "user", "My sister Clara moved to Lisbon.")
+        theirs = memory.scope(user=USER, agent="assistant")
+        talk = theirs.sessions.add().id
+        theirs.messages.append(talk, "user", "My sister Clara moved to Lisbon.")
         with serving(create_app(memory)) as url:
             here = over_http.replace("http://127.0.0.1:7700", url)
             assert here != over_http
@@ -157,6 +160,22 @@ def test_the_code_of_a_page_runs(
         if "memory" in names:
             names["memory"].close()
     assert SHOWN[page] in capsys.readouterr().out
+
+
+def test_readme_requests_are_of_the_user_that_the_web_app_opens_with() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.partition("## Over HTTP and MCP")[2].partition("\n## ")[0]
+    users = re.findall(r'X-Retain-User: (\w+)|user="(\w+)"|"--user", "(\w+)"', section)
+    assert [name for names in users for name in names if name] == [USER] * 3
+
+
+def test_the_readme_installs_what_its_examples_import() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (extras,) = re.findall(r"pip install '/path/to/this/clone\[([a-z,-]+)\]'", readme)
+    used = re.findall(r"^from retain\.integrations\.(\w+)", readme, re.MULTILINE)
+    assert used
+    assert {name.replace("_", "-") for name in used} <= set(extras.split(","))
+    assert "all" in extras.split(",")
 
 
 def test_the_readme_shows_the_two_commands() -> None:

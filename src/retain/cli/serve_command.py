@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
@@ -28,9 +29,9 @@ def serve(arguments: Arguments) -> int:
         if arguments.json:
             print(json.dumps({"url": address}), flush=True)
         else:
+            mcp = f", MCP: {address}/mcp" if find_spec("mcp") else ""
             print(
-                f"retain listens on {address}/ (API: {address}/docs, MCP: {address}/mcp). "
-                "Press Ctrl-C to stop.",
+                f"retain listens on {address}/ (API: {address}/docs{mcp}). Press Ctrl-C to stop.",
                 flush=True,
             )
 
