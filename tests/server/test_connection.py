@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import selectors
 import socket
 import time
 from collections.abc import Iterator
@@ -11,8 +13,11 @@ import psutil
 import pytest
 
 from retain import Memory
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS
 from retain.base import limits
 from retain.base.settings import Settings
+from retain.server.middleware import MAX_WAITING_BODIES_PER_ADDRESS
 from tests.server.running import exchange, running
 
 SETTINGS = Settings(
@@ -23,6 +28,7 @@ SETTINGS = Settings(
 )
 POST = b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+ATTACKERS = 260  # more than MAX_IN_FLIGHT
 CLOSE = b"Connection: close\r\n\r\n"
 
 
@@ -120,3 +126,29 @@ def test_200_megabytes_are_rejected_unread(address: tuple[str, int]) -> None:
 
 def test_a_slow_body_times_out(address: tuple[str, int]) -> None:
     is_problem(exchange(address, POST + b"Content-Length: 100\r\n\r\n", b'{"user"'), 408)
+
+
+def test_many_unfinished_bodies_do_not_keep_others_out() -> None:
+    """260 clients that need no key each send 8 of 1,000 bytes; the API and `/readyz` still answer."""
+    head = (
+        b"POST /api/web/sign-in HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    )
+    head += b"Content-Length: 1000\r\n\r\n"
+    with contextlib.ExitStack() as stack, selectors.DefaultSelector() as selector:
+        memory = stack.enter_context(Memory.open(settings=SETTINGS))
+        _, key = Keys(memory.database).create("acme", "a test", PERMISSIONS)
+        _, address = stack.enter_context(running(memory))
+        for _ in range(ATTACKERS):
+            attacker = stack.enter_context(socket.create_connection(address, 10))
+            attacker.sendall(head + b'{"key": "')
+            selector.register(attacker, selectors.EVENT_READ)
+        rejections = []
+        while len(rejections) < ATTACKERS - MAX_WAITING_BODIES_PER_ADDRESS:
+            for ready, _ in selector.select():
+                selector.unregister(ready.fileobj)
+                rejections.append(ready.fileobj.recv(12))  # type: ignore[union-attr]
+        assert set(rejections) == {b"HTTP/1.1 503"}
+        for path in ("/api/sessions", "/readyz"):
+            request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+            request += f"Authorization: Bearer {key}\r\n\r\n"
+            assert exchange(address, request.encode()).startswith(b"HTTP/1.1 200"), path

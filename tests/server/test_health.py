@@ -9,6 +9,7 @@ import pytest
 from fastapi import FastAPI
 
 from retain import Memory
+from retain.base import limits
 from retain.base.errors import Unreachable
 from retain.server import health as health_module
 from retain.server.health import READY_SECONDS, Health
@@ -76,6 +77,26 @@ def test_a_stopping_server_is_not_ready(app: FastAPI, calling: Calling) -> None:
     client = calling(None)
     app.state.stopping.set()
     assert client.get("/readyz").status_code == 503
+
+
+@one_engine
+def test_a_server_at_capacity_is_not_ready(
+    app: FastAPI, calling: Calling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check itself counts as a request. Requests whose bodies are still arriving do not."""
+    stranger = calling(None)
+    assert stranger.get("/readyz").status_code == 200
+    guard = app.state.guard
+    monkeypatch.setattr(guard, "in_flight", limits.MAX_IN_FLIGHT - 1)
+    assert stranger.get("/readyz").status_code == 200
+    monkeypatch.setattr(guard, "in_flight", limits.MAX_IN_FLIGHT)
+    answer = stranger.get("/readyz")
+    assert (answer.status_code, answer.json()["type"]) == (503, "/problems/not-ready")
+    assert answer.json()["detail"] == "The server is at capacity."
+    assert answer.headers["retry-after"] == "1"
+    assert stranger.get("/healthz").status_code == 200
+    monkeypatch.setattr(guard._deadline, "waiting", lambda long: 1)
+    assert stranger.get("/readyz").status_code == 200
 
 
 @one_engine
