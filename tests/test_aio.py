@@ -1,4 +1,4 @@
-"""AsyncMemory: the same verbs, the same signatures, the same answers as Memory; and what cancelling leaves behind."""
+"""AsyncMemory: the same verbs, signatures and results as Memory, and cancellation."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROOT = Path(__file__).parent.parent
 START = 1_760_000_000_000_000
 
 
-def test_the_generated_file_is_fresh() -> None:
+def test_the_generated_file_is_up_to_date() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "generate_aio.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
@@ -251,7 +251,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 def plain(result: Any) -> str:
-    """An answer, without the ids that are new each time."""
+    """Return a result without the ids that are new each time."""
     return re.sub(
         r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}", "ID", repr(result)
     )
@@ -276,8 +276,8 @@ def method_of(scope: Scope | AsyncScope, name: str) -> Any:
     return getattr(getattr(scope, kind), verb)
 
 
-def test_every_verb_gives_the_same_answer() -> None:
-    """The same calls, one after the other, on two databases with one clock."""
+def test_every_verb_returns_the_same_result() -> None:
+    """The same calls in order, on two databases with one clock."""
 
     async def asynchronously() -> list[str]:
         async with await AsyncMemory.open(
@@ -304,10 +304,10 @@ def test_every_verb_gives_the_same_answer() -> None:
     assert sum("Error" in answer or "NotFound" in answer for answer in expected) >= 2
 
 
-def test_what_an_operator_does(
+def test_operator_methods_return_the_same_results(
     open_memory: Callable[..., Memory], url: str, tmp_path: Path
 ) -> None:
-    """tenants, counts, verify, export, import, purge, erase: as Memory does them."""
+    """Tenants, counts, verify, export, import, purge and erase."""
     sync = open_memory()
     sync.scope(tenant="acme", user="ada", agent="scout").state.set("k", 1)
     sync.scope(tenant="acme", user="bob", agent="scout").state.set("k", 1, ttl=1e-6)
@@ -334,8 +334,8 @@ def test_what_an_operator_does(
     asyncio.run(asynchronously())
 
 
-def test_many_calls_at_once(url: str) -> None:
-    """P4, P9: appends, retries and increments from one event loop; nothing lost, nothing twice."""
+def test_concurrent_calls_lose_and_repeat_nothing(url: str) -> None:
+    """P4, P9: appends, retries and increments from one event loop."""
 
     async def asynchronously() -> None:
         async with await AsyncMemory.open(url, settings=SETTINGS) as memory:
@@ -371,7 +371,7 @@ def test_many_calls_at_once(url: str) -> None:
     asyncio.run(asynchronously())
 
 
-def test_the_event_loop_goes_on_while_a_call_waits(tmp_path: Path) -> None:
+def test_the_event_loop_continues_while_a_call_waits(tmp_path: Path) -> None:
     """A write that waits in the database does not stop other coroutines."""
 
     async def asynchronously() -> None:
@@ -402,8 +402,8 @@ def test_the_event_loop_goes_on_while_a_call_waits(tmp_path: Path) -> None:
     asyncio.run(asynchronously())
 
 
-def test_cancelling_leaves_nothing_half_done(url: str) -> None:
-    """P2, P3: a cancelled call happened whole or not at all, and repeating it with its key makes it happen once."""
+def test_a_cancelled_call_is_atomic(url: str) -> None:
+    """P2, P3: it happened completely or not at all; a retry with its key makes it happen once."""
     chance = random.Random(3)
 
     async def asynchronously() -> None:
@@ -445,8 +445,8 @@ def test_cancelling_leaves_nothing_half_done(url: str) -> None:
     asyncio.run(asynchronously())
 
 
-def test_close_waits_for_what_is_running(url: str) -> None:
-    """P1: what was begun before closing is finished and kept."""
+def test_close_waits_for_running_calls(url: str) -> None:
+    """P1: calls that started before closing are finished and stored."""
 
     async def asynchronously() -> list[str]:
         memory = await AsyncMemory.open(url, settings=SETTINGS)
@@ -464,7 +464,7 @@ def test_close_waits_for_what_is_running(url: str) -> None:
         )
 
 
-def test_errors_come_through_as_they_are() -> None:
+def test_errors_are_raised_unchanged() -> None:
     async def asynchronously() -> None:
         async with await AsyncMemory.open("memory:", settings=SETTINGS) as memory:
             with pytest.raises(NotFound) as error:

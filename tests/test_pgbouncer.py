@@ -25,7 +25,7 @@ from retain.base.errors import KeyReused, Unreachable
 from retain.storage import migrate
 from retain.storage.postgres.engine import PostgresDatabase
 from tests.conftest import SETTINGS, new_database
-from tests.servers import as_nobody, free_port, own
+from tests.servers import free_port, prepare_folder, without_root
 from tests.storage.behind import TABLES, fill, hashes
 
 PATIENCE = 20
@@ -39,7 +39,7 @@ def pooler() -> Iterator[int]:
         assert not os.environ.get("CI"), "pgbouncer is not installed: `make test` installs it"
         pytest.skip("pgbouncer is not installed: run the tests with `make test`")
     server = os.environ["TEST_POSTGRES_MODERN"]
-    services = own(Path(tempfile.mkdtemp(prefix="retain-pgbouncer-")))
+    services = prepare_folder(Path(tempfile.mkdtemp(prefix="retain-pgbouncer-")))
     port = free_port()
     (services / "users").write_text('"postgres" ""\n')
     (services / "ini").write_text(
@@ -59,7 +59,7 @@ server_reset_query =
     )
     for path in services.iterdir():
         path.chmod(0o644)
-    command = as_nobody([PROGRAM, str(services / "ini")])
+    command = without_root([PROGRAM, str(services / "ini")])
     with (services / "log").open("wb") as log:
         process = subprocess.Popen(
             command, cwd=services, stdin=subprocess.DEVNULL, stdout=log, stderr=log

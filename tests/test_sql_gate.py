@@ -1,8 +1,4 @@
-"""The gate against SQL injection: over the syntax tree, statements are constants, and values reach them as parameters only.
-
-A statement that a kind hands to a transaction is a literal, or a name of one, or of several that were joined when the module
-was imported. Only `storage/tables.py` builds statements while the program runs, from identifiers that it checks.
-"""
+"""A static check against SQL injection: statements are constants, and values are parameters."""
 
 from __future__ import annotations
 
@@ -40,7 +36,7 @@ Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 
 class Module:
-    """One file, with the way from each node up to the module."""
+    """A module with the parent of each node of its syntax tree."""
 
     def __init__(self, name: str, text: str) -> None:
         self.name = name
@@ -50,7 +46,7 @@ class Module:
         }
 
     def functions(self, node: ast.AST) -> Iterator[Function]:
-        """The functions around a node, the innermost first."""
+        """Yield the functions around a node, innermost first."""
         while node in self.parents:
             node = self.parents[node]
             if isinstance(node, Function):
@@ -70,7 +66,7 @@ class Module:
                 yield f"{self.where(node)}: a statement is put together: {ast.unparse(node)[:80]}"
 
     def calls(self, methods: set[str]) -> Iterator[ast.Call]:
-        """Every call of a method by one of these names."""
+        """Yield every call of a method with one of these names."""
         for node in ast.walk(self.tree):
             if (
                 isinstance(node, ast.Call)
@@ -88,7 +84,7 @@ class Module:
         return names[-1] if names else ""
 
     def constant(self, node: ast.AST, use: ast.AST) -> bool:
-        """Whether an expression can only ever be one of the statements that are written in the source."""
+        """Return True if an expression can only be a statement written in the source."""
         match node:
             case ast.Constant(value=str()):
                 return True
@@ -171,7 +167,7 @@ class Module:
         )
 
     def resolved(self, name: str, use: ast.AST) -> bool:
-        """The same for a name: every value it can have, in the nearest scope that binds it."""
+        """Return True if every value of a name, in its nearest scope, is a constant."""
         for function in self.functions(use):
             arguments = function.args
             defaults = dict(
@@ -191,7 +187,7 @@ class Module:
         return any(at_import(value) for value in assigned(self.tree, name))
 
     def built(self, node: ast.AST) -> bool:
-        """Whether a function puts together something that begins like a statement."""
+        """Return True if a function composes text that starts like a statement."""
         if not any(True for _ in self.functions(node)):
             return False
         match node:
@@ -209,7 +205,7 @@ class Module:
 
 
 def assigned(scope: ast.AST, name: str) -> Iterator[ast.AST]:
-    """What a name is bound to in a scope, not in functions inside it."""
+    """Return the values bound to a name in a scope, without nested functions."""
     body = getattr(scope, "body", [])
     waiting = list(body) if isinstance(body, list) else [body]
     while waiting:
@@ -241,7 +237,7 @@ def bound(target: ast.AST, value: ast.AST, name: str, iterated: bool = False) ->
 
 
 def at_import(value: ast.AST) -> bool:
-    """Whether a value at the top of a module is made of nothing but what the module says."""
+    """Return True if a module-level value is made only of constants of the module."""
     calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
     names = {
         call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
@@ -262,8 +258,8 @@ def test_every_statement_is_a_constant_and_every_value_a_parameter() -> None:
     assert [problem for module in modules() for problem in module.problems()] == []
 
 
-def test_the_gate_looks_at_what_there_is() -> None:
-    """Statements in every kind, and the builders that are excepted, are where this file thinks they are."""
+def test_the_check_finds_statements_and_exceptions() -> None:
+    """Every kind has statements, and the excepted builders exist."""
     seen: dict[str, int] = {}
     built = set()
     for module in modules():
@@ -299,8 +295,8 @@ def test_the_gate_looks_at_what_there_is() -> None:
         "log(f'select {x} from t')",
     ],
 )
-def test_a_statement_that_is_put_together_is_noticed(line: str) -> None:
-    """Each of these is how it was done in a system that had to publish a CVE for it."""
+def test_a_composed_statement_is_reported(line: str) -> None:
+    """Each example is a pattern of a published CVE."""
     text = f"_FINE = 'select 1 from t where tenant = :tenant'\ndef verb(tx, x):\n    {line}\n"
     assert list(Module("kinds/new.py", text).problems())
 
@@ -317,7 +313,7 @@ def test_a_statement_that_is_put_together_is_noticed(line: str) -> None:
         "raise Error(f'there is no {x} to select from')",
     ],
 )
-def test_what_is_written_in_the_source_passes(lines: str) -> None:
+def test_constant_statements_are_accepted(lines: str) -> None:
     text = (
         "_FINE = 'select 1 from t where tenant = :tenant'\n_JOINED = _FINE + ' and x = :x'\n"
         "_MANY = {None: _FINE, 1: _JOINED.replace('x', 'y')}\n"
@@ -326,7 +322,7 @@ def test_what_is_written_in_the_source_passes(lines: str) -> None:
     assert list(Module("kinds/new.py", text).problems()) == []
 
 
-def test_the_one_builder_takes_nothing_but_identifiers() -> None:
+def test_the_statement_builder_accepts_only_identifiers() -> None:
     table = Table("notes", order="id")
     for wrong in ("a b", "a;", "a'", 'a"', "", "1", "a--", "A", "ä", "a.b", "tenant)"):
         with pytest.raises(ValueError, match="not the name of a column"):

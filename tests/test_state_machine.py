@@ -1,7 +1,5 @@
-"""Memory against a plain dictionary: random histories of calls, on SQLite and PostgreSQL, with a clock that the test moves.
-
-The model below is the promise, in the simplest words: lists and dictionaries, no SQL, no locks. Hypothesis looks for a
-history after which the database answers otherwise, and shortens it. FUZZ=full looks longer, each time elsewhere.
+"""Memory against a plain dictionary: random sequences of calls on SQLite and PostgreSQL, with a
+controlled clock.
 """
 
 from __future__ import annotations
@@ -52,16 +50,16 @@ IDS = ["s1", "s2", "s3"]
 KEYS = ["k1", "k2", "k3"]
 
 
-class Who(NamedTuple):
-    """A scope."""
+class ScopeNames(NamedTuple):
+    """Tenant, user and agent of a scope."""
 
     tenant: str
     user: str | None
     agent: str | None
 
 
-class New(NamedTuple):
-    """A message as the client sends it; `age` is how long ago it was said, 0 for now."""
+class SentMessage(NamedTuple):
+    """A message as the client sends it; `age` is its age in microseconds."""
 
     role: str
     content: Any
@@ -69,8 +67,8 @@ class New(NamedTuple):
 
 
 @dataclass
-class Talk:
-    """A session, as the model sees it."""
+class ModelSession:
+    """A session in the model."""
 
     user: str
     agent: str
@@ -86,14 +84,14 @@ class Talk:
 
     @property
     def updated(self) -> int:
-        """When it was last used: exact to the message within a minute of the last note of it."""
+        """Time of the last use, as the database stores it: at most a minute late."""
         said = micros(self.messages[-1].created_at) if self.messages else 0
         return said if self.touched < said <= self.touched + MINUTE else self.touched
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A state item, as the model sees it; it stays, unseen, between its expiry and the next purge."""
+class ModelState:
+    """A state item in the model; it stays, hidden, from its expiry until the next purge."""
 
     value: Any
     version: int
@@ -111,12 +109,12 @@ def micros(moment: datetime) -> int:
 
 
 tenants = st.sampled_from(["acme", "acme", "acme", "other"])
-users = st.builds(Who, tenants, st.sampled_from(USERS), st.sampled_from(AGENTS))
-anyone = users | st.builds(Who, tenants, st.none(), st.none() | st.just("scout"))
+users = st.builds(ScopeNames, tenants, st.sampled_from(USERS), st.sampled_from(AGENTS))
+anyone = users | st.builds(ScopeNames, tenants, st.none(), st.none() | st.just("scout"))
 ids = st.sampled_from(IDS)
 contents = st.sampled_from(["", "hello", "x" * 40, "é\x00", CALL])
 new_messages = st.builds(
-    New,
+    SentMessage,
     st.sampled_from(["user", "assistant", "tool", "system"]),
     contents,
     st.sampled_from([0, 0, 0, MINUTE, 2 * DAY]),
@@ -129,7 +127,7 @@ mostly = st.sampled_from([True, True, True, False])
 
 
 class MemoryMachine(RuleBasedStateMachine):
-    """The database and the model, side by side."""
+    """Runs the same calls on the database and the model."""
 
     open: Callable[[], Iterator[str]]
     look_every: int
@@ -140,45 +138,45 @@ class MemoryMachine(RuleBasedStateMachine):
         self.addresses = self.open()
         self.url = next(self.addresses)
         self.memory = self.reopened()
-        self.talks: dict[tuple[str, str], Talk] = {}
+        self.talks: dict[tuple[str, str], ModelSession] = {}
         self.active: dict[tuple[str, str, str], str] = {}
-        self.state: dict[tuple[str, str, str], Kept] = {}
+        self.state: dict[tuple[str, str, str], ModelState] = {}
         self.steps = 0
         for owner, id in (
-            (Who("acme", "ada", "scout"), "s1"),
-            (Who("acme", "bob", "scout"), "s2"),
-            (Who("other", "ada", "cook"), "s1"),
+            (ScopeNames("acme", "ada", "scout"), "s1"),
+            (ScopeNames("acme", "bob", "scout"), "s2"),
+            (ScopeNames("other", "ada", "cook"), "s1"),
         ):
             self.add_session(owner, id)
         self.add(
-            Who("acme", "ada", "scout"),
+            ScopeNames("acme", "ada", "scout"),
             "s1",
-            [New("user", "hello", 0), New("assistant", "x" * 40, 0)],
+            [SentMessage("user", "hello", 0), SentMessage("assistant", "x" * 40, 0)],
             "k1",
             None,
         )
         for area in ("user", "session:s1"):
-            self.set_state(Who("acme", "ada", "scout"), True, area, "a", 1, 60, None)
+            self.set_state(ScopeNames("acme", "ada", "scout"), True, area, "a", 1, 60, None)
 
     def reopened(self) -> Memory:
         settings = replace(SETTINGS, sqlite_durability="normal", postgres_pool=2)
         return Memory.open(self.url, settings=settings, clock=lambda: self.now)
 
-    def scope(self, owner: Who) -> Scope:
+    def scope(self, owner: ScopeNames) -> Scope:
         return self.memory.scope(**owner._asdict())
 
-    def talk(self, owner: Who, id: str) -> Talk | None:
-        """The session, if the scope may see it."""
+    def talk(self, owner: ScopeNames, id: str) -> ModelSession | None:
+        """Return the session, if the scope may see it."""
         found = self.talks.get((owner.tenant, id))
         return found if found and owner.user in (None, found.user) else None
 
-    def pick(self, owner: Who, id: str, own: bool) -> Who:
-        """The drawn scope, or the one whose session it is."""
+    def pick(self, owner: ScopeNames, id: str, own: bool) -> ScopeNames:
+        """Return the drawn scope, or the owner of the session."""
         talk = self.talks.get((owner.tenant, id))
-        return Who(owner.tenant, talk.user, owner.agent) if talk and own else owner
+        return ScopeNames(owner.tenant, talk.user, owner.agent) if talk and own else owner
 
     def fails(self, error: type[RetainError], call: Callable[[], Any]) -> RetainError:
-        """The call raises exactly this error."""
+        """Check that the call raises exactly this error."""
         with pytest.raises(RetainError) as raised:
             call()
         assert type(raised.value) is error
@@ -242,7 +240,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule()
     def export_and_import(self) -> None:
-        """P15: what came out goes in elsewhere, and comes out the same."""
+        """P15: an import of an export exports the same bytes."""
         out, again = io.BytesIO(), io.BytesIO()
         self.memory.export(out)
         with Memory.open("memory:", settings=SETTINGS, clock=lambda: self.now) as fresh:
@@ -254,7 +252,7 @@ class MemoryMachine(RuleBasedStateMachine):
     # -- sessions ----------------------------------------------------------------------------------------------
 
     @rule(owner=users, id=ids)
-    def add_session(self, owner: Who, id: str) -> None:
+    def add_session(self, owner: ScopeNames, id: str) -> None:
         if (owner.tenant, id) in self.talks:
             self.fails(AlreadyExists, lambda: self.scope(owner).sessions.add(id))
             return
@@ -267,15 +265,17 @@ class MemoryMachine(RuleBasedStateMachine):
         )
         self.begun(owner, id, label="new")
 
-    def begun(self, owner: Who, id: str, label: str = "") -> None:
+    def begun(self, owner: ScopeNames, id: str, label: str = "") -> None:
         assert owner.user is not None
         assert owner.agent is not None
-        self.talks[owner.tenant, id] = Talk(owner.user, owner.agent, touched=self.now, label=label)
+        self.talks[owner.tenant, id] = ModelSession(
+            owner.user, owner.agent, touched=self.now, label=label
+        )
         self.active[owner.tenant, owner.user, owner.agent] = id
 
     @rule(owner=users, stored=st.none() | ids)
-    def resume(self, owner: Who, stored: str | None) -> None:
-        """C6: the active session, whatever the client has stored, or a new one."""
+    def resume(self, owner: ScopeNames, stored: str | None) -> None:
+        """C6: the active session, whatever id the client has stored, or a new one."""
         assert owner.user is not None
         assert owner.agent is not None
         session = self.scope(owner).sessions.resume(stored)
@@ -287,7 +287,7 @@ class MemoryMachine(RuleBasedStateMachine):
             assert session.id == expected
 
     @rule(owner=users, own=mostly, id=ids)
-    def activate(self, owner: Who, own: bool, id: str) -> None:
+    def activate(self, owner: ScopeNames, own: bool, id: str) -> None:
         owner = self.pick(owner, id, own)
         talk = self.talk(owner, id)
         if talk is None:
@@ -297,7 +297,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.active[owner.tenant, talk.user, talk.agent] = id
 
     @rule(owner=anyone, id=ids, label=st.sampled_from(["", "a label"]))
-    def edit_session(self, owner: Who, id: str, label: str) -> None:
+    def edit_session(self, owner: ScopeNames, id: str, label: str) -> None:
         talk = self.talk(owner, id)
         if talk is None:
             self.fails(NotFound, lambda: self.scope(owner).sessions.edit(id, label=label))
@@ -306,7 +306,7 @@ class MemoryMachine(RuleBasedStateMachine):
         assert self.scope(owner).sessions.edit(id, label=label).label == label
 
     @rule(owner=anyone, id=ids)
-    def remove_session(self, owner: Who, id: str) -> None:
+    def remove_session(self, owner: ScopeNames, id: str) -> None:
         if self.talk(owner, id) is None:
             self.fails(NotFound, lambda: self.scope(owner).sessions.remove(id))
             return
@@ -321,8 +321,8 @@ class MemoryMachine(RuleBasedStateMachine):
             if place[:2] != (owner.tenant, f"session:{id}")
         }
 
-    def list_sessions(self, owner: Who, limit: int) -> None:
-        """C4: the last used first, page by page."""
+    def list_sessions(self, owner: ScopeNames, limit: int) -> None:
+        """C4: the last used first, in pages."""
         mine = [
             (talk.updated, id)
             for (tenant, id), talk in self.talks.items()
@@ -347,7 +347,13 @@ class MemoryMachine(RuleBasedStateMachine):
         end=ends,
     )
     def append(
-        self, owner: Who, own: bool, id: str, new: New, key: str | None, end: str | None
+        self,
+        owner: ScopeNames,
+        own: bool,
+        id: str,
+        new: SentMessage,
+        key: str | None,
+        end: str | None,
     ) -> None:
         self.add(self.pick(owner, id, own), id, [new], key, end, single=True)
 
@@ -360,28 +366,34 @@ class MemoryMachine(RuleBasedStateMachine):
         end=ends,
     )
     def extend(
-        self, owner: Who, own: bool, id: str, batch: list[New], key: str | None, end: str | None
+        self,
+        owner: ScopeNames,
+        own: bool,
+        id: str,
+        batch: list[SentMessage],
+        key: str | None,
+        end: str | None,
     ) -> None:
         self.add(self.pick(owner, id, own), id, batch, key, end)
 
     @rule()
     def retry(self) -> None:
-        """P2: every request that was answered with a key is sent again, exactly, by the scope it came from."""
+        """P2: repeat every request that had a key, from the same scope."""
         for (tenant, id), talk in self.talks.items():
             for key, (sent, first, last) in talk.keys.items():
                 new = [
                     NewMessage(r, c, author=a, created_at=None if at_ is None else at(at_))
                     for r, c, a, at_ in sent
                 ]
-                agentless = self.scope(Who(tenant, talk.user, None))
+                agentless = self.scope(ScopeNames(tenant, talk.user, None))
                 wanted = [message for message in talk.messages if first <= message.seq <= last]
                 assert agentless.messages.extend(id, new, key=key) == wanted
 
     def add(
         self,
-        owner: Who,
+        owner: ScopeNames,
         id: str,
-        batch: list[New],
+        batch: list[SentMessage],
         key: str | None,
         end: str | None,
         single: bool = False,
@@ -425,7 +437,9 @@ class MemoryMachine(RuleBasedStateMachine):
         else:
             self.added(talk, sent, key, call())
 
-    def added(self, talk: Talk, sent: list[Any], key: str | None, answer: list[Message]) -> None:
+    def added(
+        self, talk: ModelSession, sent: list[Any], key: str | None, answer: list[Message]
+    ) -> None:
         first = talk.last_seq + 1
         assert [message.seq for message in answer] == list(range(first, first + len(sent)))
         for message, (role, content, author, moment) in zip(answer, sent, strict=True):
@@ -440,7 +454,7 @@ class MemoryMachine(RuleBasedStateMachine):
         if key is not None:
             talk.keys[key] = (sent, first, talk.last_seq)
 
-    def window(self, owner: Who, id: str, how: dict[str, Any], turns_only: bool) -> None:
+    def window(self, owner: ScopeNames, id: str, how: dict[str, Any], turns_only: bool) -> None:
         """C3."""
         talk = self.talk(owner, id)
         if talk is None:
@@ -467,7 +481,7 @@ class MemoryMachine(RuleBasedStateMachine):
             wanted.insert(0, message)
         assert self.scope(owner).messages.window(id, **how, turns_only=turns_only) == wanted
 
-    def read_messages(self, owner: Who, id: str, limit: int, seq: int) -> None:
+    def read_messages(self, owner: ScopeNames, id: str, limit: int, seq: int) -> None:
         talk = self.talk(owner, id)
         if talk is None:
             self.fails(NotFound, lambda: self.scope(owner).messages.list(id, limit=limit))
@@ -484,11 +498,11 @@ class MemoryMachine(RuleBasedStateMachine):
 
     # -- state -------------------------------------------------------------------------------------------------
 
-    def live(self, kept: Kept | None) -> bool:
+    def live(self, kept: ModelState | None) -> bool:
         return kept is not None and (kept.expires is None or kept.expires > self.now)
 
-    def area(self, owner: Who, area: str) -> str | None:
-        """An area's full name, None where the scope may not see it."""
+    def area(self, owner: ScopeNames, area: str) -> str | None:
+        """Return the full name of an area, or None if the scope may not see it."""
         if area.startswith("session:"):
             return area if self.talk(owner, area.removeprefix("session:")) else None
         return f"user:{owner.user}" if area == "user" else area
@@ -504,7 +518,7 @@ class MemoryMachine(RuleBasedStateMachine):
     )
     def set_state(
         self,
-        owner: Who,
+        owner: ScopeNames,
         own: bool,
         area: str,
         key: str,
@@ -530,7 +544,7 @@ class MemoryMachine(RuleBasedStateMachine):
             assert (error.actual, error.expected) == (current, wanted)  # type: ignore[attr-defined]
             return
         item = call()
-        new = Kept(
+        new = ModelState(
             value,
             version=kept.version + 1 if kept else 1,
             expires=None if ttl is None else self.now + round(ttl * SECOND),
@@ -540,7 +554,7 @@ class MemoryMachine(RuleBasedStateMachine):
         self.state[owner.tenant, place, key] = new
         assert same(item, place, key, new)
 
-    def get_state(self, owner: Who, area: str, key: str) -> None:
+    def get_state(self, owner: ScopeNames, area: str, key: str) -> None:
         place = self.area(owner, area)
         kept = self.state.get((owner.tenant, place or "", key))
         if place is None or kept is None or not self.live(kept):
@@ -548,7 +562,7 @@ class MemoryMachine(RuleBasedStateMachine):
         else:
             assert same(self.scope(owner).state.get(key, area=area), place, key, kept)
 
-    def list_state(self, owner: Who, area: str, prefix: str, limit: int) -> None:
+    def list_state(self, owner: ScopeNames, area: str, prefix: str, limit: int) -> None:
         place = self.area(owner, area)
         if place is None:
             self.fails(NotFound, lambda: self.scope(owner).state.list(area=area, prefix=prefix))
@@ -572,7 +586,7 @@ class MemoryMachine(RuleBasedStateMachine):
     @rule(
         owner=users, area=areas, key=state_keys, version=st.sampled_from([None, "right", "wrong"])
     )
-    def remove_state(self, owner: Who, area: str, key: str, version: str | None) -> None:
+    def remove_state(self, owner: ScopeNames, area: str, key: str, version: str | None) -> None:
         place = self.area(owner, area)
         kept = self.state.get((owner.tenant, place or "", key))
         wanted = None if version is None else (kept.version if kept else 1) + (version == "wrong")
@@ -592,7 +606,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_same_numbers(self) -> None:
-        """How many rows there are to read, over all tenants."""
+        """Compare the number of rows over all tenants."""
         if not hasattr(self, "state"):
             return
         assert (found := self.memory.counts()) == {
@@ -608,17 +622,17 @@ class MemoryMachine(RuleBasedStateMachine):
             self.look(self.steps // self.look_every)
 
     def look(self, n: int) -> None:
-        """Every kind of read, as everybody; `n` chooses the numbers, at and beside every edge."""
+        """Make every kind of read from every scope; `n` chooses numbers at and near every edge."""
         for tenant in TENANTS:
             for user in (None, *USERS):
-                self.list_sessions(Who(tenant, user, [None, "scout"][n % 2]), 1 + n % 3)
+                self.list_sessions(ScopeNames(tenant, user, [None, "scout"][n % 2]), 1 + n % 3)
             for user in USERS:
                 for area in ("user", "tenant", "session:s1"):
-                    owner = Who(tenant, user, "scout")
+                    owner = ScopeNames(tenant, user, "scout")
                     self.list_state(owner, area, ["", "a", "é", "z"][n % 4], 1 + n % 3)
                     self.get_state(owner, area, ["a", "é"][n % 2])
         for (tenant, id), talk in list(self.talks.items()):
-            owner, stranger = Who(tenant, talk.user, None), Who(tenant, "eve", None)
+            owner, stranger = ScopeNames(tenant, talk.user, None), ScopeNames(tenant, "eve", None)
             self.read_messages([owner, stranger][n % 5 == 0], id, 1 + n % 4, talk.first_seq + n % 4)
             newest = talk.messages[::-1][: n % 5]
             spent = sum(message.tokens for message in newest)
@@ -633,7 +647,7 @@ class MemoryMachine(RuleBasedStateMachine):
             self.window(stranger, id, {"last": 3}, turns_only=False)
 
     def compare(self, memory: Memory) -> None:
-        """Everything, read through the whole tenant's eyes."""
+        """Compare everything in the tenant's scope."""
         for (tenant, id), talk in self.talks.items():
             session = memory.scope(tenant=tenant).sessions.get(id)
             assert (session.user, session.agent, session.label) == (
@@ -667,7 +681,7 @@ class MemoryMachine(RuleBasedStateMachine):
                 pass
 
 
-def same(item: Any, place: str, key: str, kept: Kept) -> bool:
+def same(item: Any, place: str, key: str, kept: ModelState) -> bool:
     found = (
         item.area,
         item.key,
@@ -690,7 +704,7 @@ def same(item: Any, place: str, key: str, kept: Kept) -> bool:
 
 
 def paged(page_after: Callable[[str | None], Page[Any]]) -> Iterator[Any]:
-    """All records of a list, page by page."""
+    """Return all records of a list, read in pages."""
     after: str | None = None
     while True:
         page = page_after(after)
@@ -718,7 +732,7 @@ def explore(
     run_state_machine_as_test(machine, settings=settings)
 
 
-def test_sqlite_answers_as_the_model_does(tmp_path: Path) -> None:
+def test_sqlite_matches_the_model(tmp_path: Path) -> None:
     """P2–P5, P9, P10, P15, C1–C8, K1."""
     files = iter(range(10**9))
 
@@ -732,6 +746,6 @@ def test_sqlite_answers_as_the_model_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_postgres_answers_as_the_model_does() -> None:
-    """The same promises on PostgreSQL."""
+def test_postgres_matches_the_model() -> None:
+    """The same on PostgreSQL."""
     explore(lambda: new_database("modern"), *((200, 60) if FULL else (6, 20)), look_every=5)

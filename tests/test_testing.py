@@ -1,4 +1,4 @@
-"""The doubles do what they are told, and the service misbehaves as it is named."""
+"""The test doubles of retain.testing: models, a fake service, and a database with faults."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def vectors(service: FakeService, **more: Any) -> list[Any]:
     ]
 
 
-def test_a_scripted_model_gives_its_answers_in_order_and_the_last_again() -> None:
+def test_a_scripted_model_repeats_its_last_answer() -> None:
     model: Model = ScriptedModel("one two", "three", cost=0.5)
     said = [model.complete("be brief", "a b c", max_tokens=9) for _ in range(3)]
     assert [one.text for one in said] == ["one two", "three", "three"]
@@ -84,7 +84,7 @@ def test_a_scripted_model_gives_its_answers_in_order_and_the_last_again() -> Non
     )
 
 
-def test_a_scripted_model_raises_and_computes_and_remembers() -> None:
+def test_a_scripted_model_raises_calls_functions_and_records_requests() -> None:
     error = BadAnswer(model="m", problem="it is nonsense")
     model = ScriptedModel(error, lambda asked: asked.prompt.upper())
     with pytest.raises(BadAnswer, match="it is nonsense") as raised:
@@ -96,7 +96,7 @@ def test_a_scripted_model_raises_and_computes_and_remembers() -> None:
         ScriptedModel()
 
 
-def test_a_failing_model_and_an_echo() -> None:
+def test_the_failing_and_the_echo_model() -> None:
     with pytest.raises(ModelUnavailable, match="'failing' does not answer"):
         FailingModel().complete("", "x", max_tokens=1)
     with pytest.raises(BadAnswer):
@@ -105,7 +105,7 @@ def test_a_failing_model_and_an_echo() -> None:
     assert EchoModel(lambda prompt: prompt * 3).complete("", "x", max_tokens=1).text == "xxx"
 
 
-def test_answers_are_given_once_each_when_many_threads_ask() -> None:
+def test_concurrent_requests_get_each_answer_once() -> None:
     model = ScriptedModel(*[str(number) for number in range(200)])
     said: list[str] = []
     threads = [
@@ -121,7 +121,7 @@ def test_answers_are_given_once_each_when_many_threads_ask() -> None:
     assert sorted(map(int, said)) == list(range(200))
 
 
-def test_a_service_answers_and_remembers_what_it_was_asked(service: FakeService) -> None:
+def test_the_service_answers_and_records_requests(service: FakeService) -> None:
     answer = json.loads(chat(service).read())
     assert answer["choices"] == [
         {
@@ -148,8 +148,8 @@ def test_a_service_answers_and_remembers_what_it_was_asked(service: FakeService)
     assert chat(service).read() == b"anything"
 
 
-def test_a_service_embeds(service: FakeService) -> None:
-    """The same vector for the same text, of length 1, as numbers or as base64."""
+def test_the_service_embeds_text(service: FakeService) -> None:
+    """Equal texts have equal vectors of length 1, as numbers or as base64."""
     first, second, again = vectors(service)
     assert (len(first), first == again, first == second) == (8, True, False)
     assert math.isclose(math.hypot(*first), 1)
@@ -170,14 +170,14 @@ def test_every_misbehaviour_of_f7_has_a_name() -> None:
     }
 
 
-def test_a_misbehaviour_that_does_not_exist(service: FakeService) -> None:
+def test_an_unknown_misbehaviour_is_rejected(service: FakeService) -> None:
     with pytest.raises(
         ValueError, match="unknown misbehaviour 'explode'; choose from 500, 429, hang"
     ):
         service.misbehave("explode")
 
 
-def test_a_misbehaviour_for_a_while(service: FakeService) -> None:
+def test_a_misbehaviour_for_some_requests(service: FakeService) -> None:
     service.misbehave("500", times=2)
     for _ in range(2):
         with pytest.raises(urllib.error.HTTPError, match="500"):
@@ -193,7 +193,7 @@ def test_a_misbehaviour_for_a_while(service: FakeService) -> None:
 @pytest.mark.parametrize(
     ("how", "status"), [("500", 500), ("429", 429), ("refused", 401), ("redirect", 307)]
 )
-def test_errors_by_status(service: FakeService, how: str, status: int) -> None:
+def test_http_errors(service: FakeService, how: str, status: int) -> None:
     service.misbehave(how)
     with pytest.raises(urllib.error.HTTPError) as error:
         chat(service)
@@ -206,7 +206,7 @@ def test_errors_by_status(service: FakeService, how: str, status: int) -> None:
         assert error.value.headers["location"] == f"{service.url}/elsewhere"
 
 
-def test_bodies_that_are_no_answer(service: FakeService) -> None:
+def test_invalid_bodies(service: FakeService) -> None:
     for how, start in (("empty", b""), ("html", b"<!doctype html>"), ("invalid-json", b'{"id"')):
         service.misbehave(how)
         body = chat(service).read()
@@ -215,7 +215,7 @@ def test_bodies_that_are_no_answer(service: FakeService) -> None:
             json.loads(body)
 
 
-def test_a_body_that_is_too_long(service: FakeService) -> None:
+def test_an_oversized_body(service: FakeService) -> None:
     service.misbehave("huge")
     response, size = chat(service), 0
     while part := response.read(1 << 20):
@@ -227,14 +227,16 @@ def test_a_body_that_is_too_long(service: FakeService) -> None:
     assert len(response.read()) < HUGE / 50
 
 
-def test_a_connection_that_breaks(service: FakeService) -> None:
+def test_a_broken_connection(service: FakeService) -> None:
     service.misbehave("reset")
     with pytest.raises((ConnectionResetError, http.client.IncompleteRead)):
         chat(service).read()
 
 
 @pytest.mark.parametrize("how", ["hang", "drip"])
-def test_a_service_that_never_ends_sees_who_hangs_up(service: FakeService, how: str) -> None:
+def test_an_endless_response_stops_when_the_client_disconnects(
+    service: FakeService, how: str
+) -> None:
     service.misbehave(how)
     with pytest.raises(TimeoutError):
         chat(service, timeout=0.2).read()
@@ -245,7 +247,7 @@ def test_a_service_that_never_ends_sees_who_hangs_up(service: FakeService, how: 
     assert service.hung_up == 1
 
 
-def test_closing_ends_what_hangs() -> None:
+def test_closing_ends_hanging_requests() -> None:
     with FakeService() as service:
         service.misbehave("hang")
         ended: list[BaseException] = []
@@ -265,7 +267,7 @@ def test_closing_ends_what_hangs() -> None:
     assert not isinstance(ended[0], TimeoutError)
 
 
-def test_what_a_service_says_wrong(service: FakeService) -> None:
+def test_wrong_answers(service: FakeService) -> None:
     service.misbehave("junk")
     assert said(chat(service)) == JUNK
     service.misbehave("injection")
@@ -276,8 +278,8 @@ def test_what_a_service_says_wrong(service: FakeService) -> None:
     assert json.loads(chat(service).read())["choices"] == []
 
 
-def test_vectors_that_are_wrong(service: FakeService) -> None:
-    """F7: for the embedders that will be tested with it."""
+def test_wrong_vectors(service: FakeService) -> None:
+    """F7: for tests of embedders."""
     service.misbehave("wrong-dimension")
     assert [len(vector) for vector in vectors(service)] == [9, 9, 9]
     service.misbehave("wrong-count")
@@ -288,7 +290,7 @@ def test_vectors_that_are_wrong(service: FakeService) -> None:
         assert math.isinf(vector[1])
 
 
-def test_requests_that_a_service_cannot_understand(service: FakeService) -> None:
+def test_invalid_requests_are_rejected(service: FakeService) -> None:
     for path, body in (
         ("chat/completions", {}),
         ("chat/completions", []),

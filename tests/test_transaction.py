@@ -1,4 +1,4 @@
-"""Several verbs as one write: all of it or nothing, on every engine, with everybody else at work."""
+"""Several verbs in one transaction: atomic, on every engine, beside other writers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def me(memory: Memory) -> Scope:
     return me
 
 
-def test_it_is_one_write(me: Scope) -> None:
+def test_a_transaction_is_one_write(me: Scope) -> None:
     def work(inner: Scope) -> int:
         inner.messages.append("trip", "user", "hello")
         inner.state.set("said", len(inner.messages.window("trip")))
@@ -32,7 +32,7 @@ def test_it_is_one_write(me: Scope) -> None:
     ) == (1, ["hello"])
 
 
-def test_an_error_undoes_everything(me: Scope) -> None:
+def test_an_error_rolls_everything_back(me: Scope) -> None:
     me.state.set("turn", "first")
 
     def work(inner: Scope) -> None:
@@ -48,8 +48,8 @@ def test_an_error_undoes_everything(me: Scope) -> None:
     assert me.state.get("turn").value == "first"
 
 
-def test_writers_at_once_lose_nothing(me: Scope) -> None:
-    """What was read in it is still so when it is written: a counter under eight threads."""
+def test_concurrent_transactions_lose_no_update(me: Scope) -> None:
+    """A value read in a transaction is unchanged when it writes: a counter with eight threads."""
     me.state.set("count", 0)
 
     def add(inner: Scope) -> None:
@@ -78,15 +78,15 @@ def test_a_scope_stays_in_its_tenant_and_its_user(me: Scope, memory: Memory) -> 
 @pytest.mark.parametrize(
     "slip", [lambda out: out.state.set("k", 1), lambda out: out.sessions.get("trip")]
 )
-def test_a_scope_from_outside_is_refused(me: Scope, slip: Callable[[Scope], object]) -> None:
-    """And nobody waits for ever: what was done with it would be no part of the whole."""
+def test_the_outer_scope_is_rejected_inside(me: Scope, slip: Callable[[Scope], object]) -> None:
+    """It would not be part of the transaction, and must not wait for it."""
     with pytest.raises(Invalid, match="use only the one that it is given"):
         me.transaction(lambda inner: (inner.state.set("a", 1), slip(me)))
     me.transaction(lambda inner: inner.transaction(lambda innermost: innermost.state.set("b", 2)))
     assert [one.key for one in me.state.list()] == ["b"]
 
 
-def test_a_scope_that_leaves_is_over(me: Scope) -> None:
+def test_the_inner_scope_is_rejected_outside(me: Scope) -> None:
     inner = me.transaction(lambda inner: inner)
     with pytest.raises(Invalid, match="is over"):
         inner.state.set("k", 2)
@@ -94,13 +94,13 @@ def test_a_scope_that_leaves_is_over(me: Scope) -> None:
         inner.sessions.get("trip")
 
 
-def test_references_are_refused_and_not_waited_for(me: Scope) -> None:
+def test_references_are_rejected_without_waiting(me: Scope) -> None:
     with pytest.raises(Invalid, match="cannot use references"):
         me.transaction(lambda inner: inner.refs.add("x" * 100_000, session="trip"))
     assert len(me.refs.list()) == 0
 
 
-def test_a_session_goes_with_its_references_and_all_else_or_not_at_all(me: Scope) -> None:
+def test_a_session_is_removed_with_its_references_or_not_at_all(me: Scope) -> None:
     me.sessions.add("other")
     me.refs.add("x" * 100_000, session="other")
     (ref,) = me.refs.list()
@@ -117,7 +117,7 @@ def test_a_session_goes_with_its_references_and_all_else_or_not_at_all(me: Scope
         me.refs.info(ref.key)
 
 
-def test_for_asyncio(url: str) -> None:
+def test_an_async_transaction(url: str) -> None:
     async def run() -> int:
         async with await AsyncMemory.open(url) as memory:
             me = memory.scope(tenant="acme", user="ada", agent="scout")

@@ -1,3 +1,3 @@
-"""What the tests of this room stand on."""
+"""Fixtures of the API tests."""
 
 from tests.calling import app, calling, http  # noqa: F401

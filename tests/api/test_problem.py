@@ -1,4 +1,4 @@
-"""Every failure in one form, that tells a caller what to do and nothing of where the database is."""
+"""Problem responses: one format that says what to do and hides the database address."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WHERE = 'connection to server at "db.internal" (10.0.0.7), port 5432 failed'
 
 @pytest.fixture
 def memory(open_memory: Callable[..., Memory]) -> Memory:
-    """The test's database, with faults; without a script they never strike."""
+    """The test's database with fault injection; no faults occur without a script."""
     return with_faults(open_memory())[0]
 
 
@@ -41,17 +41,17 @@ def faults(memory: Memory) -> FaultyDatabase:
 
 @pytest.fixture
 def engine() -> str:
-    """One is enough: nothing of this knows what the engine is."""
+    """One engine is enough: the code does not depend on it."""
     return "sqlite"
 
 
-def test_nobody_is_told_where_the_database_is(
+def test_errors_do_not_reveal_the_database_address(
     app: FastAPI,
     calling: Calling,
     faults: FaultyDatabase,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """S6: not even the bearer of a key; the log has the reason, under the request's id."""
+    """S6: also for callers with a key; the log has the reason and the request id."""
     client = calling()
 
     faults.fail("read", Unreachable(problem=f"{WHERE}\nDETAIL: more"), times=None)
@@ -85,8 +85,8 @@ def test_nobody_is_told_where_the_database_is(
         ReadTooLong(limit_mib=7),
     ],
 )
-def test_what_a_caller_is_told(error: StorageError, caplog: pytest.LogCaptureFixture) -> None:
-    """What to do stays; what an engine may quote of a row is not even in the log."""
+def test_the_detail_of_a_problem(error: StorageError, caplog: pytest.LogCaptureFixture) -> None:
+    """Advice is included; row data quoted by an engine is not, not even in the log."""
     caplog.set_level(logging.INFO)
     told = problem.told(error, "r1")
     assert WHERE not in told

@@ -24,7 +24,7 @@ from retain.cli.main import main
 from tests.chaos.history import messages_of
 from tests.chaos.writer import ROOT, SESSION, scope_of
 from tests.conftest import SETTINGS
-from tests.servers import as_nobody
+from tests.servers import without_root
 
 PAGE = 4096
 
@@ -187,7 +187,7 @@ print(json.dumps(said))
 
 def as_somebody_else(path: Path) -> dict[str, Any]:
     """Return the result of a process without root privileges."""
-    command = as_nobody([sys.executable, "-c", READ_ONLY, str(path)])
+    command = without_root([sys.executable, "-c", READ_ONLY, str(path)])
     done = subprocess.run(
         command,
         cwd=ROOT,

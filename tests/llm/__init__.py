@@ -1,1 +1,1 @@
-"""What is proved with a real language model: `make test-llm`."""
+"""Tests with a real language model: `make test-llm`."""

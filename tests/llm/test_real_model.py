@@ -1,8 +1,4 @@
-"""A small real language model behind a real service: what the doubles stand for.
-
-Not part of `make test`, because the model is 1.1 GB and slow; `make test-llm` fetches, builds and starts it. What a model
-says is never quite the same, so these tests ask for the facts in it and not for its words.
-"""
+"""A small real language model behind a real service, in place of the test doubles."""
 
 from __future__ import annotations
 
@@ -71,7 +67,7 @@ def model(settings: Settings) -> Model:
     return made
 
 
-def test_it_answers(model: Model) -> None:
+def test_the_model_answers(model: Model) -> None:
     """A3: by name and base URL, without a key."""
     done = model.complete(
         "Answer in one short sentence.", f"{TALK[0][1]} Where does Mary live?", max_tokens=60
@@ -82,13 +78,13 @@ def test_it_answers(model: Model) -> None:
     assert 0 < done.tokens_out <= 60
 
 
-def test_it_stops_where_it_is_told_to(model: Model) -> None:
+def test_the_model_respects_the_token_limit(model: Model) -> None:
     done = model.complete("", "Count from one to a hundred, in words.", max_tokens=8)
     assert (done.tokens_out, done.cut) == (8, True)
 
 
-def test_it_is_cut_off_and_goes_on_working(model: Model, settings: Settings) -> None:
-    """The service is left alone by a caller that waits no longer, and answers the next one."""
+def test_the_model_answers_after_a_timed_out_request(model: Model, settings: Settings) -> None:
+    """The service ends an abandoned request and answers the next one."""
     impatient = Models(
         Settings(model=settings.model, base_url=settings.base_url, model_seconds=0.3)
     ).main
@@ -98,8 +94,8 @@ def test_it_is_cut_off_and_goes_on_working(model: Model, settings: Settings) -> 
     assert model.complete("", "Say yes.", max_tokens=5).text
 
 
-def test_it_folds_a_conversation(settings: Settings, tmp_path: Path) -> None:
-    """S2: the summary covers what it saw, says the facts of it, and the turns stay readable."""
+def test_the_model_summarises_a_conversation(settings: Settings, tmp_path: Path) -> None:
+    """S2: the summary has the facts of the covered messages, which stay readable."""
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
         me = memory.scope(user="ada", agent="scout")
         session = me.sessions.add("trip")
@@ -117,8 +113,8 @@ def test_it_folds_a_conversation(settings: Settings, tmp_path: Path) -> None:
         assert len(me.messages.window(session.id, last=50)) == len(TALK)
 
 
-def test_it_chats_with_memory(settings: Settings, tmp_path: Path) -> None:
-    """A1: context, a stream of text, a saved turn; and what was said in another session is remembered."""
+def test_a_chat_with_memory(settings: Settings, tmp_path: Path) -> None:
+    """A1: context, streamed text, a saved turn; facts of another session are recalled."""
     events: list[Event] = []
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
         me = memory.scope(user="ada", agent="scout")
