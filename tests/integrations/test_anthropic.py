@@ -111,7 +111,9 @@ def told(tool: Any, command: Command) -> str:
         return str(tool.clear_all_memory() if command["command"] == "clear" else tool.call(command))
     except ToolError as error:
         return f"error: {error.content}"
-    except (OSError, ValueError) as error:
+    except UnicodeEncodeError as error:
+        return f"error: {error.reason}"
+    except Exception as error:
         return f"error: {error!r}"
 
 
@@ -125,6 +127,55 @@ def sized(answer: str) -> str:
 
 
 STORIES = st.lists(COMMANDS, min_size=8, max_size=25)
+
+LONG = ["x" * 255, "x" * 256, "é" * 127, "é" * 128, "🎈" * 64, "🎈" * 63 + "abc"]
+WILD_NAMES = [
+    *LONG,
+    *("...", "..a", "~", "-rf", "*", "%2e%2e", "a\\b", "'\"`", "$HOME", "a ", " a", "a\u00a0b"),
+    *("e\u0301", "é", "\u200b", "\u202ea", "\ufeff", "Ａ", "\ud800", "a\udbff", "memories"),
+]
+DEEP = ["d/" * count + "f" for count in (19, 20, 21, 62, 63)]
+ODD_PATHS = st.one_of(
+    PATHS,
+    st.lists(st.sampled_from([*WILD_NAMES, "a", "b", "c.md", "..", ".", ""]), max_size=4).map(
+        lambda names: "/memories/" + "/".join(names)
+    ),
+)
+WILD_PATHS = ODD_PATHS | st.sampled_from([f"/memories/{path}" for path in DEEP])
+NOT_TEXT = st.sampled_from([None, 0, 1.5, True, [], ["a"], {}, {"a": "b"}])
+WILD_TEXTS = TEXTS | PARTS | NOT_TEXT | st.just("a\ud800")
+WILD_NUMBERS: st.SearchStrategy[Any] = LINES | st.sampled_from(
+    [None, "1", "", 1.0, 0.5, True, [1], {}, 10**30]
+)
+WILD_RANGES = (
+    st.lists(WILD_NUMBERS, max_size=3)
+    | NOT_TEXT
+    | st.sampled_from(["ab", {"a": 1, "b": 2}, {"0": 1}])
+)
+FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
+    "create": {"path": WILD_PATHS, "file_text": WILD_TEXTS},
+    "view": {"path": WILD_PATHS, "view_range": WILD_RANGES},
+    "str_replace": {"path": WILD_PATHS, "old_str": WILD_TEXTS, "new_str": WILD_TEXTS},
+    "insert": {"path": WILD_PATHS, "insert_line": WILD_NUMBERS, "insert_text": WILD_TEXTS},
+    "delete": {"path": WILD_PATHS},
+    # Not the deep ones: a folder with contents would come to have more levels than ours can.
+    "rename": {"old_path": ODD_PATHS, "new_path": ODD_PATHS},
+    "chmod": {"path": WILD_PATHS},
+}
+
+
+@st.composite
+def wild_commands(draw: st.DrawFn) -> Command:
+    """A command that may lack a field, or have one of another type."""
+    kind = draw(st.sampled_from([*["create"] * 4, *FIELDS]))
+    command = {"command": kind, **{name: draw(field) for name, field in FIELDS[kind].items()}}
+    fault = draw(st.integers(0, 9))
+    name = draw(st.sampled_from(sorted(FIELDS[kind])))
+    if fault == 0:
+        del command[name]
+    elif fault == 1:
+        command[name] = draw(NOT_TEXT)
+    return command
 
 
 def compare(ours: RetainMemoryTool, folder: Path, commands: list[Command]) -> None:
@@ -148,6 +199,28 @@ def test_answers_equal_those_of_the_sdk_tool(
 ) -> None:
     """Whatever is done, in whatever order."""
     compare(RetainMemoryTool(me), tmp_path, commands)
+
+
+@one_engine
+@settings(max_examples=4 * EXAMPLES)
+@given(commands=st.lists(wild_commands(), min_size=4, max_size=15))
+def test_answers_to_wild_names_and_malformed_fields_equal_those_of_the_sdk_tool(
+    me: Scope, tmp_path: Path, commands: list[Command]
+) -> None:
+    """Long, deep and odd names; missing fields, and fields of another type."""
+    compare(RetainMemoryTool(me), tmp_path, commands)
+
+
+@one_engine
+@pytest.mark.parametrize("text", [None, 5, ["a"], {"a": 1}])
+def test_create_without_text_is_an_error(me: Scope, tmp_path: Path, text: Any) -> None:
+    """It used to report success. As with the SDK's tool, the file is there and empty."""
+    command = {"command": "create", "path": "/memories/a/b", "file_text": text}
+    if text is None:
+        del command["file_text"]
+    compare(RetainMemoryTool(me), tmp_path, [command, {"command": "view", "path": "/memories/a/b"}])
+    answer = told(RetainMemoryTool(me), {**command, "path": "/memories/new"})
+    assert answer.startswith("error: AttributeError")
 
 
 @pytest.mark.parametrize("engine", SERVERS, indirect=True)
@@ -195,18 +268,41 @@ def test_the_asynchronous_tool(me: Scope) -> None:
 @pytest.mark.parametrize(
     ("path", "said"),
     [
-        ("/memories/a\nb", "control character"),
-        ("/memories/ ", "blank"),
-        ("/memories/" + "/".join("a" * 21), "20 names"),
-        ("/memories/" + "/".join(["é" * 120] * 10), "2000"),
+        (
+            "/memories/a\nb",
+            "Path /memories/a\nb cannot be used: "
+            "a name in it has a control character (U+000A). Use another name.",
+        ),
+        (
+            "/memories/ ",
+            "Path /memories/  cannot be used: a name in it must not be blank. Use another name.",
+        ),
+        (
+            "/memories" + "/a" * 65,
+            f"Path /memories{'/a' * 65} has 65 levels; at most 64 are allowed. Use fewer folders.",
+        ),
+        (
+            "/memories" + f"/{'é' * 120}" * 10,
+            "The path is too long. Use shorter names or fewer folders.",
+        ),
     ],
 )
 def test_names_that_a_disk_accepts_and_we_do_not(me: Scope, path: str, said: str) -> None:
-    """They are refused in words, before anything is written, and otherwise answered as what is not there."""
+    """They are refused in plain words, before anything is written; other commands do not find them."""
     tool = RetainMemoryTool(me)
-    assert said in told(tool, {"command": "create", "path": path, "file_text": ""})
-    assert told(tool, {"command": "view", "path": "/memories"}).count("\n") == 1
+    assert told(tool, {"command": "create", "path": path, "file_text": ""}) == f"error: {said}"
+    tool.call({"command": "create", "path": "/memories/old", "file_text": ""})
+    rename = {"command": "rename", "old_path": "/memories/old", "new_path": path}
+    assert told(tool, rename) == f"error: {said}"
+    assert told(tool, {"command": "view", "path": "/memories"}).count("\n") == 2
     assert "does not exist" in told(tool, {"command": "view", "path": path})
+
+
+@one_engine
+def test_a_file_that_is_too_large_is_refused_in_plain_words(me: Scope) -> None:
+    command = {"command": "create", "path": "/memories/a", "file_text": "x" * (4 << 20)}
+    answer = told(RetainMemoryTool(me), command)
+    assert answer.startswith("error: The file is too large: 4194315 bytes; at most 4194304")
 
 
 @one_engine
@@ -227,7 +323,7 @@ def test_differences_to_a_disk(me: Scope, tmp_path: Path) -> None:
 def test_a_folder_is_moved_atomically(me: Scope) -> None:
     """A path that would be too long for one of its files leaves all of them where they were."""
     tool = RetainMemoryTool(me)
-    for name in ("a", "b", "/".join("c" * 15)):
+    for name in ("a", "b", "/".join("c" * 60)):
         tool.call({"command": "create", "path": f"/memories/old/{name}", "file_text": name})
     before = [item.raw for item in me.items.list()]
     move = {
@@ -235,7 +331,7 @@ def test_a_folder_is_moved_atomically(me: Scope) -> None:
         "old_path": "/memories/old",
         "new_path": "/memories/new/" + "/".join("n" * 8),
     }
-    assert "20 names" in told(tool, move)
+    assert "has 65 levels; at most 64 are allowed" in told(tool, move)
     assert [item.raw for item in me.items.list()] == before
     assert (
         told(tool, {**move, "new_path": "/memories/new"})

@@ -22,7 +22,9 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
+from agents.extensions.memory.encrypt_session import EncryptedSession
 from agents.memory import Session, SQLiteSession
+from cryptography.fernet import InvalidToken
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -317,6 +319,24 @@ async def the_same(memory: Memory, steps: list[tuple[str, Any]]) -> None:
         assert answers[0] == answers[1]
     assert await theirs.get_items() == await ours.get_items()
     theirs.close()
+
+
+def test_a_wrong_key_removes_no_encrypted_item(memory: Memory) -> None:
+    """`EncryptedSession.pop_item` used to remove every item that its key does not open."""
+    ours: Any = session(memory)
+    right, wrong = (EncryptedSession("talk", ours, key) for key in ("right" * 8, "wrong" * 8))
+
+    async def story() -> None:
+        await right.add_items(ITEMS[:2])  # type: ignore[arg-type]
+        before = await ours.get_items()
+        with pytest.raises(InvalidToken):
+            await wrong.pop_item()
+        assert await ours.get_items() == before
+        assert await right.pop_item() == ITEMS[1]
+        assert await right.pop_item() == ITEMS[0]
+        assert await right.pop_item() is None
+
+    asyncio.run(story())
 
 
 # -- as everything else sees it -------------------------------------------------------------------------------------------

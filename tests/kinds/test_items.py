@@ -133,7 +133,7 @@ def test_invalid_items_are_rejected_with_the_field(memory: Memory) -> None:
     calls: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         (Invalid, "place", lambda: me.put("p", "k", {})),
         (Invalid, "place", lambda: me.put((), "k", {})),
-        (Invalid, "place", lambda: me.put(("p",) * 21, "k", {})),
+        (Invalid, "place", lambda: me.put(("p",) * 65, "k", {})),
         (Invalid, "place", lambda: me.put(("p", ""), "k", {})),
         (Invalid, "place", lambda: me.get(("a\x1fb",), "k")),
         (Invalid, "key", lambda: me.put(("p",), " ", {})),

@@ -25,10 +25,11 @@ Done = TypeVar("Done")
 TOOL: Path = ("memory_tool",)
 """The place of files that belong to no memory store."""
 STORES: Path = ("memory_stores",)
-"""The place of the memory stores. The files of a store are at the place named by its id, so a path
-may have one name fewer than a place."""
+"""The place of the memory stores. The files of a store are at the place named by its id."""
 STORE = "memstore_"
 """The prefix of every store id."""
+MAX_LEVELS = 64
+"""Names in one path."""
 _FOLDER = {"folder": True}
 _COUNTERS: Path = ("memory_stores counters",)
 _PAGE_SIZE = 500
@@ -76,6 +77,8 @@ class Files:
 
     def under(self, path: Path = ()) -> Iterator[Item]:
         """Yield all files and folders in a folder and below it."""
+        if len(path) == MAX_LEVELS:
+            return iter(())
         return _all(self.scope, self.root + path)
 
     def make_folders(self, path: Path) -> Item | None:

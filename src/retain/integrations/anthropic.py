@@ -1,7 +1,8 @@
 """Anthropic's memory tool: Claude's files live in the database.
 
-Every answer is, byte for byte, the answer of the SDK's own tool for a folder on a disk. A command
-is one transaction: a folder moves whole or not at all, and concurrent edits see each other.
+Every answer is, byte for byte, the answer of the SDK's own tool for a folder on a disk, also to
+malformed commands. A command is one transaction: a folder moves whole or not at all, and
+concurrent edits see each other.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import errno
 import os
 from collections.abc import Callable
 
-from retain.api.memory_files import STORE, Files, Path, StoreFiles, is_file, path_of
-from retain.base.errors import Invalid, NotFound
+from retain.api.memory_files import MAX_LEVELS, STORE, Files, Path, StoreFiles, is_file, path_of
+from retain.base import canonical
+from retain.base.errors import Invalid, NotFound, TooLarge
 from retain.integrations._require import require_extra, require_local_scope
 from retain.kinds.items import PlacedItem as Item
 from retain.memory import Scope
@@ -74,8 +76,8 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
         start = 0
         end = len(lines)
         if command.view_range and len(command.view_range) == 2:
-            first_line, last_line = command.view_range
-            start = max(1, first_line) - 1
+            start = max(1, command.view_range[0]) - 1
+            last_line = command.view_range[1]
             end = len(lines) if last_line == -1 else last_line
         numbered = _number_lines(lines[start:end], start + 1)
         return f"Here's the content of {command.path} with line numbers:\n{numbered}"
@@ -84,11 +86,21 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
         """Create a file and its parent folders."""
         path = _parse_path(command.path)
 
-        def work(files: Files) -> str:
-            if not path or files.find(path) is not None:
+        def work(files: Files) -> str | Exception:
+            if not path or _find(files, path, command.path) is not None:
                 raise ToolError(f"File {command.path} already exists")
-            if files.make_folders(path[:-1]) is not None:
+            _check_names(path, command.path)
+            depth = _usable_depth(path)
+            if files.make_folders(path[: min(depth, len(path) - 1)]) is not None:
                 raise _os_error(errno.ENOTDIR, command.path)
+            if depth < len(path):
+                return _os_error(errno.ENAMETOOLONG, command.path)
+            try:
+                command.file_text.encode()
+            except (AttributeError, UnicodeEncodeError) as error:
+                # As with the SDK's tool, the file is there and empty.
+                files.put(path, "")
+                return error
             files.put(path, command.file_text)
             return f"File created successfully at: {command.path}"
 
@@ -127,7 +139,7 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
 
         def insert(text: str) -> tuple[str, str]:
             lines = text.removesuffix("\n").split("\n") if text else []
-            if not 0 <= command.insert_line <= len(lines):
+            if command.insert_line < 0 or command.insert_line > len(lines):
                 raise ToolError(
                     f"Invalid `insert_line` parameter: {command.insert_line}. "
                     f"It should be within the range [0, {len(lines)}]."
@@ -147,7 +159,7 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
             raise ToolError("Cannot delete the /memories directory itself")
 
         def work(files: Files) -> str:
-            item = files.find(path)
+            item = _find(files, path, command.path)
             if item is None:
                 raise ToolError(f"The path {command.path} does not exist")
             for removed in _with_contents(files, item):
@@ -164,23 +176,31 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
             raise ToolError("Cannot rename the /memories directory itself")
 
         def work(files: Files) -> str | Exception:
-            if not new or files.find(new) is not None:
+            if not new or _find(files, new, command.new_path) is not None:
                 raise ToolError(f"The destination {command.new_path} already exists")
             # As in the SDK's tool, the folders are created even if the move then fails.
-            blocking = files.make_folders(new[:-1])
-            item = files.find(old)
-            parent_error = 0 if item is not None else _folder_error(files, old[:-1])
-            is_blocked = blocking is not None and (
-                path_of(blocking) != new[:-1] or not parent_error
-            )
-            if parent_error == errno.ENOTDIR or is_blocked:
+            _check_names(new, command.new_path)
+            depth = _usable_depth(new)
+            blocking = files.make_folders(new[: min(depth, len(new) - 1)])
+            old_error = _path_error(files, old)
+            old_parent_error = _path_error(files, old[:-1], is_folder=True)
+            if blocking is not None and (path_of(blocking) != new[:-1] or not old_parent_error):
                 return _os_error(errno.ENOTDIR, command.new_path)
+            if depth < len(new) - 1:
+                return _os_error(errno.ENAMETOOLONG, command.new_path)
+            if old_error not in (0, errno.ENOENT):
+                return _os_error(old_error, command.old_path)
+            if depth < len(new) and not old_parent_error:
+                return _os_error(errno.ENAMETOOLONG, command.new_path)
+            item = files.find(old)
             if item is None:
                 return ToolError(f"The path {command.old_path} does not exist")
             if new[: len(old)] == old:
                 return _os_error(errno.EINVAL, command.old_path)
             for moved in _with_contents(files, item):
-                files.move(moved, new + path_of(moved)[len(old) :])
+                target = new + path_of(moved)[len(old) :]
+                _check_names(target, f"{ROOT}/{'/'.join(target)}")
+                files.move(moved, target)
             return f"Successfully renamed {command.old_path} to {command.new_path}"
 
         return self._change(work)
@@ -204,6 +224,7 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
             if file is None:
                 raise ToolError(f"The path {raw_path} is not a file.")
             text, answer = edit(file.value["text"])
+            text.encode()  # Raises the error of the SDK's tool for unpaired surrogates.
             files.put(path, text, file)
             return answer
 
@@ -213,7 +234,7 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
         """Return the file at a path, None for a folder; raise if there is neither."""
         if not path:
             return None
-        item = files.find(path)
+        item = _find(files, path, raw_path)
         if item is None:
             raise ToolError(f"The path {raw_path} does not exist. Please provide a valid path.")
         return item if is_file(item) else None
@@ -227,7 +248,9 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
 
         try:
             result = self._files.change(checked)
-        except (Invalid, NotFound) as error:
+        except Invalid as error:
+            raise ToolError(_refusal(error)) from error
+        except NotFound as error:
             raise ToolError(str(error)) from error
         if isinstance(result, Exception):
             raise result
@@ -282,6 +305,7 @@ def _parse_path(raw_path: str) -> Path:
         raise ToolError(f"Path must start with /memories, got: {raw_path}")
     if "\0" in raw_path:
         raise ValueError("embedded null byte")
+    raw_path.encode("utf-8", "surrogateescape")  # Raises what a file system raises.
     names = [ROOT]
     for name in raw_path[len(ROOT) :].split("/"):
         if name == "..":
@@ -292,10 +316,50 @@ def _parse_path(raw_path: str) -> Path:
             names.append(name if names else f"/{name}")
     if names[:1] != [ROOT]:
         raise _escape_error(raw_path)
-    for name in names:
-        if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
-            raise _os_error(errno.ENAMETOOLONG, raw_path)
     return tuple(names[1:])
+
+
+def _usable_depth(path: Path) -> int:
+    """Return the number of names before the first one that is too long for a file system."""
+    for depth, name in enumerate(path):
+        if len(name.encode("utf-8", "surrogateescape")) > MAX_NAME_BYTES:
+            return depth
+    return len(path)
+
+
+def _find(files: Files, path: Path, raw_path: str) -> Item | None:
+    """Return the file or folder at a path, or None; a name that is too long raises an error."""
+    depth = _usable_depth(path)
+    if depth == len(path):
+        return files.find(path)
+    if _path_error(files, path[:depth], is_folder=True) == 0:
+        raise _os_error(errno.ENAMETOOLONG, raw_path)
+    return None
+
+
+def _check_names(path: Path, raw_path: str) -> None:
+    """Raise an error if a disk accepts the names of a path, but the database does not."""
+    if len(path) > MAX_LEVELS:
+        raise ToolError(
+            f"Path {raw_path} has {len(path)} levels; at most {MAX_LEVELS} are allowed. "
+            "Use fewer folders."
+        )
+    for name in path[: _usable_depth(path)]:
+        try:
+            canonical.key(name, "path")
+        except Invalid as error:
+            raise ToolError(
+                f"Path {raw_path} cannot be used: a name in it {error.problem}. Use another name."
+            ) from error
+
+
+def _refusal(error: Invalid) -> str:
+    """Return an error of the database in words that a model understands."""
+    if not isinstance(error, TooLarge):
+        return f"Nothing was changed: {error.problem}."
+    if error.field == "value":
+        return f"The file is too large: {error.size} bytes; at most {error.limit} are allowed."
+    return "The path is too long. Use shorter names or fewer folders."
 
 
 def _escape_error(raw_path: str) -> ToolError:
@@ -307,13 +371,15 @@ def _os_error(number: int, raw_path: str) -> OSError:
     return OSError(number, os.strerror(number), raw_path)
 
 
-def _folder_error(files: Files, path: Path) -> int:
-    """Return the errno of opening a folder, 0 if it exists."""
-    for depth in range(len(path)):
+def _path_error(files: Files, path: Path, *, is_folder: bool = False) -> int:
+    """Return the errno of looking up a path, 0 if it exists; `is_folder`: as a folder."""
+    for depth, name in enumerate(path):
+        if _usable_depth((name,)) == 0:
+            return errno.ENAMETOOLONG
         item = files.find(path[: depth + 1])
         if item is None:
             return errno.ENOENT
-        if is_file(item):
+        if is_file(item) and (is_folder or depth + 1 < len(path)):
             return errno.ENOTDIR
     return 0
 

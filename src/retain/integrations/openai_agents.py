@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from retain.messages.message import NewMessage
 
 with require_extra("openai-agents"):
     from agents.items import TResponseInputItem
-    from agents.memory import SessionSettings
+    from agents.memory import SessionSettings, SQLiteSession
     from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
 T = TypeVar("T")
@@ -49,9 +49,16 @@ class RetainSession:
             new = [openai.to_message(item, f"items[{n}]") for n, item in enumerate(items)]
             await _run_to_completion(lambda: self._add(new))
 
-    async def pop_item(self) -> TResponseInputItem | None:
-        """Remove and return the newest item, or None if there is none."""
-        return await _run_to_completion(self._pop)
+    # Removes and returns the newest item, or None if there is none. `EncryptedSession` checks its
+    # key before it removes an item only from a session that is registered as an `SQLiteSession` and
+    # has its `pop_item`. That function calls `_pop_item_with_validation`.
+    pop_item: Callable[..., Coroutine[Any, Any, TResponseInputItem | None]] = SQLiteSession.pop_item
+
+    async def _pop_item_with_validation(
+        self, validate: Callable[[Any], None] | None = None
+    ) -> TResponseInputItem | None:
+        """Remove and return the newest item; if `validate` raises an error, the item stays."""
+        return await _run_to_completion(lambda: self._pop(validate))
 
     async def clear_session(self) -> None:
         """Remove every item; the session remains."""
@@ -73,10 +80,12 @@ class RetainSession:
             self.scope, self.session_id, lambda: extend(self.scope, self.session_id, new)
         )
 
-    def _pop(self) -> Any:
+    def _pop(self, validate: Callable[[Any], None] | None) -> Any:
         def work(scope: Scope) -> Any:
             # One message may hold several items: put the others back.
             *others, newest = openai.from_message(scope.messages.pop(self.session_id))
+            if validate is not None:
+                validate(newest)
             extend(scope, self.session_id, [openai.to_message(item) for item in others])
             return newest
 
@@ -88,6 +97,9 @@ class RetainSession:
     def _clear(self) -> None:
         with suppress(NotFound):
             self.scope.messages.clear(self.session_id)
+
+
+SQLiteSession.register(RetainSession)
 
 
 async def _run_to_completion(work: Callable[[], T]) -> T:

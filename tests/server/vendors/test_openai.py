@@ -207,6 +207,9 @@ def test_errors_have_the_vendors_shape(client: OpenAI, app: FastAPI, address: st
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"items": [QUESTION] * 21}, "items"),
         ({"items": [{"content": "x"}]}, "items[0].type"),
+        ({"items": [QUESTION, {"role": "user"}]}, "items[1].content"),
+        ({"items": [{"type": "message", "role": "user", "content": None}]}, "items[0].content"),
+        ({"items": [{"role": "assistant", "content": 5}]}, "items[0].content"),
         ({"items": []}, "items"),
         ({"items": [QUESTION], "extra_body": {"nonsense": 1}}, "nonsense"),
     ]

@@ -27,7 +27,8 @@ from retain.search.search_engine import Item as IndexRow
 from retain.storage.database import Row, Transaction
 from retain.text import fields as json_fields
 
-MAX_NAMES = 20
+MAX_NAMES = 64
+MAX_FIELDS = 20
 Place = tuple[str, ...]
 
 
@@ -146,10 +147,10 @@ def starts_with(names: Place, pattern: Place) -> bool:
 def fields_json(fields: Sequence[str]) -> str:
     """Return checked paths of searchable fields as JSON."""
     is_list = isinstance(fields, Sequence) and not isinstance(fields, str | bytes)
-    if not is_list or len(fields) > MAX_NAMES:
+    if not is_list or len(fields) > MAX_FIELDS:
         raise Invalid(
             field="fields",
-            problem=f'must be a list of at most {MAX_NAMES} paths, such as ["text", "tags[*]"]',
+            problem=f'must be a list of at most {MAX_FIELDS} paths, such as ["text", "tags[*]"]',
         )
     return json.dumps([canonical.key(path, "fields") for path in fields], ensure_ascii=False)
 

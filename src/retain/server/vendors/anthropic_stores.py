@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from retain.api.memory_files import STORES, Files, Path, StoreFiles, is_file, numbered, path_of
+from retain.api.memory_files import (
+    MAX_LEVELS,
+    STORES,
+    Files,
+    Path,
+    StoreFiles,
+    is_file,
+    numbered,
+    path_of,
+)
 from retain.base import limits
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.kinds.items import PlacedItem as Item
@@ -193,10 +202,10 @@ class Stores:
         after, last = formats.decode_page(query["page"]) if query.get("page") else (None, "")
         _read_store(files)
         data: list[Json] = []
-        deepest = len(prefix) + depth if depth else MAX_PATH_NAMES
+        deepest = len(prefix) + depth if depth else MAX_LEVELS
         folder = ""
         size = min(PAGE_SIZE, limits.MAX_PAGE)
-        while len(prefix) < MAX_PATH_NAMES:  # a folder at the maximum depth is always empty
+        while len(prefix) < MAX_LEVELS:  # a folder at the maximum depth is always empty
             page = self._scope.items.list(files.root + prefix, limit=size, after=after)
             for item in page:
                 path = path_of(item)

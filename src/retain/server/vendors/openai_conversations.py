@@ -208,6 +208,12 @@ def _check_items(items: Any) -> list[dict[str, Any]]:
     for number, item in enumerate(items):
         if not isinstance(item.get("type", item.get("role")), str):
             raise Invalid(field=f"items[{number}].type", problem="is required")
+        is_message = item.get("type", "message") == "message"
+        if is_message and not isinstance(item.get("content"), str | list):
+            raise Invalid(
+                field=f"items[{number}].content",
+                problem="is required: text, or a list of content parts",
+            )
     return items
 
 
