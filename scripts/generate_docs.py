@@ -25,6 +25,8 @@ def settings_page() -> str:
         "",
         "Settings come from a YAML file (`retain.yaml` in the current folder, or where `RETAIN_CONFIG` or `--config`",
         "says), then from the environment, then from flags; the later word wins. An unknown name is an error.",
+        "Every command takes any setting as `--set NAME=VALUE`. In the file, `baseUrl` is also `base_url`, and sections are",
+        "understood: `model`, `base_url` and `api_key` under `openai:`, or `model` under `summary:` for `summary_model`.",
         "`retain config show` prints each value and where it came from; `retain config example` prints a file with every",
         "default.",
         "",

@@ -343,3 +343,46 @@ def test_repr_quotes_text_only() -> None:
     shown = repr(Settings(tenant="acme", port=200))
     assert "tenant='acme'" in shown
     assert "port=200," in shown
+
+
+def test_camel_case_and_sections_are_understood(tmp_path: Path) -> None:
+    """Settings files of other programs group and spell names in their own ways."""
+    text = """
+contextTokens: 9000
+openai:
+  model: gpt-5-mini
+  baseUrl: https://models.example/v1
+  apiKey: sk-1
+  summaryModel: gpt-5-nano
+  summaryUrl: https://small.example/v1
+embedding:
+  url: https://vectors.example/v1
+jwt:
+  issuer: https://login.example
+"""
+    settings = Settings.load(write(tmp_path / "x.yaml", text), {})
+    assert settings == Settings(
+        context_tokens=9000,
+        model="gpt-5-mini",
+        base_url="https://models.example/v1",
+        api_key="sk-1",
+        summary_model="gpt-5-nano",
+        summary_base_url="https://small.example/v1",
+        embedding_base_url="https://vectors.example/v1",
+        jwt_issuer="https://login.example",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("openai: {temperature: 1, api_key: sk-1}", "there is no setting openai.temperature"),
+        ("chat: {model: x}", "there is no setting chat.model"),
+        ("contextToken: 1", r"contextToken \(did you mean context_tokens\?\)"),
+        ("api_key: sk-1\nopenai: {apiKey: sk-2}", "api_key: is set more than once"),
+    ],
+)
+def test_a_name_that_is_not_understood_is_an_error(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(SettingsError, match=problem) as raised:
+        Settings.load(write(tmp_path / "x.yaml", text), {})
+    assert "sk-" not in str(raised.value)

@@ -193,6 +193,21 @@ def test_an_error_of_the_system_names_the_file(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
+def test_every_setting_is_an_option(run_here: Run) -> None:
+    command = "config show --set user=eve --set api-key=s=1 --user ada --json"
+    values = answer(run_here(f"retain --set context_tokens=9000 --set user=bob {command}"))
+    shown = {name: values[name]["value"] for name in ("context_tokens", "user", "api_key")}  # type: ignore[index]
+    assert shown == {"context_tokens": "9000", "user": "ada", "api_key": "***"}
+    for wrong, status, says in (
+        ("nonsense", 2, "--set: must be name=value"),
+        ("contxt_tokens=1", 6, "did you mean context_tokens?"),
+        ("workers=none", 6, "must be a number"),
+    ):
+        done = run_here(f"retain status --set {wrong}")
+        assert (done.returncode, says in done.stderr) == (status, True), done.stderr
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
 def test_a_command_alone_shows_its_help(run_here: Run) -> None:
     for command, usage in (("retain ", "retain [-h]"), ("retain sessions", "retain sessions [-h]")):
         done = run_here(command)

@@ -142,7 +142,7 @@ def test_many_unfinished_bodies_do_not_keep_others_out() -> None:
             attacker = stack.enter_context(socket.create_connection(address, 10))
             attacker.sendall(head + b'{"key": "')
             selector.register(attacker, selectors.EVENT_READ)
-        rejections = []
+        rejections: list[bytes] = []
         while len(rejections) < ATTACKERS - MAX_WAITING_BODIES_PER_ADDRESS:
             for ready, _ in selector.select():
                 selector.unregister(ready.fileobj)

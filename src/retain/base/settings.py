@@ -22,6 +22,8 @@ from retain.base.errors import SettingsError
 FILE = "retain.yaml"
 NOT_SETTINGS = {"RETAIN_CONFIG", "RETAIN_KEY"}
 """Variables that are not settings: where the file is, and a client's API key."""
+MODEL_SECTIONS = ("openai", "llm")
+"""Sections of a settings file whose `model`, `base_url` and `api_key` are the main model's."""
 PASSWORD_IN_URL = re.compile(r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl)?password=)[^&\s]+")
 BOOLEANS = {
     "true": True,
@@ -353,7 +355,40 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise SettingsError(where=str(path), problem="must consist of lines `setting: value`")
-    return {str(name): value for name, value in content.items()}
+    return _flatten({str(name): value for name, value in content.items()}, str(path))
+
+
+def _flatten(content: Mapping[str, Any], where: str) -> Mapping[str, Any]:
+    """Return settings by their own names: `baseUrl` is base_url, `openai: {model: …}` is model."""
+    values: dict[str, Any] = {}
+    for name, value in content.items():
+        snake_name = _snake_case(name)
+        if snake_name in NAMES or not isinstance(value, dict) or not value:
+            items = {snake_name if snake_name in NAMES else name: value}
+        else:
+            items = {_name_in_section(snake_name, str(key)): item for key, item in value.items()}
+        for setting, item in items.items():
+            if setting in values:
+                raise SettingsError(where=f"{where}, {setting}", problem="is set more than once")
+            values[setting] = item
+    return values
+
+
+def _name_in_section(section: str, name: str) -> str:
+    """Return the setting that a name in a section means: `model` in `summary` is summary_model."""
+    snake_name = _snake_case(name)
+    short_names = [f"{section}_{snake_name}"]
+    if section in MODEL_SECTIONS:
+        short_names.append(snake_name)
+    for short_name in short_names:
+        for candidate in (short_name, re.sub(r"(^|_)(?=url$)", r"\1base_", short_name)):
+            if candidate in NAMES:
+                return candidate
+    return f"{section}.{name}"
+
+
+def _snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
 
 
 def _convert(name: str, value: Any, where: str) -> Any:

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from retain.base.errors import Invalid, NotFound, RetainError
-from retain.base.settings import Settings
 from retain.chat.no_model_answer import NO_MODEL
 from retain.chat.session import AGENT, USER
 from retain.cli import context_command
 from retain.cli.chat_backend import LocalBackend, RemoteBackend
-from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_names
+from retain.cli.command import SCOPE, Arguments, Command, load_settings, open_memory, scope_names
 from retain.cli.output import plain, show
 from retain.client import Client
 from retain.memory import Memory, Scope
@@ -68,7 +67,7 @@ def _open_backend(arguments: Arguments) -> Iterator[Backend]:
             raise Invalid(
                 field=f"--{name}", problem="is set on the server; it cannot be combined with --url"
             )
-    _, user, agent = scope_names(arguments, Settings.load(arguments.config))
+    _, user, agent = scope_names(arguments, load_settings(arguments))
     with Client(arguments.url) as client:
         yield RemoteBackend(client, user, agent, arguments.session)
 

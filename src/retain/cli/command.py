@@ -21,10 +21,23 @@ from retain.memory import Memory, Scope
 Arguments = argparse.Namespace
 
 
+def load_settings(arguments: Arguments, **flags: Any) -> Settings:
+    """Return the settings; flags win over `--set name=value`."""
+    values: dict[str, Any] = {}
+    for text in [*(arguments.set_first or ()), *(getattr(arguments, "set", None) or ())]:
+        name, separator, value = text.partition("=")
+        if not separator:
+            problem = f"must be name=value, such as context_tokens=8000, not {text!r}"
+            raise Invalid(field="--set", problem=problem)
+        values[name.strip().replace("-", "_")] = value
+    flags = {"database": arguments.database, **flags}
+    values |= {name: value for name, value in flags.items() if value is not None}
+    return Settings.load(arguments.config, **values)
+
+
 def open_memory(arguments: Arguments, *, migrate_up: bool = True, create: bool = False) -> Memory:
     """Open the configured database; create it only for commands that write."""
-    settings = Settings.load(arguments.config, database=arguments.database)
-    return Memory.open(settings=settings, migrate_up=migrate_up, create=create)
+    return Memory.open(settings=load_settings(arguments), migrate_up=migrate_up, create=create)
 
 
 @contextmanager

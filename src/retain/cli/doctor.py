@@ -20,7 +20,7 @@ from retain.auth.local import allows_requests_without_key, is_loopback
 from retain.base.errors import RetainError
 from retain.base.settings import Settings
 from retain.base.version import version
-from retain.cli.command import Arguments, Command
+from retain.cli.command import Arguments, Command, load_settings
 from retain.cli.output import print_table, show
 from retain.client import KEY_VARIABLE
 from retain.jobs.embed import lag
@@ -71,7 +71,7 @@ def doctor(arguments: Arguments) -> int:
 
 def _run_checks(arguments: Arguments) -> Iterator[Check]:
     try:
-        settings = Settings.load(arguments.config, database=arguments.database)
+        settings = load_settings(arguments)
     except RetainError as error:
         todo = "Correct or remove it. `retain config example` lists all settings."
         yield Check("settings", "problem", str(error), todo)
@@ -95,7 +95,7 @@ def _run_checks(arguments: Arguments) -> Iterator[Check]:
 def _check_backup(arguments: Arguments) -> Iterator[Check]:
     """Check a file that `retain backup` wrote, and the contents beside it; nothing is changed."""
     file: Path = arguments.backup
-    settings = Settings.load(arguments.config, database=arguments.database)
+    settings = load_settings(arguments)
     try:
         with file.open("rb") as opened:
             head = opened.read(16)

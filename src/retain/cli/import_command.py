@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from retain.base.errors import Invalid
-from retain.base.settings import Settings
 from retain.cli.command import (
     SCOPE,
     Arguments,
     Command,
     add_to_audit_log,
     audited,
+    load_settings,
     naming,
     open_memory,
     scope_names,
@@ -80,7 +80,7 @@ def _import_other(arguments: Arguments) -> int:
 
 def _memory(arguments: Arguments) -> Memory:
     """Open the database; a dry run does not create it."""
-    settings = Settings.load(arguments.config, database=arguments.database)
+    settings = load_settings(arguments)
     if arguments.dry_run and absent(settings):
         return Memory.open(settings=replace(settings, database="memory:"))
     return open_memory(arguments, create=True)

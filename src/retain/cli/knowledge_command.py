@@ -7,9 +7,8 @@ from typing import Any
 
 from retain.base import limits
 from retain.base.errors import Invalid
-from retain.base.settings import Settings
 from retain.cli import search_command
-from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
+from retain.cli.command import SCOPE, Arguments, Command, load_settings, open_memory, scope_of
 from retain.cli.output import plain, progress, show
 from retain.kinds.knowledge import Loaded, sources
 from retain.memory import Scope
@@ -25,7 +24,7 @@ def search(arguments: Arguments) -> int:
 
 def add(arguments: Arguments) -> int:
     """Add files; report the ones that cannot be read at the end."""
-    settings = Settings.load(arguments.config, database=arguments.database)
+    settings = load_settings(arguments)
     reads_stdin = "-" in arguments.files
     has_no_database = absent(settings) and not in_memory(settings)
     if arguments.dry_run and not reads_stdin and has_no_database:

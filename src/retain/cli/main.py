@@ -183,6 +183,13 @@ def common(scope: Sequence[str], *, top: bool = False) -> argparse.ArgumentParse
         type=Path,
         help="the settings file (default: retain.yaml, if it exists)",
     )
+    group.add_argument(
+        "--set",
+        dest="set_first" if top else "set",
+        metavar="NAME=VALUE",
+        action="append",
+        help="any other setting, such as context_tokens=8000; may be repeated",
+    )
     for name in scope:
         group.add_argument(f"--{name}", help=_SCOPE_HELP[name])
     default = False if top else argparse.SUPPRESS

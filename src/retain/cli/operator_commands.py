@@ -16,6 +16,7 @@ from retain.cli.command import (
     Command,
     add_to_audit_log,
     audited,
+    load_settings,
     naming,
     open_memory,
     tenants,
@@ -181,8 +182,7 @@ def backup(arguments: Arguments) -> int:
 
 def config_show(arguments: Arguments) -> int:
     """Show the settings without their secrets."""
-    flags = {name: getattr(arguments, name) for name in ("database", "tenant", "user", "agent")}
-    settings = Settings.load(arguments.config, **flags)
+    settings = load_settings(arguments, **{name: getattr(arguments, name) for name in SCOPE})
     rows = [
         (f.name, settings.shown(f.name), settings.origins.get(f.name, "default")) for f in FIELDS
     ]

@@ -30,7 +30,7 @@ from retain.base import canonical, limits
 from retain.base.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
 from retain.base.settings import Settings
 from retain.base.tokens import estimate
-from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
+from retain.cli.command import SCOPE, Arguments, Command, load_settings, open_memory, scope_of
 from retain.cli.output import plain
 from retain.kinds.refs import Ref
 from retain.memory import Scope
@@ -224,7 +224,7 @@ def run(arguments: Arguments) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise Invalid(field="command", problem="is missing; for example: retain run -- make test")
-    settings = Settings.load(arguments.config, database=arguments.database)
+    settings = load_settings(arguments)
     tokens = limits.REF_TOKENS
     if arguments.tokens is not None:
         tokens = canonical.whole(arguments.tokens, "tokens")

@@ -6,18 +6,13 @@ import json
 from importlib.util import find_spec
 
 from retain.base.errors import SettingsError
-from retain.base.settings import Settings
-from retain.cli.command import Arguments, Command
+from retain.cli.command import Arguments, Command, load_settings
 
 
 def serve(arguments: Arguments) -> int:
     """Run the server until it is stopped."""
-    settings = Settings.load(
-        arguments.config,
-        database=arguments.database,
-        host=arguments.host,
-        port=arguments.port,
-        workers=arguments.workers,
+    settings = load_settings(
+        arguments, host=arguments.host, port=arguments.port, workers=arguments.workers
     )
     try:
         from retain.server.serve import serve as run_server
@@ -43,7 +38,7 @@ COMMANDS = (
         "serve",
         serve,
         "Run the server: REST, chat, MCP and the web app on one port.",
-        "retain serve --port 7700 --workers 2",
+        "retain serve --port 7700 --workers 2 --set model=gpt-5-mini",
         (),
         {
             "--host": {
