@@ -73,7 +73,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     (
         "agents.add",
         ("cook",),
-        {"prompt": "p", "model": "m", "tools": ["t"], "color": "#c0ffee", "icon": "i"},
+        {"prompt": "p", "model": "m", "tools": ["set_state"], "color": "#c0ffee", "icon": "i"},
     ),
     ("agents.add", ("cook",), {}),
     ("agents.get", ("cook",), {}),

@@ -58,9 +58,7 @@ SAID = [
 ]
 LONG = "a line of output that goes on for a while\n" * 200
 STORY = (
-    step(
-        "agents_add", name="scout", prompt="You scout ahead.", tools=["search", "notes"], icon="🧭"
-    ),
+    step("agents_add", name="scout", prompt="You scout ahead.", tools=["search_memory"], icon="🧭"),
     step("agents_get", name="scout"),
     step("agents_edit", name="scout", model="gpt-5-mini", if_version=1),
     step("agents_list", limit=10),

@@ -41,7 +41,7 @@ def make_session(me: Scope, mark: str) -> str:
 
 
 def make_agents(me: Scope, mark: str) -> None:
-    me.agents.add(f"agent of {mark}", prompt=mark, tools=[mark], icon="🍳")
+    me.agents.add(f"agent of {mark}", prompt=mark, tools=["search_memory"], icon="🍳")
     me.agents.edit(f"agent of {mark}", model=f"model {mark}")
 
 

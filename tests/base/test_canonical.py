@@ -229,11 +229,6 @@ def send_agent(memory: Memory, me: Scope, value: str) -> str:
     return found
 
 
-def send_tools(memory: Memory, me: Scope, value: str) -> str:
-    me.agents.edit("cook", tools=["first", value])
-    return me.agents.get("cook").tools[1]
-
-
 def send_call(name: str) -> Callable[[Memory, Scope, Any], Any]:
     def send(memory: Memory, me: Scope, value: Any) -> Any:
         me.interactions.add(**{"route": "r", "model": "m", "latency_ms": 1, name: value})
@@ -381,7 +376,6 @@ KEYS = [
         lambda memory, me, v: missing(lambda: me.agents.remove(v)),
         lookup=True,
     ),
-    Way("agents.edit", "tools", send_tools),
     Way("list", "after", send_cursor),
 ]
 

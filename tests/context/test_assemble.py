@@ -125,7 +125,8 @@ def test_a_group_context_has_participants_and_only_own_memory(
         {
             "role": "system",
             "content": "You are scout.\n\n# Your Private Memory\n\n## Core Memories (permanent)\n- scout's own"
-            "\n\nYou are in a group conversation. The other participants: planner, critic.",
+            "\n\nYou are participating in a group conversation."
+            "\nOther participants: planner, critic, ada",
         },
         {"role": "user", "content": "ada: Plan and scout!"},
         {"role": "user", "content": "planner: I plan."},

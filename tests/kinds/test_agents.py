@@ -24,13 +24,18 @@ def test_an_agent_round_trips(open_memory: Callable[..., Memory]) -> None:
     """A2: name, system prompt, model, tools, colour and icon."""
     me = open_memory(clock=lambda: START).scope(tenant="acme")
     agent = me.agents.add(
-        "cook", prompt="You cook.\n", model="m", tools=["search", "é"], color="#ff8800", icon="🍳"
+        "cook",
+        prompt="You cook.\n",
+        model="m",
+        tools=["search_memory", "set_state"],
+        color="#ff8800",
+        icon="🍳",
     )
     assert (agent.name, agent.prompt, agent.model, agent.tools) == (
         "cook",
         "You cook.\n",
         "m",
-        ["search", "é"],
+        ["search_memory", "set_state"],
     )
     assert (agent.color, agent.icon, agent.version) == ("#ff8800", "🍳", 1)
     assert (agent.created_at, agent.updated_at) == (at(START), at(START))
@@ -42,7 +47,9 @@ def test_an_agent_round_trips(open_memory: Callable[..., Memory]) -> None:
 def test_edit_changes_only_the_given_fields(open_memory: Callable[..., Memory]) -> None:
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme")
-    first = me.agents.add("cook", prompt="p", model="m", tools=["t"], color="#C0FFEE", icon="i")
+    first = me.agents.add(
+        "cook", prompt="p", model="m", tools=["set_state"], color="#C0FFEE", icon="i"
+    )
     changes: list[dict[str, Any]] = [
         {"prompt": "P"},
         {"model": "M"},
@@ -51,7 +58,13 @@ def test_edit_changes_only_the_given_fields(open_memory: Callable[..., Memory]) 
         {"icon": "I"},
         {},
     ]
-    expected = {"prompt": "p", "model": "m", "tools": ["t"], "color": "#C0FFEE", "icon": "i"}
+    expected = {
+        "prompt": "p",
+        "model": "m",
+        "tools": ["set_state"],
+        "color": "#C0FFEE",
+        "icon": "i",
+    }
     for version, change in enumerate(changes, 2):
         now[0] += 1
         expected |= change
@@ -191,6 +204,28 @@ def test_oversized_agents_are_rejected(me: Scope) -> None:
         me.agents.edit("cook", prompt="fine", tools=[f"tool {n}" for n in range(10_000)])
     assert error.value.field == "tools"
     with pytest.raises(Invalid) as blank:
-        me.agents.edit("cook", prompt="fine", tools=["search", " "])
+        me.agents.edit("cook", prompt="fine", tools=["search_memory", " "])
     assert blank.value.field == "tools"
     assert (me.agents.get("cook").prompt, me.agents.get("cook").version) == ("p", 1)
+
+
+def test_an_unknown_tool_is_an_error(me: Scope) -> None:
+    """A10: an agent without its tools would say nothing about it."""
+    with pytest.raises(
+        Invalid, match="there is no tool 'search'; there are .*search_memory"
+    ) as error:
+        me.agents.add("scout", tools=["search", "notes"])
+    assert error.value.field == "tools"
+    me.agents.add("scout", tools=["search_memory"])
+    with pytest.raises(Invalid, match="there is no tool 'notes'"):
+        me.agents.edit("scout", tools=["notes"])
+
+
+def test_an_agent_has_the_number_of_its_memories(memory: Memory) -> None:
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.entries.add("One.", kind="core")
+    me.entries.add("Two.", kind="journal")
+    assert me.agents.add("scout").memories_count == 2
+    assert me.agents.get("scout").memories_count == 2
+    me.agents.add("critic")
+    assert [agent.memories_count for agent in me.agents.list()] == [0, 2]

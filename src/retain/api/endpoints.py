@@ -89,7 +89,7 @@ ENDPOINTS = (
         "agents",
         "add",
         "POST /agents",
-        'retain agents add scout --prompt "You scout ahead." --tools search,notes',
+        'retain agents add scout --prompt "You scout ahead." --tools search_memory,save_to_core',
     ),
     Endpoint("agents", "list", "GET /agents", "retain agents list"),
     Endpoint("agents", "get", "GET /agents/{name:path}", "retain agents get scout --json"),

@@ -30,6 +30,7 @@ NOTES_VARIABLE = "{long_term_memory_notes}"
 NOTES_HEAD = "# Your Notes\n\n"
 REFERENCES_HEAD = "References from earlier in this conversation:"
 REFERENCES_MORE = "(There are more that are older: search_memory finds them.)"
+GROUP_SENTENCE = "You are participating in a group conversation."
 SECTION_FRAME_TOKENS = 24  # the heading or the fence of a section, about
 LAYER_NAMES = [layer.name for layer in LAYERS]
 SECTION_LAYERS = ("private", "notes", "summary", "state", "whiteboard")
@@ -305,8 +306,9 @@ class PromptWriter:
         prompt = before + (notes if variable else "") + after.replace(NOTES_VARIABLE, "")
         parts = [prompt, self.written.get("private", "")]
         if self.ask.others:
-            others = ", ".join(self.ask.others)
-            parts.append(f"You are in a group conversation. The other participants: {others}.")
+            people = [self.material.owner.user] if self.material.owner.user else []
+            others = ", ".join([*self.ask.others, *people])
+            parts.append(f"{GROUP_SENTENCE}\nOther participants: {others}")
         if notes and not variable:
             parts.append(NOTES_HEAD + notes)
         parts.append(self.written.get("fragment", ""))

@@ -32,9 +32,10 @@ class Agent:
     version: int
     created_at: datetime
     updated_at: datetime
+    memories_count: int = 0  # its accepted journal and core entries
 
 
-def _agent(row: tuple[Any, ...]) -> Agent:
+def _agent(row: tuple[Any, ...], memories_count: int) -> Agent:
     name, prompt, model, tools, color, icon, version, created, updated = row
     return Agent(
         name,
@@ -46,7 +47,18 @@ def _agent(row: tuple[Any, ...]) -> Agent:
         version,
         clock.to_datetime(created),
         clock.to_datetime(updated),
+        memories_count,
     )
+
+
+def _count_memories(tx: Transaction, name: str) -> int:
+    row = tx.one(
+        """select count(*) from entries
+           where tenant = :tenant and agent = :agent and kind in ('journal', 'core')
+           and review = 'accepted'""",
+        agent=name,
+    )
+    return int(row[0]) if row else 0
 
 
 class Agents(Kind):
@@ -83,7 +95,7 @@ class Agents(Kind):
             )
             if row is None:
                 raise AlreadyExists(what="agent", id=name)
-            return _agent(row)
+            return _agent(row, _count_memories(tx, name))
 
         return self._write("add", work, row={"name": name})
 
@@ -96,15 +108,17 @@ class Agents(Kind):
         """Return the tenant's agents, by name."""
         size = self._limit(limit)
         (start,) = decode_cursor(after, [str]) if after else ("",)
-        rows = self._read(
-            lambda tx: tx.all(
+
+        def work(tx: Transaction) -> list[Agent]:
+            rows = tx.all(
                 """select name, prompt, model, tools, color, icon, version, created_at, updated_at from agents
                    where tenant = :tenant and name > :start order by name limit :size""",
                 start=start,
                 size=size + 1,
             )
-        )
-        return make_page([_agent(row) for row in rows], size, lambda agent: [agent.name])
+            return [_agent(row, _count_memories(tx, row[0])) for row in rows]
+
+        return make_page(self._read(work), size, lambda agent: [agent.name])
 
     def edit(
         self,
@@ -139,7 +153,7 @@ class Agents(Kind):
                 **changes,
             )
             assert row is not None
-            return _agent(row)
+            return _agent(row, _count_memories(tx, name))
 
         return self._write("edit", work, row={"name": name})
 
@@ -163,7 +177,7 @@ class Agents(Kind):
         )
         if row is None:
             raise NotFound(what="agent", id=name)
-        return _agent(row)
+        return _agent(row, _count_memories(tx, name))
 
     def _values(
         self, *, name: str, tools: Sequence[str] | None, **texts: str | None
@@ -186,9 +200,21 @@ class Agents(Kind):
                 field="icon",
                 problem=f"must be an emoji or at most {_MAX_ICON_CHARACTERS} characters",
             )
-        names = None if tools is None else [canonical.key(tool, "tools", secrets) for tool in tools]
-        return {
-            **checked,
-            "name": name,
-            "tools": None if names is None else canonical.dump(names, "tools", max_bytes),
-        }
+        names_json = None
+        if tools is not None:
+            names = [canonical.key(tool, "tools", secrets) for tool in tools]
+            names_json = canonical.dump(names, "tools", max_bytes)
+            self._check_tools(names)
+        return {**checked, "name": name, "tools": names_json}
+
+    def _check_tools(self, names: Sequence[str]) -> None:
+        """Raise Invalid for a name that is not a tool: the agent would silently lack it (A10)."""
+        known = [
+            tool.name
+            for kind in self._services.kinds.values()
+            for tool in kind(self._services, self._owner).tools()
+        ]
+        for name in names:
+            if name not in known:
+                problem = f"there is no tool {name[:50]!r}; there are {', '.join(known)}"
+                raise Invalid(field="tools", problem=problem)

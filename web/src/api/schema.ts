@@ -987,7 +987,7 @@ export interface paths {
          * Add an agent.
          * @description Add an agent.
          *
-         *     On the command line: `retain agents add scout --prompt "You scout ahead." --tools search,notes`
+         *     On the command line: `retain agents add scout --prompt "You scout ahead." --tools search_memory,save_to_core`
          */
         post: operations["agents_add"];
         delete?: never;
@@ -2221,6 +2221,8 @@ export interface components {
              * Format: date-time
              */
             updated_at: string;
+            /** Memories Count */
+            memories_count: number;
         };
         /** AgentPage */
         AgentPage: {
