@@ -1,4 +1,4 @@
-"""Texts that want to be more than text, and a memory that has them in every field that takes them."""
+"""Hostile texts, and a memory with one in every field that accepts it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LONG = "<b>long</b> " * 4000 + "Q" * 50_000
 
 
 def each(write: Callable[[str], Any]) -> list[Any]:
-    """Write every text somewhere; what is made of those that are taken."""
+    """Write every text and return the results for the accepted ones."""
     made = []
     for text in [ALL, *PIECES]:
         try:
@@ -49,7 +49,7 @@ def each(write: Callable[[str], Any]) -> list[Any]:
 
 
 def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
-    """A memory full of it; the names of what can be opened."""
+    """Fill a memory with hostile texts and return the names of what can be opened."""
     me = memory.scope(tenant="default", user=user, agent=agent)
     names = each(lambda text: me.agents.add(text, prompt=ALL).name)
     me.agents.add(agent)
@@ -154,7 +154,7 @@ def _memory(memory: Memory, me: Scope, session: str) -> None:
 
 
 def _colour(tx: Transaction) -> None:
-    """What the library refuses, as an older or another program may have left it."""
+    """Write a value that the library rejects, as another program may have done."""
     tx.run(
         "update agents set color = :bad, icon = :bad where tenant = :tenant",
         bad=f"red;background:url({EVIL}/c)",

@@ -1,4 +1,4 @@
-"""One story in one database: a few weeks of somebody who plans a journey with three agents. What pictures are taken of."""
+"""A realistic database for screenshots: a user plans a journey with three agents for weeks."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ MODELS = (("gpt-5-mini", 900, 0.004), ("claude-haiku", 1400, 0.007), ("llama3.2"
 
 @dataclass(frozen=True)
 class Story:
-    """Where the places of the story are."""
+    """The ids of the objects in the story."""
 
     session: str
     turn: str
@@ -84,7 +84,7 @@ class Story:
 
     @property
     def places(self) -> dict[str, str]:
-        """Every page there is, by a name."""
+        """Return the address of every page, by name."""
         return {
             "chat": f"/chat/scout/{self.session}",
             "why-answer": f"/why/{self.turn}",
@@ -115,7 +115,7 @@ class Story:
 
 
 def tell(web: Web) -> Story:
-    """Put the story into the server's database, with keys, and sign the browser in."""
+    """Write the story into the server's database, create keys, and sign the browser in."""
     web.lock()
     model = ScriptedModel(SUMMARY)
     with Memory.open(settings=web.settings, models=Models(web.settings, main=model)) as memory:

@@ -1,7 +1,4 @@
-"""Nobody stumbles: axe finds nothing serious on any page, full, empty or failing; full ones in both themes, some narrow.
-
-Another theme has other colours and nothing else: there axe looks at contrast alone.
-"""
+"""Accessibility: axe finds no serious problem on any page, full, empty or failing."""
 
 from __future__ import annotations
 
@@ -33,20 +30,20 @@ NARROW = {"chat", "agent-memory", "notes", "calls"}
 """Pages of each kind of layout, which are looked at on a phone too."""
 
 
-def told(name: str, found: list[str]) -> list[str]:
-    """Findings, each with the page that has it."""
+def describe(name: str, found: list[str]) -> list[str]:
+    """Return findings, each with its page."""
     return [f"{name}: {one}" for one in found]
 
 
 def in_theme(page: Page, theme: Literal["light", "dark"]) -> None:
-    """Look at the page in a theme."""
+    """Show the page in a theme."""
     page.emulate_media(color_scheme=theme, reduced_motion="reduce")
 
 
 @one_engine
 @pytest.mark.smoke
 def test_every_page_and_dialog(web: Web) -> None:
-    """A7: light, and dark; of every dialog too."""
+    """A7: in the light and the dark theme."""
     places = tell(web).places
     del places["nowhere"]
     found: list[str] = []
@@ -56,24 +53,24 @@ def test_every_page_and_dialog(web: Web) -> None:
         page.set_viewport_size({"width": 1280, "height": 800})
         web.open(place)
         settled(page)
-        found += told(name, web.axe())
+        found += describe(name, web.axe())
         in_theme(page, "dark")
         if name in NARROW:
             page.set_viewport_size({"width": 390, "height": 844})
-            found += told(f"{name}, dark and narrow", web.axe())
+            found += describe(f"{name}, dark and narrow", web.axe())
         else:
-            found += told(f"{name}, dark", web.axe(rule="color-contrast"))
+            found += describe(f"{name}, dark", web.axe(rule="color-contrast"))
         for opener in OPENERS.get(name, []):
             page.locator("main").get_by_role("button", name=opener).first.click()
             page.get_by_role("dialog").wait_for()
-            found += told(f"{name}, {opener}", web.axe(inside="dialog[open]"))
+            found += describe(f"{name}, {opener}", web.axe(inside="dialog[open]"))
             page.keyboard.press("Escape")
     assert found == []
 
 
 @one_engine
-def test_pages_that_fail_and_pages_that_are_empty(web: Web) -> None:
-    """A failure is said where it happened, with a way to try again; nothing is said by colour alone."""
+def test_failing_and_empty_pages(web: Web) -> None:
+    """An error is shown where it happened, with a retry; colour is never the only sign."""
     page = web.page
     in_theme(page, "light")
     places = [
@@ -97,7 +94,7 @@ def test_pages_that_fail_and_pages_that_are_empty(web: Web) -> None:
     for place in places:
         web.open(place)
         settled(page)
-        found += told(f"{place}, empty", web.axe(inside="main"))
+        found += describe(f"{place}, empty", web.axe(inside="main"))
     web.expects("status of 500")
 
     def fail(route: Route) -> None:
@@ -111,5 +108,5 @@ def test_pages_that_fail_and_pages_that_are_empty(web: Web) -> None:
     for place in places:
         web.open(place)
         page.get_by_text("It broke.").first.wait_for()
-        found += told(f"{place}, failing", web.axe(inside="main"))
+        found += describe(f"{place}, failing", web.axe(inside="main"))
     assert found == []

@@ -1,4 +1,4 @@
-"""Agents as a person meets them: made, set up, removed; their proposals and whiteboards; and who is offered what."""
+"""Agents in the web app: create, edit, remove; proposals, whiteboards and permissions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BAIT = """<script>window.ran = 1</script> <img src="http://127.0.0.2/x" onerror=
 
 
 @pytest.mark.smoke
-def test_an_agent_is_made_set_up_and_removed(web: Web, memory: Memory) -> None:
+def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> None:
     """A7: name, prompt, model, tools, colour and icon; a name can be any text."""
     name = "a/b 🦊"
     agents = memory.scope(tenant="default").agents
@@ -61,7 +61,7 @@ def test_an_agent_is_made_set_up_and_removed(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_another_persons_edit_is_shown_and_neither_is_lost(web: Web, memory: Memory) -> None:
+def test_a_conflicting_edit_is_shown_and_neither_is_lost(web: Web, memory: Memory) -> None:
     agents = memory.scope(tenant="default").agents
     agents.add("scout", prompt="You scout.")
     page = web.open("/agents/scout")
@@ -92,7 +92,7 @@ def test_another_persons_edit_is_shown_and_neither_is_lost(web: Web, memory: Mem
 
 
 @one_engine
-def test_a_name_that_is_taken_is_told_and_the_form_stays(web: Web, memory: Memory) -> None:
+def test_a_taken_name_is_rejected_and_the_form_stays(web: Web, memory: Memory) -> None:
     memory.scope(tenant="default").agents.add("scout")
     page = web.open("/agents/new")
     page.get_by_label("Name").fill("scout")
@@ -104,8 +104,8 @@ def test_a_name_that_is_taken_is_told_and_the_form_stays(web: Web, memory: Memor
     expect(page.get_by_label("Prompt")).to_have_value("Another one.")
 
 
-def test_proposals_are_looked_for_accepted_taken_back_and_refused(web: Web, memory: Memory) -> None:
-    """J7: what a journal is turned into is a person's decision, with its sources beside it."""
+def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memory) -> None:
+    """J7: a person decides on consolidations, with their sources in view."""
     me = memory.scope(tenant="default", user="default", agent="scout")
     old = datetime.now(UTC) - timedelta(days=6)
     said = [
@@ -145,7 +145,7 @@ def test_proposals_are_looked_for_accepted_taken_back_and_refused(web: Web, memo
 
 
 @one_engine
-def test_a_model_that_cannot_be_used_is_told(web: Web, memory: Memory) -> None:
+def test_an_unusable_model_is_reported(web: Web, memory: Memory) -> None:
     me = memory.scope(tenant="default", user="default", agent="scout")
     old = (datetime.now(UTC) - timedelta(days=6)).isoformat()
     me.entries.add_many([{"content": "Ada plans a trip.", "created_at": old}])
@@ -156,8 +156,8 @@ def test_a_model_that_cannot_be_used_is_told(web: Web, memory: Memory) -> None:
     expect(page.get_by_role("alert").get_by_role("button", name="Try again")).to_be_visible()
 
 
-def test_a_whiteboard_is_shared_written_on_and_read(web: Web, memory: Memory) -> None:
-    """J7: chosen agents share it, and what stands there is what they are told."""
+def test_a_whiteboard_is_shared_written_and_read(web: Web, memory: Memory) -> None:
+    """J7: the chosen agents share it and read it in their context."""
     memory.scope(tenant="default").agents.add("planner")
     page = web.open("/agents/scout/whiteboard")
     expect(page.get_by_role("heading", name="scout shares no whiteboard")).to_be_visible()
@@ -194,7 +194,7 @@ def test_a_whiteboard_is_shared_written_on_and_read(web: Web, memory: Memory) ->
 
 
 @one_engine
-def test_who_may_only_read_is_offered_nothing_else(web: Web, memory: Memory) -> None:
+def test_a_read_only_key_sees_no_write_actions(web: Web, memory: Memory) -> None:
     me = memory.scope(tenant="default", user="default", agent="scout")
     memory.scope(tenant="default").agents.add("scout")
     me.entries.add("Ada lives in Porto.", kind="core")
@@ -211,8 +211,8 @@ def test_who_may_only_read_is_offered_nothing_else(web: Web, memory: Memory) -> 
 
 
 @one_engine
-def test_what_is_stored_is_text_and_can_be_used_by_anybody(web: Web, memory: Memory) -> None:
-    """Nothing stored runs or fetches; axe finds nothing serious in what opens (test_accessible.py has the pages)."""
+def test_stored_text_is_escaped_and_accessible(web: Web, memory: Memory) -> None:
+    """Stored text never runs or loads anything; axe finds nothing serious in the dialogs."""
     root, me = (
         memory.scope(tenant="default"),
         memory.scope(tenant="default", user="default", agent=BAIT[:60]),

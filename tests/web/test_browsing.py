@@ -1,4 +1,4 @@
-"""The browser that the other tests of this room use sees a real server, forgives nothing, and leaves no loop behind."""
+"""The browser fixture: a real server, recorded errors, and no event loop left behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conftest import one_engine
 from tests.web.browsing import Web
 
 
-def test_a_page_of_the_server_over_the_tests_own_database(web: Web, memory: Memory) -> None:
+def test_a_page_shows_the_database_of_the_test(web: Web, memory: Memory) -> None:
     memory.scope(tenant="default", user="default", agent="scout").notes.overwrite("Lisbon in May")
     web.open("/healthz")
     expect(web.page.locator("body")).to_contain_text("ok")
@@ -24,7 +24,7 @@ def test_a_page_of_the_server_over_the_tests_own_database(web: Web, memory: Memo
 
 
 @one_engine
-def test_a_server_that_stops_and_comes_again_on_its_port(web: Web) -> None:
+def test_a_server_restarts_on_its_port(web: Web) -> None:
     before = web.url
     web.open("/healthz")
     web.stop()
@@ -37,7 +37,7 @@ def test_a_server_that_stops_and_comes_again_on_its_port(web: Web) -> None:
 
 
 @one_engine
-def test_what_goes_wrong_on_a_page_is_noted(web: Web) -> None:
+def test_errors_on_a_page_are_recorded(web: Web) -> None:
     web.open("/healthz")
     web.page.evaluate("console.error('broken')")
     web.page.evaluate("fetch('http://127.0.0.2:1/beacon').catch(() => 0)")
@@ -46,5 +46,5 @@ def test_what_goes_wrong_on_a_page_is_noted(web: Web) -> None:
     web.expects("broken", "beacon")
 
 
-def test_loops_run_after_a_test_with_a_browser() -> None:
+def test_event_loops_run_after_a_browser_test() -> None:
     assert asyncio.run(asyncio.sleep(0, "done")) == "done"

@@ -1,4 +1,4 @@
-"""Talking with an agent in the browser: answers as they are written, what was used for them, and nothing lost on the way."""
+"""The chat in the browser: streamed answers, what was used for them, and no lost text."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PIXEL = base64.b64decode("R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRA
 
 
 class SlowModel(ScriptedModel):
-    """A model that says how its answer begins, and the rest when it is let go."""
+    """A model that sends the beginning of its answer, and the rest when released."""
 
     def __init__(self) -> None:
         super().__init__("Once upon a time")
         self.go = threading.Event()
 
     def converse(self, *given: Any, on_text: Any = None, **more: Any) -> Reply:
-        """Begin at once, end when it may."""
+        """Start at once and wait for the release before the end."""
         if on_text:
             on_text("Once upon ")
         self.go.wait(30)
@@ -40,40 +40,40 @@ class SlowModel(ScriptedModel):
 
 @pytest.fixture
 def slow(web: Web) -> Iterator[SlowModel]:
-    """What the server's model is, and that it ends with the test."""
+    """A slow model as the model of the server, released at the end of the test."""
     web.model = model = SlowModel()
     yield model
     model.go.set()
 
 
 def chat(web: Web, path: str = "/chat") -> Page:
-    """The page, when one can write."""
+    """Open the chat and wait until it accepts input."""
     page = web.open(path)
     expect(page.get_by_label("Message", exact=True)).to_be_visible()
     return page
 
 
 def say(page: Page, text: str) -> None:
-    """Write something and send it."""
+    """Type a message and send it."""
     page.get_by_label("Message", exact=True).fill(text)
     page.keyboard.press("Enter")
 
 
 def answered(page: Page, text: str) -> None:
-    """The whole answer is there, as it is stored."""
+    """Wait until the whole answer is shown as it is stored."""
     article = page.get_by_role("article").filter(has_text=text).last
     expect(article.get_by_role("link", name="Why")).to_be_visible()
 
 
 def said(memory: Memory) -> list[str]:
-    """What is stored of the active conversation."""
+    """Return the stored messages of the active conversation."""
     me = memory.scope(user=USER, agent=AGENT)
     return [message.text for message in me.messages.window(me.sessions.active().id)]
 
 
 @pytest.mark.smoke
-def test_from_nothing_to_a_remembered_fact(web: Web, memory: Memory) -> None:
-    """A7, A3: without a model the page says so, keeps what is said, and answers from memory."""
+def test_a_first_fact_is_remembered_without_a_model(web: Web, memory: Memory) -> None:
+    """A7, A3: the page says that there is no model, stores the message, and answers from memory."""
     web.model = None
     web.restart()
     page = chat(web, "/")
@@ -90,8 +90,8 @@ def test_from_nothing_to_a_remembered_fact(web: Web, memory: Memory) -> None:
 
 
 @pytest.mark.smoke
-def test_an_answer_appears_as_it_is_written(web: Web, memory: Memory, slow: SlowModel) -> None:
-    """A1: the first word is there while the model still writes; a reload in the middle loses nothing and doubles nothing."""
+def test_an_answer_is_streamed(web: Web, memory: Memory, slow: SlowModel) -> None:
+    """A1: the first word is shown while the model writes; a reload loses and repeats nothing."""
     page = chat(web)
     say(page, "Tell me a story")
     expect(page.get_by_text("Once upon")).to_be_visible()
@@ -109,8 +109,10 @@ def test_an_answer_appears_as_it_is_written(web: Web, memory: Memory, slow: Slow
 
 
 @pytest.mark.smoke
-def test_tools_references_and_hostile_text(web: Web, memory: Memory) -> None:
-    """R1, P0: calls are lines that open, placeholders open what they stand for; nothing that was said runs or fetches."""
+def test_tool_calls_references_and_hostile_text(web: Web, memory: Memory) -> None:
+    """R1, P0: calls are collapsed lines, placeholders open their content; no text runs or loads
+    anything.
+    """
     me = memory.scope(user=USER, agent=AGENT)
     key = me.refs.add(
         "\n".join(f"line {n}" for n in range(2000)), "A long listing", type="command_output"
@@ -142,8 +144,10 @@ def test_tools_references_and_hostile_text(web: Web, memory: Memory) -> None:
     expect(page).to_have_url(f"{web.url}/why?session={me.sessions.active().id}&seq=5")
 
 
-def test_a_model_that_fails(web: Web, memory: Memory) -> None:
-    """A failure says what happened and offers to try again; what was said is there once, also after a reload."""
+def test_a_failing_model(web: Web, memory: Memory) -> None:
+    """The error says what happened and offers a retry; the message is there once, also after a
+    reload.
+    """
     web.model = FailingModel()
     page = chat(web)
     say(page, "Are you there?")
@@ -159,10 +163,10 @@ def test_a_model_that_fails(web: Web, memory: Memory) -> None:
     assert said(memory) == ["Are you there?", "Here I am."]
 
 
-def test_a_server_that_goes_away(
+def test_a_server_restart_during_an_answer(
     web: Web, memory: Memory, slow: SlowModel, monkeypatch: pytest.MonkeyPatch, limited: Limited
 ) -> None:
-    """Stopped in mid-answer and started again: the page goes on by itself, and all is there once."""
+    """The page continues by itself, and every message is there once."""
     monkeypatch.setattr(turn_lock, "LEASE_SECONDS", 1.0)
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "503")
     limited(STOP_SECONDS=1)
@@ -192,8 +196,8 @@ def test_a_server_that_goes_away(
 
 
 @one_engine
-def test_where_the_summary_ends(web: Web, memory: Memory) -> None:
-    """S6: a line says up to where it was summarised, opens the summary, and leads back to the messages it covers."""
+def test_the_end_of_the_summary_is_marked(web: Web, memory: Memory) -> None:
+    """S6: a line marks the end of the summary, opens it, and links to the covered messages."""
     me = memory.scope(user=USER, agent=AGENT)
     session = me.sessions.add()
     for n in range(20):
@@ -227,8 +231,8 @@ def test_where_the_summary_ends(web: Web, memory: Memory) -> None:
 
 @one_engine
 @pytest.mark.smoke
-def test_a_group(web: Web, memory: Memory) -> None:
-    """A6: several agents answer in turn, each under its name; the group comes back on another device."""
+def test_a_group_of_agents(web: Web, memory: Memory) -> None:
+    """A6: agents answer in turn under their names; the group is restored on another device."""
     for name in ("scout", "critic"):
         memory.scope(user=USER, agent=name).agents.add(name, color="#1d4ed8", icon=name[0].upper())
     web.model = ScriptedModel("We should go.", "We should not.", "I see.")
@@ -250,8 +254,10 @@ def test_a_group(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_images(web: Web, memory: Memory) -> None:
-    """A4: an image is previewed, can be removed, is sent, kept as a reference and shown; anything else is refused."""
+def test_images_in_a_chat(web: Web, memory: Memory) -> None:
+    """A4: an image is previewed, removed, sent, stored as a reference and shown; other files are
+    rejected.
+    """
     page = chat(web)
     given = {"a.gif": PIXEL, "b.gif": PIXEL + b"b", "c.gif": b"no"}
     files: list[FilePayload] = [
@@ -270,8 +276,8 @@ def test_images(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_what_was_stopped_before_it_was_sent_is_taken_back(web: Web, memory: Memory) -> None:
-    """Nothing is said of an answer that nobody writes; words and images come back, and stay wherever one goes meanwhile."""
+def test_a_stopped_message_returns_to_the_input(web: Web, memory: Memory) -> None:
+    """No pending answer is shown; text and images return and survive navigation."""
     web.expects("ERR_CONNECTION_REFUSED", "404")
     page = chat(web)
     web.stop()
@@ -304,7 +310,7 @@ def test_what_was_stopped_before_it_was_sent_is_taken_back(web: Web, memory: Mem
 
 @one_engine
 def test_a_long_conversation(web: Web, memory: Memory) -> None:
-    """A long conversation opens at its end, is read as it comes into sight, and only that is in the document."""
+    """A long conversation opens at its end and renders only the visible messages."""
     me = memory.scope(user=USER, agent=AGENT)
     session = me.sessions.add()
     for start in range(0, 1500, 500):
@@ -328,8 +334,8 @@ def test_a_long_conversation(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_a_key_that_may_only_read(web: Web, memory: Memory) -> None:
-    """What a key does not allow is not offered, and the page says why."""
+def test_a_read_only_key_cannot_chat(web: Web, memory: Memory) -> None:
+    """Forbidden actions are not offered, and the page says why."""
     me = memory.scope(user=USER, agent=AGENT)
     active = me.sessions.add()
     me.messages.append(active.id, "user", "Lisbon in May")

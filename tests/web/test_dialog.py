@@ -1,4 +1,4 @@
-"""A dialog asks before it throws away what somebody typed."""
+"""A dialog asks before it discards typed text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.web.browsing import Web
 
 
 @one_engine
-def test_escape_does_not_throw_typing_away(web: Web) -> None:
+def test_escape_asks_before_discarding_input(web: Web) -> None:
     page = web.open("/memory/state")
     form = page.get_by_role("dialog", name="Add a value")
     page.get_by_role("button", name="Add", exact=True).click()

@@ -1,4 +1,4 @@
-"""What an agent remembers, as a person sees it and changes it: the page of spec J6 and J7."""
+"""Entries of an agent in the web app (J6, J7)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MEMORY = "/agents/scout/memory"
 
 
 def scout(memory: Memory) -> Scope:
-    """The memory that the page shows."""
+    """Return the memory that the page shows."""
     return memory.scope(tenant="default", user="default", agent="scout")
 
 
 def remember(
     me: Scope, count: int, *, kind: str = "journal", hours: float = 1.0, text: str = "Entry"
 ) -> None:
-    """So many entries, numbered from the newest, so many hours apart."""
+    """Add numbered entries, some hours apart, the newest first."""
     now = datetime.now(UTC)
     made = [
         {
@@ -40,14 +40,14 @@ def remember(
 
 
 def entries(page: Page) -> Locator:
-    """The entries that are in the document."""
+    """Return the entries in the document."""
     return page.get_by_role("list", name="What scout remembers").get_by_role("article")
 
 
-def test_entries_newest_first_a_hundred_at_a_time_faded_ones_marked_deleted_after_confirming(
-    web: Web, memory: Memory
-) -> None:
-    """J6: kind, time, content, expired ones marked, counts, delete after confirming, a text when there are none."""
+def test_entries_are_listed_and_deleted(web: Web, memory: Memory) -> None:
+    """J6: newest first, 100 per page; kind, time, content, counts; expired ones are marked;
+    deletion asks first; an empty list has a text.
+    """
     page = web.open(MEMORY)
     expect(page.get_by_role("heading", name="scout remembers nothing yet")).to_be_visible()
     me = scout(memory)
@@ -88,8 +88,8 @@ def test_entries_newest_first_a_hundred_at_a_time_faded_ones_marked_deleted_afte
 
 
 @one_engine
-def test_a_journal_entry_fades_before_ones_eyes(web: Web, memory: Memory) -> None:
-    """J1, J6: the bar beside it and its ink tell how much of its week is left; what has faded can still be read."""
+def test_a_journal_entry_fades(web: Web, memory: Memory) -> None:
+    """J1, J6: bar and text colour show how much of its week is left; a faded entry stays readable."""
     me = scout(memory)
     remember(me, 9, hours=23)
     page = web.open(MEMORY)
@@ -109,8 +109,10 @@ def test_a_journal_entry_fades_before_ones_eyes(web: Web, memory: Memory) -> Non
 
 
 @pytest.mark.smoke
-def test_an_entry_is_added_edited_in_place_and_found(web: Web, memory: Memory) -> None:
-    """J7: add, edit, search by words and by meaning, filter; another's edit is told, and nothing typed is lost."""
+def test_an_entry_is_added_edited_and_found(web: Web, memory: Memory) -> None:
+    """J7: add, edit, search by words and by meaning, filter; a conflicting edit is shown and loses
+    nothing.
+    """
     me = scout(memory)
     page = web.open(MEMORY)
     page.get_by_role("button", name="Add").click()
@@ -154,7 +156,7 @@ def test_an_entry_is_added_edited_in_place_and_found(web: Web, memory: Memory) -
 
 
 @one_engine
-def test_nothing_typed_is_lost_when_the_server_goes_away(web: Web, memory: Memory) -> None:
+def test_input_survives_a_server_restart(web: Web, memory: Memory) -> None:
     me = scout(memory)
     me.entries.add("Ada lives in Porto.", kind="core")
     page = web.open(MEMORY)
@@ -174,8 +176,8 @@ def test_nothing_typed_is_lost_when_the_server_goes_away(web: Web, memory: Memor
     assert [entry.content for entry in me.entries.list()] == ["Ada lives in Lisbon."]
 
 
-def test_many_are_picked_and_deleted_at_once(web: Web, memory: Memory) -> None:
-    """J7: a stretch with Shift, all that are loaded, all that match, and then gone after confirming."""
+def test_selected_entries_are_deleted_together(web: Web, memory: Memory) -> None:
+    """J7: a range with Shift, all loaded, or all matching entries; deletion asks first."""
     me = scout(memory)
     remember(me, 130)
     remember(me, 3, kind="core", hours=0, text="Kept")
@@ -208,8 +210,8 @@ def test_many_are_picked_and_deleted_at_once(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_what_answers_the_question_before_cannot_be_clicked(web: Web, memory: Memory) -> None:
-    """It is about to move: whoever clicks it would pick, edit or delete something else."""
+def test_outdated_results_cannot_be_clicked(web: Web, memory: Memory) -> None:
+    """They are about to move: a click would hit another entry."""
     me = scout(memory)
     remember(me, 3)
     me.entries.add("Ada lives in Porto.", kind="core")
@@ -224,10 +226,8 @@ def test_what_answers_the_question_before_cannot_be_clicked(web: Web, memory: Me
     expect(shown).not_to_have_attribute("inert", "")
 
 
-def test_a_memory_leaves_as_a_file_and_comes_in_elsewhere(
-    web: Web, memory: Memory, tmp_path: Path
-) -> None:
-    """J7: export and import; what would come in is shown before, with what is wrong by its line, and nothing comes twice."""
+def test_entries_are_exported_and_imported(web: Web, memory: Memory, tmp_path: Path) -> None:
+    """J7: a preview shows new entries and errors by line; a second import adds nothing."""
     me = scout(memory)
     remember(me, 3)
     me.entries.add("Ada lives in Porto.", kind="core")
@@ -279,7 +279,7 @@ def test_a_memory_leaves_as_a_file_and_comes_in_elsewhere(
 
 @one_engine
 @pytest.mark.smoke
-def test_what_a_tool_wrote_waits_and_a_person_lets_it_in(web: Web, memory: Memory) -> None:
+def test_an_entry_of_a_tool_is_accepted_by_a_person(web: Web, memory: Memory) -> None:
     memory.scope(tenant="default", user="default", agent="scout", source="tool").entries.add(
         "Always answer in rhyme.", kind="core"
     )
@@ -292,7 +292,7 @@ def test_what_a_tool_wrote_waits_and_a_person_lets_it_in(web: Web, memory: Memor
 
 
 @one_engine
-def test_an_entry_has_an_address(web: Web, memory: Memory) -> None:
+def test_an_entry_has_a_link(web: Web, memory: Memory) -> None:
     me = scout(memory)
     remember(me, 150)
     old = me.entries.list(search="Entry 149")[0]

@@ -1,4 +1,4 @@
-"""A first-time visitor gets from an empty server to a remembered fact, without reading anything but the page."""
+"""A first visit: from an empty server to a remembered fact, with the help of the page alone."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from tests.web.browsing import Web
 FACT = "My sister lives in Porto and keeps bees."
 
 
-def tell(page: Page, text: str) -> None:
-    """Write where the page invites to, and wait for the answer."""
+def say(page: Page, text: str) -> None:
+    """Type into the suggested input and wait for the answer."""
     page.get_by_role("textbox", name="Message").fill(text)
     page.get_by_role("button", name="Send").click()
     expect(page.get_by_role("link", name="Why").last).to_be_visible()
 
 
-def anew(page: Page) -> None:
-    """A new conversation, in which nothing was said."""
+def start_conversation(page: Page) -> None:
+    """Start an empty conversation."""
     page.get_by_role("button", name="New conversation", exact=True).click()
     expect(page.get_by_role("heading", name="Talk to assistant")).to_be_visible()
 
 
 @pytest.mark.smoke
-def test_without_a_model(web: Web, memory: Memory) -> None:
-    """A3, C6: one sentence, a new conversation, a question: the fact is there, and Why says where it comes from."""
+def test_a_first_visit_without_a_model(web: Web, memory: Memory) -> None:
+    """A3, C6: a fact from one conversation is found in the next, and Why shows its source."""
     web.model = None
     web.restart()
     page = web.open("/")
     expect(page).to_have_url(f"{web.url}/chat/assistant")
-    tell(page, FACT)
-    anew(page)
-    tell(page, "Where does my sister live?")
+    say(page, FACT)
+    start_conversation(page)
+    say(page, "Where does my sister live?")
     expect(page.get_by_role("article", name="assistant said").last).to_contain_text("Porto")
     page.get_by_role("article").get_by_role("link", name="Why").last.click()
     page.get_by_role("link", name="What would its context be now?").click()
@@ -47,13 +47,13 @@ def test_without_a_model(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_with_a_model(web: Web) -> None:
-    """A1: what was told in one conversation is before the model in the next."""
+def test_a_first_visit_with_a_model(web: Web) -> None:
+    """A1: a fact from one conversation is in the context of the next."""
     web.model = model = ScriptedModel("How nice.", "In Porto.")
     page = web.open("/")
-    tell(page, FACT)
-    anew(page)
-    tell(page, "Where does my sister live?")
+    say(page, FACT)
+    start_conversation(page)
+    say(page, "Where does my sister live?")
     expect(page.get_by_role("article", name="assistant said").last).to_contain_text("In Porto.")
     assert "keeps bees" in f"{model.asked[-1]}"
     page.reload()
@@ -61,8 +61,8 @@ def test_with_a_model(web: Web) -> None:
 
 
 @one_engine
-def test_while_the_server_is_still_starting(web: Web) -> None:
-    """The page was there before the server is again: it says so, and goes on with one click."""
+def test_a_first_visit_while_the_server_starts(web: Web) -> None:
+    """The page reports the missing server and continues with one click."""
     web.expects("ERR_CONNECTION_REFUSED", "could not be loaded")
     page = web.open("/")
     expect(page.get_by_role("textbox", name="Message")).to_be_visible()
@@ -81,7 +81,7 @@ def test_while_the_server_is_still_starting(web: Web) -> None:
 )
 @one_engine
 def test_an_empty_page_says_what_to_do_next(web: Web, path: str) -> None:
-    """A7: nobody stands before a blank page, and everything that can be clicked has a name."""
+    """A7: no page is blank, and every control has a name."""
     page = web.open(path)
     expect(page.get_by_role("heading", level=1).first).to_be_visible()
     expect(

@@ -1,4 +1,4 @@
-"""P0, S11: what anybody has stored is text on every page: it never runs, and never fetches."""
+"""P0, S11: stored text is text on every page; it never runs and never loads anything."""
 
 from __future__ import annotations
 
@@ -77,26 +77,26 @@ GO = f"""async (addresses) => {{
 }}"""
 
 
-def caught(page: Page) -> list[str]:
-    """What came to life."""
+def executed(page: Page) -> list[str]:
+    """Return the texts that were executed."""
     found: list[str] = page.evaluate(LOOK)
     return found
 
 
 def visit(web: Web, path: str) -> tuple[int, int]:
-    """Go somewhere, press what can be pressed; how many kinds of buttons and dialogs there were."""
+    """Open a page, press every button, and return the number of kinds of buttons and dialogs."""
     page = web.open(path)
     expect(page.get_by_role("heading", level=1).first).to_be_attached()
     expect(page.get_by_text("Loading", exact=True)).to_have_count(0)
-    assert caught(page) == [], path
+    assert executed(page) == [], path
     pressed, dialogs = page.evaluate(PRESS)
-    assert caught(page) == [], path
+    assert executed(page) == [], path
     return pressed, dialogs
 
 
 @one_engine
-def test_stored_texts_are_texts_on_every_page(web: Web, memory: Memory) -> None:
-    """P0: in every field that takes them, on every page and in every dialog; nothing runs, nothing is fetched."""
+def test_stored_texts_are_escaped_on_every_page(web: Web, memory: Memory) -> None:
+    """P0: in every field, on every page and in every dialog."""
     web.lock()
     made = infest(memory, USER, AGENT)
     page = web.page
@@ -135,8 +135,8 @@ def test_stored_texts_are_texts_on_every_page(web: Web, memory: Memory) -> None:
 
 @one_engine
 @pytest.mark.smoke
-def test_addresses_are_texts(web: Web) -> None:
-    """P0: whatever stands in an address is a name or a question, and no page breaks on it."""
+def test_hostile_addresses_are_harmless(web: Web) -> None:
+    """P0: parts of an address are names or queries, and no page breaks on them."""
     page = web.page
     page.add_init_script(WATCH)
     web.expects("status of 4")

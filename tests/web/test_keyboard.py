@@ -1,4 +1,4 @@
-"""Everything without a mouse: with Tab, Enter, Escape and the arrows, and the focus is always somewhere."""
+"""Keyboard operation: Tab, Enter, Escape and arrows; the focus is never lost."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ NAME = """() => {
 }"""
 
 
-def at(page: Page) -> str:
-    """What has the focus, by its name."""
+def focused_name(page: Page) -> str:
+    """Return the name of the focused element."""
     found: str = page.evaluate(NAME)
     return found
 
 
 def reach(page: Page, name: str, key: str = "Tab") -> None:
-    """Press a key until something of this name has the focus."""
+    """Press a key until an element of this name has the focus."""
     for _ in range(80):
-        if re.match(name, at(page)):
+        if re.match(name, focused_name(page)):
             return
         page.keyboard.press(key)
-    raise AssertionError(f"{name} cannot be reached; at {at(page)}")
+    raise AssertionError(f"{name} cannot be reached; at {focused_name(page)}")
 
 
 @one_engine
-def test_the_way_past_the_menu(web: Web) -> None:
-    """The first thing that Tab reaches leads past the menu, onto the page."""
+def test_the_skip_link(web: Web) -> None:
+    """The first Tab stop skips the menu."""
     page = web.open("/agents")
     expect(page.get_by_role("heading", level=1)).to_be_visible()
     page.keyboard.press("Tab")
-    assert at(page) == "Skip to the page"
+    assert focused_name(page) == "Skip to the page"
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     page.keyboard.press("Tab")
-    assert at(page) == "New agent"
+    assert focused_name(page) == "New agent"
     expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
 @one_engine
-def test_talk_ask_why_go_back_and_search(web: Web, memory: Memory) -> None:
-    """A7: from a message to its reasons and back, and from a question to a hit."""
+def test_chat_why_and_search_by_keyboard(web: Web, memory: Memory) -> None:
+    """A7: from a message to Why and back, and from a query to a hit."""
     page = web.open("/chat")
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
     page.keyboard.type("The bees are in Porto")
@@ -60,7 +60,7 @@ def test_talk_ask_why_go_back_and_search(web: Web, memory: Memory) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Why this answer")).to_be_visible()
     expect(page.get_by_role("figure")).to_be_visible()
-    assert at(page) != "nothing"
+    assert focused_name(page) != "nothing"
     page.go_back()
     expect(page.get_by_role("article", name="assistant said")).to_be_visible()
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
@@ -75,12 +75,12 @@ def test_talk_ask_why_go_back_and_search(web: Web, memory: Memory) -> None:
     expect(
         page.get_by_role("article").get_by_text("The bees are in Porto", exact=True)
     ).to_be_visible()
-    assert at(page) != "nothing"
+    assert focused_name(page) != "nothing"
 
 
 @one_engine
-def test_an_entry_is_edited_and_deleted(web: Web, memory: Memory) -> None:
-    """J6: a dialog gives the focus back; what is deleted takes it nowhere."""
+def test_an_entry_is_edited_and_deleted_by_keyboard(web: Web, memory: Memory) -> None:
+    """J6: a dialog returns the focus; a deletion keeps it in the list."""
     me = memory.scope(tenant="default", user="default", agent="scout")
     me.entries.add("Bees sleep.", kind="core")
     me.entries.add("Bees sing.", kind="core")
@@ -97,15 +97,15 @@ def test_an_entry_is_edited_and_deleted(web: Web, memory: Memory) -> None:
     reach(page, "Delete: Bees sing")
     page.keyboard.press("Enter")
     expect(page.get_by_role("dialog")).to_be_visible()
-    assert at(page) == "Cancel"
+    assert focused_name(page) == "Cancel"
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    assert at(page).startswith("Delete: Bees sing")
+    assert focused_name(page).startswith("Delete: Bees sing")
     page.keyboard.press("Enter")
     reach(page, "Delete$")
     page.keyboard.press("Enter")
     expect(page.get_by_text("Bees sing. And dance.", exact=True)).to_have_count(0)
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.locator("body")).not_to_be_focused()
-    assert at(page) != "nothing"
+    assert focused_name(page) != "nothing"
     assert [entry.content for entry in me.entries.list()] == ["Bees sleep."]

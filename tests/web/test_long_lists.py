@@ -1,4 +1,4 @@
-"""Lists of thousands: only what is in sight is in the document, every row can be reached, and nobody scrolls into a void."""
+"""Lists of thousands: only visible rows are in the document, every row can be reached, no gaps."""
 
 from __future__ import annotations
 
@@ -78,17 +78,17 @@ WALK = """async (box, {rows, all}) => {
 
 
 def walk(box: Locator, rows: int, all: int) -> dict[str, Any]:
-    """Scroll through so many rows, to the end of all, and to and fro.
+    """Scroll through a number of rows to both ends and back.
 
-    What was never in sight on the way, where there was nothing, the most that was in the document, and whether both ends
-    were seen.
+    Return the rows never seen, the gaps, the most rows in the document, and whether both ends were
+    seen.
     """
     found: dict[str, Any] = box.evaluate(WALK, {"rows": rows, "all": all})
     return found
 
 
 def over(page: Page, name: str) -> None:
-    """The pointer over the middle of a list, on an ordinary screen; from here on it is watched."""
+    """Move the pointer over the middle of a list and start to watch it."""
     page.set_viewport_size({"width": 1280, "height": 800})
     page.evaluate(WATCH)
     box = page.get_by_label(name, exact=True).bounding_box()
@@ -97,7 +97,7 @@ def over(page: Page, name: str) -> None:
 
 
 def wheel(page: Page, endpoint: int, end: Locator) -> None:
-    """By wheel until an end is in sight."""
+    """Turn the wheel until an end is visible."""
     for _ in range(400):
         page.mouse.wheel(0, endpoint)
         page.wait_for_timeout(20)
@@ -107,7 +107,7 @@ def wheel(page: Page, endpoint: int, end: Locator) -> None:
 
 
 def quick(page: Page, what: str) -> None:
-    """Only what was in sight was in the document while it scrolled, and hardly ever nothing; said, for who wants figures."""
+    """Check that only visible rows were in the document and gaps were rare; print the figures."""
     found: dict[str, float] = page.evaluate("seen")
     print(what, found)
     assert found["frames"] > 0
@@ -117,7 +117,7 @@ def quick(page: Page, what: str) -> None:
 
 @one_engine
 def test_five_thousand_entries(web: Web, memory: Memory) -> None:
-    """J6: an agent of 5,000 entries, a hundred at a time, to the last one, and back by wheel."""
+    """J6: scroll to the last of 5,000 entries, 100 per page, and back by wheel."""
     me, now = memory.scope(tenant="default", user="default", agent="scout"), datetime.now(UTC)
     made = [
         {"content": f"Entry {n}.", "created_at": (now - timedelta(minutes=n)).isoformat()}
@@ -141,7 +141,9 @@ def test_five_thousand_entries(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
-    """C3: a conversation of 10,000: it opens at its end, and is read from its beginning, anywhere between, and by wheel."""
+    """C3: a conversation of 10,000 opens at its end and is read from its start, anywhere between,
+    and by wheel.
+    """
     me = memory.scope(tenant="default", user="default", agent="scout")
     session = me.sessions.add()
     for start in range(0, 10_000, 1000):

@@ -218,7 +218,7 @@ def test_sections_agents_and_the_first_notes(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_who_may_only_read_is_offered_nothing_else(web: Web, memory: Memory) -> None:
+def test_a_read_only_key_sees_no_write_actions(web: Web, memory: Memory) -> None:
     _scout(memory).notes.overwrite(TEXT)
     _scout(memory).state.set("theme", "dark")
     key = web.key(["read"])

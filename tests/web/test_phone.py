@@ -53,7 +53,7 @@ FORMS: dict[str, Callable[[Page], Filled]] = {
 
 
 @one_engine
-def test_nothing_typed_is_lost_when_the_server_goes_away(web: Web, memory: Memory) -> None:
+def test_input_survives_a_server_restart(web: Web, memory: Memory) -> None:
     """A7: each form says that nobody answers, keeps what was typed, and saves it when the server is there again."""
     me = memory.scope(tenant="default", user="default", agent="scout")
     me.agents.add("scout", prompt="You scout.")
