@@ -168,7 +168,13 @@ class Scope:
                 )
                 return work(Scope(services, self.owner)), blobs.discarded
 
-        change = Change("scope", "transaction", self.owner.tenant, returns=lambda result: result[0])
+        change = Change(
+            "scope",
+            "transaction",
+            self.owner.tenant,
+            user=self.owner.user,
+            returns=lambda result: result[0],
+        )
         result, discarded = self.services.writer.write(change, run)
         if discarded:
             self.services.blobs.discard(discarded)

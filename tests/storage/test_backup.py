@@ -128,7 +128,7 @@ def test_doctor_finds_what_is_wrong_with_a_backup(
     target.write_bytes(before[: len(before) // 2])
     assert doctor(capsys, target)[0] == 1
     target.write_text("no database")
-    assert doctor(capsys, target) == (1, f"{target} is not a backup of retain.")
+    assert doctor(capsys, target) == (1, f"{target}: is not a backup of retain.")
 
 
 def test_doctor_checks_a_dump(

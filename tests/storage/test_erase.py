@@ -9,11 +9,18 @@ from pathlib import Path
 import apsw
 import pytest
 
-from retain import Memory
-from retain.base.errors import Invalid, NotFound
+from retain import Memory, Scope
+from retain.auth import audit_log
+from retain.auth.audit import Action, acting_as
+from retain.auth.principal import PERMISSIONS, Principal
+from retain.base.errors import Invalid, NotFound, StorageError
+from retain.kinds.graph import Entity, Relation
+from retain.kinds.items import Put
+from retain.kinds.kind import Owner
 from retain.memory import TABLES as ALL
+from retain.storage.erase import hash_subject
 from tests.conftest import SETTINGS
-from tests.storage.behind import fill, hashes
+from tests.storage.behind import fill, hashes, raw
 
 CANARY = "canary-7f3a-of-ada"
 
@@ -68,6 +75,91 @@ def test_the_receipt_counts_removed_rows(memory: Memory) -> None:
         with pytest.raises(NotFound):
             call()
     assert memory.tenants() == tenants
+
+
+def fill_audited(memory: Memory, word: str) -> None:
+    """Change records of Ada whose names are made of a word, as a caller whose changes are audited."""
+    principal = Principal("acme", PERMISSIONS, "ci (k1)")
+
+    def scope(action: str, user: str | None = "ada") -> Scope:
+        services = acting_as(memory.services, principal, Action(action, "r1"))
+        return Scope(services, Owner("acme", user, "scout", "user"))
+
+    session = scope("sessions_add").sessions.add(f"{word} session", label=word).id
+    for name in ("kept", "removed"):
+        scope("state_set").state.set(f"{word} {name}", word)
+        scope("state_set").state.set(f"{word} {name}", word, area=f"session:{session}")
+        scope("refs_add").refs.add(f"{word} " * 100, f"{word} {name} description")
+        scope("refs_add", None).refs.add(f"{word} {name} for a session", session=session)
+        scope("items_write").items.write([Put((word, name), f"{word} {name}", {word: word})])
+        scope("graph_add").graph.add([Entity(f"{word} {name}", word, [word])])
+        scope("entries_add").entries.add(f"{word} {name}")
+        scope("knowledge_add").knowledge.add(f"{word} {name}", f"{word} text")
+    scope("notes_append").notes.append(f"# {word}\n{word}\n")
+    scope("notes_replace_section").notes.replace_section(word, word)
+    scope("graph_relate").graph.relate([Relation(f"{word} kept", f"{word} removed", word)])
+    scope("state_remove").state.remove(f"{word} removed")
+    scope("state_remove", None).state.remove(f"{word} removed", area=f"session:{session}")
+    for ref in list(scope("refs_list").refs.list()):
+        if "removed" in ref.key:
+            scope("refs_remove", None).refs.remove(ref.key)
+    scope("items_remove").items.remove((word, "removed"), f"{word} removed")
+    scope("graph_remove_many").graph.remove_many([f"{word} removed"])
+
+
+def rows_with(url: str, word: str) -> dict[str, int]:
+    """Return how many rows of which table contain a word, seen past every protection."""
+    sql = "select name from sqlite_master where type = 'table'"
+    if not url.startswith("sqlite"):
+        sql = "select 'retain.' || tablename from pg_tables where schemaname = 'retain'"
+    with raw(url) as database:
+        tables = [name for (name,) in database.all(sql)]
+        counts = {
+            table: sum(word in repr(row) for row in database.all(f"select * from {table}"))
+            for table in tables
+        }
+    return {table: count for table, count in counts.items() if count}
+
+
+def test_no_word_of_an_erased_user_stays_in_any_table(memory: Memory, url: str) -> None:
+    """Issue 14, 4: keys and names are made of words, and the audit log has the names of records."""
+    fill_audited(memory, CANARY)
+    before = rows_with(url, CANARY)
+    assert {"audit", "retain.audit"} & before.keys()
+    audited = audit_log.list_records(memory.database, "acme").items
+    receipt = memory.erase("ada", tenant="acme")
+    assert receipt.audit_subjects_hashed >= sum(CANARY in record.subject for record in audited) > 10
+    assert rows_with(url, CANARY) == {}
+    after = audit_log.list_records(memory.database, "acme").items
+    assert [record.chain for record in after] == [record.chain for record in audited]
+    assert all(record.subject.startswith("sha256:") for record in after)
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+    assert any("backups" in copy for copy in receipt.not_reached)
+    assert memory.erase("ada", tenant="acme").audit_subjects_hashed == 0
+
+
+def test_an_erasure_keeps_the_audit_rows_of_others(memory: Memory) -> None:
+    principal = Principal("acme", PERMISSIONS, "ci (k1)")
+    for user in ("ada", "bob"):
+        services = acting_as(memory.services, principal, Action("state_set"))
+        Scope(services, Owner("acme", user, "scout", "user")).state.set("theme", "dark")
+    memory.erase("ada", tenant="acme")
+    subjects = [record.subject for record in audit_log.list_records(memory.database, "acme").items]
+    assert subjects[0] == "state user:bob theme"
+    assert subjects[1] == hash_subject("state user:ada theme")
+    with pytest.raises(StorageError):
+        memory.database.write(
+            "acme", lambda tx: tx.run("update audit set who = 'me' where tenant = :tenant")
+        )
+    memory.database.write(
+        "acme",
+        lambda tx: tx.run(
+            "update audit set subject = :subject where tenant = :tenant and number = 2",
+            subject=hash_subject("something else"),
+        ),
+    )
+    (finding,) = [finding for finding in memory.verify() if not finding.ok]
+    assert "number 2" in finding.problem
 
 
 def test_other_users_keep_every_row(memory: Memory, url: str) -> None:

@@ -22,7 +22,7 @@ from retain.base.settings import Settings
 from retain.kinds.kind import Services
 from retain.search.retrieval import PLACE_SEPARATOR
 from retain.storage.database import Transaction, Work
-from retain.storage.tables import Table, fingerprint
+from retain.storage.tables import Table, fingerprint, owner_of
 from retain.storage.writer import Change, RowKey, Writer
 
 T = TypeVar("T")
@@ -143,6 +143,9 @@ class AuditedWriter(Writer):
             if request:
                 request.claim(tx)
             before = self._hash_before(tx, change) if self._is_audited else None
+            owner = change.user
+            if self._is_audited and owner is None:
+                owner = _row_owner(tx, change.table, change.row)
             result = work(tx)
             response = None
             if request and self._render:
@@ -150,7 +153,7 @@ class AuditedWriter(Writer):
                 response = self._render(value)
                 request.store(tx, response)
             if self._is_audited:
-                self._add_audit_rows(tx, change, result, before, secrets)
+                self._add_audit_rows(tx, change, result, before, secrets, owner)
             return result, response
 
         # With the key in the transaction, a retry after a lost connection finds the first response.
@@ -201,12 +204,20 @@ class AuditedWriter(Writer):
         return fingerprint(tx, change.table, change.row)
 
     def _add_audit_rows(
-        self, tx: Transaction, change: Change, result: Any, before: str | None, secrets: int
+        self,
+        tx: Transaction,
+        change: Change,
+        result: Any,
+        before: str | None,
+        secrets: int,
+        owner: str | None,
     ) -> None:
         rows = _changed_rows(change, result)
         after = None
         if change.table is not None and len(rows) == 1:
             after = fingerprint(tx, change.table, rows[0])
+        if owner is None and rows:
+            owner = _row_owner(tx, change.table, rows[0])
         subjects = [self._action.subject] if self._action.subject else _subjects(change, rows)
         for subject in subjects:
             audit_log.add(
@@ -218,7 +229,24 @@ class AuditedWriter(Writer):
                 after=after,
                 secrets=secrets,
                 request_id=self._action.request_id,
+                owner=owner,
             )
+
+
+def _row_owner(tx: Transaction, table: Table | None, row: object) -> str | None:
+    """Return the user of a row, for a caller whose scope is not of that user."""
+    if table is None or not isinstance(row, Mapping):
+        return None
+    area = str(row.get("area", ""))
+    if area.startswith("user:"):
+        return area.removeprefix("user:")
+    if area.startswith("session:"):
+        owner = tx.one(
+            "select user_id from sessions where tenant = :tenant and id = :session",
+            session=area.removeprefix("session:"),
+        )
+        return owner[0] if owner else None
+    return owner_of(tx, table, row)
 
 
 def _changed_rows(change: Change, result: Any) -> Sequence[RowKey]:

@@ -1,7 +1,8 @@
 """The audit log: who changed what and when, with hashes of the row before and after, no content.
 
 Rows are numbered without gaps per tenant. Each has the hash of itself and of the row before, so
-`retain verify` finds a row that was changed or removed from the middle. Rows removed from the end
+`retain verify` finds a row that was changed or removed from the middle. Erasing a user replaces the
+subjects of their rows by hashes, which the chain allows. Rows removed from the end
 cannot be noticed from within: store the last number and its chain elsewhere from time to time. The
 database itself rejects changes of existing rows.
 """
@@ -17,11 +18,13 @@ from datetime import datetime
 from retain.base import canonical, clock, masking
 from retain.kinds.kind import Check, Page, decode_cursor, make_page
 from retain.storage.database import Database, Row, Transaction
+from retain.storage.erase import hash_subject
 
 MAX_SUBJECT_LENGTH = 2000
 MAX_WHO_LENGTH = 512
 MAX_REQUEST_ID_LENGTH = 200
 COLUMNS = "number, at, who, what, subject, before, after, secrets, request_id, chain"
+SUBJECT_COLUMN = COLUMNS.split(", ").index("subject")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class AuditRecord:
     who: str
     what: str
     subject: str
+    """What changed; `sha256:…` of it once its owner was erased."""
     before: str | None
     """SHA-256 of the changed row before the change, if it was one row."""
     after: str | None
@@ -52,8 +56,9 @@ def add(
     after: str | None = None,
     secrets: int = 0,
     request_id: str = "",
+    owner: str | None = None,
 ) -> None:
-    """Add a row. Call it last in a transaction: it blocks other audited writers of the tenant."""
+    """Add a row about something of `owner`. Call it last in a transaction: it blocks other audited writers of the tenant."""
     tx.lock_rows("select 1 from tenants where tenant = :tenant")
     last = tx.one(
         "select number, chain from audit where tenant = :tenant order by number desc limit 1"
@@ -71,12 +76,13 @@ def add(
         "secrets": secrets,
         "request_id": request_id[:MAX_REQUEST_ID_LENGTH],
     }
-    values["chain"] = _chain_hash(chain, list(values.values()))
+    values["chain"] = _chain_hash(chain, _with_hashed_subject(list(values.values())))
     tx.run(
-        f"""insert into audit (tenant, {COLUMNS})
+        f"""insert into audit (tenant, {COLUMNS}, owner)
             values (:tenant, :number, :at, :who, :what, :subject, :before, :after, :secrets,
-                    :request_id, :chain)""",
+                    :request_id, :chain, :owner)""",
         **values,
+        owner=owner,
     )
 
 
@@ -122,13 +128,22 @@ def find_tampering(tx: Transaction) -> Sequence[str]:
     rows = tx.each(f"select {COLUMNS} from audit where tenant = :tenant order by number")
     for number, row in enumerate(rows, 1):
         *values, stored_chain = row.values()
-        chain = _chain_hash(chain, values)
-        if row["number"] != number or stored_chain != chain:
+        # Rows of schemas before 19 have the subject itself in the chain.
+        chains = {_chain_hash(chain, _with_hashed_subject(values)), _chain_hash(chain, values)}
+        if row["number"] != number or stored_chain not in chains:
             return [f"number {number} of the audit log is missing or was changed"]
+        chain = stored_chain
     return []
 
 
 CHECKS = (Check("the audit log is as it was written", find=find_tampering),)
+
+
+def _with_hashed_subject(values: Sequence[object]) -> list[object]:
+    """Return a row with the hash of its subject, as an erasure would leave it."""
+    hashed = list(values)
+    hashed[SUBJECT_COLUMN] = hash_subject(str(values[SUBJECT_COLUMN]))
+    return hashed
 
 
 def _chain_hash(previous: str, values: Sequence[object]) -> str:

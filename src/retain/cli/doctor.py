@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
@@ -29,14 +29,12 @@ from retain.models import EXTRACTIVE
 from retain.search.embedders import embed_texts
 from retain.search.index import open_index
 from retain.storage.blobs import Blobs
-from retain.storage.connect import connect, embedded, folder, in_memory
+from retain.storage.connect import connect, embedded, folder, in_memory, verify_backup
 from retain.storage.database import Finding
-from retain.storage.postgres.dump import DUMP_HEAD, verify_dump
 from retain.storage.verify import verify
 
 State = Literal["ok", "warning", "problem"]
 
-SQLITE_HEAD = b"SQLite format 3\x00"
 WARN_FREE_BYTES = 1 << 30
 MIN_FREE_BYTES = 128 << 20
 WARN_LAG_SECONDS = 60.0
@@ -96,24 +94,15 @@ def _check_backup(arguments: Arguments) -> Iterator[Check]:
     """Check a file that `retain backup` wrote, and the contents beside it; nothing is changed."""
     file: Path = arguments.backup
     settings = load_settings(arguments)
+    todo = "Make a new backup, or use an older one."
     try:
-        with file.open("rb") as opened:
-            head = opened.read(16)
+        findings = verify_backup(file, settings, _verify_file)
     except OSError as error:
         unfinished = file.with_name(file.name + ".unfinished").exists()
         message = "The backup was not finished" if unfinished else "The file cannot be read"
         todo = "Run `retain backup` again." if unfinished else "Check the name of the file."
         yield Check("backup", "problem", f"{message}: {file} ({error.strerror}).", todo)
         return
-    todo = "Make a new backup, or use an older one."
-    try:
-        if head.startswith(SQLITE_HEAD):
-            findings = _verify_file(file, settings)
-        elif head.startswith(DUMP_HEAD):
-            findings = verify_dump(file)
-        else:
-            yield Check("backup", "problem", f"{file} is not a backup of retain.", todo)
-            return
     except RetainError as error:
         yield Check("backup", "problem", str(error), todo)
         return
@@ -124,9 +113,8 @@ def _check_backup(arguments: Arguments) -> Iterator[Check]:
         yield Check("backup", "ok", f"All {len(findings)} checks of {file} passed.")
 
 
-def _verify_file(file: Path, settings: Settings) -> list[Finding]:
-    """Verify a copy of an SQLite database without changing it."""
-    settings = replace(settings, database=f"sqlite:///{file}", ref_folder="")
+def _verify_file(settings: Settings) -> list[Finding]:
+    """Verify a copy of a database file without changing it."""
     database, migrations = connect(settings, create=False, read_only=True)
     with closing(database):
         checks = (*CHECKS, *open_index(database, settings).engine.checks)

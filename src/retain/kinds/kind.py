@@ -220,7 +220,14 @@ class Kind:
         idempotent, frees_space, long: as in `Database.write`
         """
         change = Change(
-            self.name, verb, self._owner.tenant, self._main_table(), row, subject, returns
+            self.name,
+            verb,
+            self._owner.tenant,
+            self._main_table(),
+            row,
+            subject,
+            self._owner.user,
+            returns,
         )
         return self._services.writer.write(
             change, work, idempotent=idempotent, frees_space=frees_space, long=long

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from retain.base.clock import Clock
-from retain.base.errors import SettingsError
+from retain.base.errors import Invalid, SettingsError
 from retain.base.settings import Settings
 from retain.storage import files
-from retain.storage.database import Database
+from retain.storage.database import Database, Finding
 from retain.storage.folder import Folder
 from retain.storage.migrate import Migration, shipped
+from retain.storage.postgres.dump import DUMP_HEAD, verify_dump
 from retain.storage.postgres.foreign_tables import ForeignServer
 from retain.storage.sqlite.engine import SqliteDatabase
-from retain.storage.sqlite.foreign_file import ForeignFile
+from retain.storage.sqlite.foreign_file import HEAD, ForeignFile
 
 
 def connect(
@@ -86,6 +89,19 @@ def folder(settings: Settings) -> Folder | None:
     return Folder(
         path, durable=settings.sqlite_durability == "full", min_free_mib=files.MIN_FREE_MIB
     )
+
+
+def verify_backup(
+    file: Path, settings: Settings, verify_file: Callable[[Settings], list[Finding]]
+) -> list[Finding]:
+    """Check a file that a backup wrote; `verify_file` checks the one with the given settings."""
+    with file.open("rb") as opened:
+        head = opened.read(16)
+    if head.startswith(DUMP_HEAD):
+        return verify_dump(file)
+    if head.startswith(HEAD):
+        return verify_file(replace(settings, database=f"sqlite:///{file}", ref_folder=""))
+    raise Invalid(field=str(file), problem="is not a backup of retain")
 
 
 def foreign(source: str) -> ForeignFile | ForeignServer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,9 +19,18 @@ _SESSIONS = "delete from sessions where tenant = :tenant and user_id = :user ret
 _THEIR_MESSAGES = (
     "delete from search_items where tenant = :tenant and kind = 'messages' and id = :id"
 )
+_HASHED_SUBJECT = re.compile(r"sha256:[0-9a-f]{64}")
 _KEYS = "delete from keys where tenant = :tenant and user_id = :user"
 _NO_MESSAGES = (
     "delete from search_items where tenant = :tenant and kind <> 'messages' and user_id = :user"
+)
+
+
+NOT_REACHED = (
+    "backups and exports made before",
+    "replicas that are behind",
+    "what model services have received",
+    "the user's name in the audit log",
 )
 
 
@@ -36,6 +47,17 @@ class Receipt:
     erased_at: datetime
     removed: dict[str, int]
     compacted: bool
+    audit_subjects_hashed: int = 0
+    """Audit rows about the user's records: they stay, with a hash in place of the record's name."""
+    not_reached: tuple[str, ...] = NOT_REACHED
+    """Copies that an erasure cannot reach; remove them yourself."""
+
+
+def hash_subject(subject: str) -> str:
+    """Return the subject of an audit row as an erasure leaves it."""
+    if _HASHED_SUBJECT.fullmatch(subject):
+        return subject
+    return f"sha256:{hashlib.sha256(subject.encode()).hexdigest()}"
 
 
 def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, user: str) -> Receipt:
@@ -45,7 +67,7 @@ def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, us
     receipt counts neither these nor the user's keys.
     """
 
-    def work(tx: Transaction) -> tuple[int, dict[str, int]]:
+    def work(tx: Transaction) -> tuple[int, dict[str, int], int]:
         removed = {}
         for table in (table for table in reversed(tables) if table.owned):
             if table.name == "sessions":
@@ -57,12 +79,27 @@ def erase(writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, us
             )
         tx.run(_NO_MESSAGES, user=user)
         tx.run(_KEYS, user=user)
-        return tx.now, removed
+        return tx.now, removed, _hash_audit_subjects(tx, user)
 
     change = Change("users", "erase", tenant, subject=user)
-    at, removed = writer.write(change, work, frees_space=True, long=True)
+    at, removed, hashed = writer.write(change, work, frees_space=True, long=True)
     try:
         compacted = all([blobs.erase(tenant, user), writer.database.compact()])
     except StorageError:  # the rows are erased; the receipt says that files are left
         compacted = False
-    return Receipt(tenant, user, clock.to_datetime(at), dict(reversed(removed.items())), compacted)
+    removed = dict(reversed(removed.items()))
+    return Receipt(tenant, user, clock.to_datetime(at), removed, compacted, hashed)
+
+
+def _hash_audit_subjects(tx: Transaction, user: str) -> int:
+    """Replace the names of the user's records in the audit log, which may be words of theirs."""
+    rows = tx.all(
+        """select number, subject from audit where tenant = :tenant and owner = :user
+           and subject <> '' and subject not like 'sha256:%'""",
+        user=user,
+    )
+    tx.many(
+        "update audit set subject = :subject where tenant = :tenant and number = :number",
+        [{"number": number, "subject": hash_subject(subject)} for number, subject in rows],
+    )
+    return len(rows)

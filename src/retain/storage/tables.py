@@ -82,6 +82,14 @@ def fingerprint(tx: Transaction, table: Table, key: Mapping[str, object]) -> str
     )
 
 
+def owner_of(tx: Transaction, table: Table, key: Mapping[str, object]) -> str | None:
+    """Return the user of the row with a key; None if it is missing or its table names no user."""
+    if table.owned != "user_id = :user":
+        return None
+    row = tx.one(table.find(), **key)
+    return row[tx.columns(table.name).index("user_id")] if row else None
+
+
 def _identifier(name: str) -> str:
     if not _IDENTIFIER.fullmatch(name):
         raise ValueError(f"{name!r} is not the name of a column")

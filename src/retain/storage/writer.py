@@ -32,6 +32,8 @@ class Change:
     """The row of `table` that changes, or a function that gets it from the transaction's result."""
     subject: str = ""
     """The id of what changes if it is not one row of `table`, such as a session's id."""
+    user: str | None = None
+    """The user of the scope that changes it; None for a scope of all users."""
     returns: Callable[[Any], Any] | None = None
     """Makes the verb's return value from the result of the transaction. None: they are the same."""
 

@@ -88,7 +88,9 @@ _GRANT = """grant usage on schema {schema} to {role};
 grant select, insert, update, delete on all tables in schema {schema} to {role};
 revoke insert, update, delete on retain_schema from {role};"""
 _APPEND_ONLY = "revoke update, delete on audit from {role};"
+_ERASABLE = "grant update (subject) on audit to {role};"
 _AUDIT = 13  # the migration that makes the audit log
+_AUDIT_OWNER = 19  # the migration from which an erasure may hash the subjects of audit rows
 _SEARCH = 9  # the migration that makes the tables of search
 _NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 
@@ -132,6 +134,8 @@ def script(step: Step, steps: str, settings: Settings) -> str:
         parts.append(_GRANT.format(**names))
         if step.number >= _AUDIT:
             parts.append(_APPEND_ONLY.format(**names))
+        if step.number >= _AUDIT_OWNER:
+            parts.append(_ERASABLE.format(**names))
     record = f"insert into retain_schema values ({step.number}, '{step.name}', {_NOW})"
     if not step.up:
         record = f"delete from retain_schema where version = {step.number}"
