@@ -19,6 +19,7 @@ from retain.base import clock
 from retain.base.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
 from retain.cli.main import main
 from retain.kinds.entries.entry import JOURNAL_WINDOW, Entry, EntryKind
+from retain.kinds.entries.entry_tools import PENDING_NOTE
 from retain.kinds.section import Ask
 from retain.kinds.tool import Tool
 from retain.storage.database import Row, Transaction
@@ -243,14 +244,14 @@ def test_tool_errors_tell_the_model_what_to_do(memory: Memory, me: Scope, name: 
     assert list(memory.scope(tenant="acme").entries.list()) == []
 
 
-def test_tools_take_one_argument(me: Scope) -> None:
+def test_tools_need_one_argument(me: Scope) -> None:
     """J3."""
-    for name in ("save_to_journal", "save_to_core"):
+    for name, arguments in (
+        ("save_to_journal", ["content"]),
+        ("save_to_core", ["content", "about"]),
+    ):
         parameters = tool(me, name).parameters
-        assert (list(parameters["properties"]), parameters["required"]) == (
-            ["content"],
-            ["content"],
-        )
+        assert (list(parameters["properties"]), parameters["required"]) == (arguments, ["content"])
 
 
 # -- the text of the prompt -------------------------------------------------------------------------------------------
@@ -991,3 +992,20 @@ def test_the_command_line_matches_the_library(
     assert run("add", "x" * 10_001) == (2, "")
     assert run("remove", core.id) == (0, "Done.\n")
     assert run("get", core.id) == (3, "")
+
+
+def test_an_agent_can_save_something_about_itself(memory: Memory) -> None:
+    """It is its own with every user, once a person has accepted it."""
+    ada = memory.scope(tenant="acme", user="ada", agent="scout")
+    bob = memory.scope(tenant="acme", user="bob", agent="scout")
+    save = tool(ada, "save_to_core")
+    assert save.call({"content": "Ada likes tea.", "about": "user"})["success"]
+    answer = save.call({"content": "I like to be brief.", "about": "self"})
+    assert answer["note"] == PENDING_NOTE
+    assert "brief" not in bob.entries.prompt()
+    (pending,) = [entry for entry in ada.entries.list() if entry.review == "pending"]
+    assert pending.user is None
+    memory.scope(tenant="acme", agent="scout").entries.accept(pending.id)
+    assert "I like to be brief." in bob.entries.prompt()
+    assert "Ada likes tea." not in bob.entries.prompt()
+    assert "must be one of" in save.call({"content": "x", "about": "them"})["error"]

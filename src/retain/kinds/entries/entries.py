@@ -334,11 +334,22 @@ class Entries(Kind):
 
     # -- writing -------------------------------------------------------------------------------
 
-    def _add_as_agent(self, content: str, kind: EntryKind, board: str | None) -> Entry:
+    def _add_as_agent(
+        self, content: str, kind: EntryKind, board: str | None, about_self: bool = False
+    ) -> Entry:
         """Add an entry whose source is the agent, or the scope's source if that is less trusted."""
-        return self._add(content, kind, board, least_trusted(("agent", self._owner.source)))
+        source = least_trusted(("agent", self._owner.source))
+        return self._add(content, kind, board, source, about_self=about_self)
 
-    def _add(self, content: str, kind: EntryKind, board: str | None, source: str) -> Entry:
+    def _add(
+        self,
+        content: str,
+        kind: EntryKind,
+        board: str | None,
+        source: str,
+        *,
+        about_self: bool = False,
+    ) -> Entry:
         _check_kind(kind)
         if kind != "whiteboard" and board is not None:
             raise Invalid(field="board", problem="is only for entries of the kind whiteboard")
@@ -346,16 +357,13 @@ class Entries(Kind):
         if kind == "whiteboard":
             board = canonical.key(MAIN_BOARD if board is None else board, "board")
         agent = self._agent()
-        values = new_row(
-            ids.uuid7(),
-            agent,
-            kind,
-            board,
-            text,
-            self._owner.user,
-            source,
-            self._initial_review(source, kind),
-        )
+        user = self._owner.user
+        review = self._initial_review(source, kind)
+        if about_self and user is not None:
+            # It will be in the prompts of all users, so no user alone may bring it about.
+            user = None
+            review = "pending"
+        values = new_row(ids.uuid7(), agent, kind, board, text, user, source, review)
         texts = split_text(text)
 
         def work(tx: Transaction) -> Entry:

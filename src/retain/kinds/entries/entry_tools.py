@@ -15,7 +15,7 @@ from retain.kinds.entries.entry import (
 )
 from retain.kinds.tool import Answer, Tool, schema
 
-AddEntry = Callable[[str, EntryKind, str | None], Entry]
+AddEntry = Callable[[str, EntryKind, str | None, bool], Entry]
 
 JOURNAL_TOOL = (
     "Write something into your private journal that matters for the coming days: what you are "
@@ -55,8 +55,8 @@ def tools(add: AddEntry | None, boards: Callable[[], Iterable[str]]) -> list[Too
     def save_to_journal(content: str) -> Answer:
         return _save(add, content, "journal", None)
 
-    def save_to_core(content: str) -> Answer:
-        return _save(add, content, "core", None)
+    def save_to_core(content: str, about: str = "user") -> Answer:
+        return _save(add, content, "core", None, about_self=about == "self")
 
     def save_to_whiteboard(content: str, board: str = MAIN_BOARD) -> Answer:
         try:
@@ -74,7 +74,15 @@ def tools(add: AddEntry | None, boards: Callable[[], Iterable[str]]) -> list[Too
         "type": "string",
         "description": f"Which board; `{MAIN_BOARD}` where it is left out.",
     }
+    about = {
+        "type": "string",
+        "enum": ["user", "self"],
+        "default": "user",
+        "description": "`user`: only in conversations with this user. `self`: about you, with all "
+        "users, once a person has accepted it.",
+    }
     content_only = schema(("content",), content=text)
+    content_and_about = schema(("content",), content=text, about=about)
     content_and_board = schema(("content",), content=text, board=board_name)
     return [
         Tool(
@@ -88,7 +96,7 @@ def tools(add: AddEntry | None, boards: Callable[[], Iterable[str]]) -> list[Too
         Tool(
             "save_to_core",
             CORE_TOOL,
-            content_only,
+            content_and_about,
             save_to_core,
             "Save to core memory",
             _answer_schema("note"),
@@ -115,12 +123,19 @@ def _answer_schema(extra: str) -> dict[str, Any]:
     return schema(tuple(required), **{**required, "note": {"type": "string"}})
 
 
-def _save(add: AddEntry | None, content: str, kind: EntryKind, board: str | None) -> Answer:
+def _save(
+    add: AddEntry | None,
+    content: str,
+    kind: EntryKind,
+    board: str | None,
+    *,
+    about_self: bool = False,
+) -> Answer:
     """Add an entry and return the answer of the tool."""
     if add is None:
         return {"error": _NO_AGENT}
     try:
-        entry = add(content, kind, board)
+        entry = add(content, kind, board, about_self)
     except TooLarge as error:
         return {
             "error": f"The content has {error.size} characters and may have {error.limit}: "
