@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple
+from langgraph.checkpoint.base import BaseCheckpointSaver, CheckpointTuple, empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
@@ -237,6 +237,28 @@ def test_pickle_is_rejected(me: Scope) -> None:
     me.checkpoints.add("t", "2", ("pickle", b"cos\nsystem\n(S'true'\ntR."))
     with pytest.raises(Invalid, match="pickle"):
         pickling.get_tuple(on("t"))
+
+
+def test_dotted_names_filter_nested_metadata(me: Scope) -> None:
+    """They used to find nothing; LangGraph's SQLite saver reads them as a path."""
+    saver = RetainSaver(me)
+    metadata = [
+        {"source": "input", "step": -1, "info": {"node": {"score": 1}}},
+        {"source": "input", "step": 0, "info": {"node": {"score": 2}}},
+        {"source": "input", "step": 1, "info.node.score": 2, "info": None},
+    ]
+    for number, fields in enumerate(metadata):
+        checkpoint = {**empty_checkpoint(), "id": f"{number:032x}"}
+        saver.put(on("first", checkpoint_ns=""), checkpoint, fields, {})  # type: ignore[arg-type]
+
+    def steps(wanted: dict[str, Any]) -> list[int]:
+        return [found.metadata["step"] for found in saver.list(on("first"), filter=wanted)]
+
+    assert steps({"info.node.score": 2}) == [1, 0]
+    assert steps({"info.node": {"score": 1}}) == [-1]
+    assert steps({"info.node.score": 2, "step": 0}) == [0]
+    assert steps({"info.other.score": 2}) == []
+    assert steps({"source.node": "input"}) == []
 
 
 @one_engine

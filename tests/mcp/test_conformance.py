@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,6 +63,12 @@ def memory(database: str) -> Iterator[Memory]:
     with Memory.open(database, settings=SETTINGS) as memory:
         memory.scope(tenant="default", user="ada", agent="scout").notes.overwrite("# Tea")
         yield memory
+
+
+def test_files_that_the_expected_failures_name_exist() -> None:
+    names = re.findall(r"tests/\S+?\.py", (HERE / "expected.yaml").read_text())
+    assert names
+    assert [name for name in names if not (HERE.parents[1] / name).is_file()] == []
 
 
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])

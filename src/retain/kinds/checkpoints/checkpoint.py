@@ -95,11 +95,21 @@ def decoded(type: str, data: str) -> Typed:
 
 
 def matches(metadata: str, where: Mapping[str, Json] | None) -> bool:
-    """Return whether the metadata has all these fields with equal values."""
+    """Return whether the metadata has all these fields with equal values; `a.b` is b inside a."""
     if not where:
         return True
     fields = json.loads(metadata)
-    return all(fields.get(name) == value for name, value in where.items())
+    return all(_field(fields, name) == value for name, value in where.items())
+
+
+def _field(fields: dict[str, Any], name: str) -> Any:
+    """Return the field of this name, or the one that a dotted name leads to; None if missing."""
+    if name in fields:
+        return fields[name]
+    value: Any = fields
+    for part in name.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value
 
 
 def needed(steps: Sequence[tuple[Any, ...]], stored: set[tuple[str, str]]) -> set[str]:
