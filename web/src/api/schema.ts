@@ -3644,6 +3644,10 @@ export interface components {
             };
             /** Compacted */
             compacted: boolean;
+            /** Audit Subjects Hashed */
+            audit_subjects_hashed: number;
+            /** Not Reached */
+            not_reached: string[];
         };
         /**
          * Ref
