@@ -252,7 +252,7 @@ class AsyncNotes:
     async def diff(self, version: int, *, against: int | None = None) -> str:
         """Return a unified diff of a version against the one before it, or against another."""
     async def restore(self, version: int, *, if_version: int | None = None) -> Note:
-        """Set the document to the text of an earlier version; this makes a new version."""
+        """Set the document to the text of a version; this makes a new version."""
     async def changes(
         self, *, after: int = 0, wait: float = 0.0, limit: int = 100
     ) -> list[NoteVersion]:

@@ -302,6 +302,8 @@ class PromptWriter:
     def _system_text(self) -> str:
         """Return the agent's prompt, its own memory, the group and its notes."""
         notes = self.written.get("notes", "")
+        if notes:
+            notes = render.enclose(notes)  # a heading in the notes cannot pass for one of ours
         before, variable, after = self.material.system_prompt.partition(NOTES_VARIABLE)
         prompt = before + (notes if variable else "") + after.replace(NOTES_VARIABLE, "")
         parts = [prompt, self.written.get("private", "")]

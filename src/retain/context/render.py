@@ -57,10 +57,15 @@ class Rendered:
 
 
 def fence(text: str) -> str:
+    """Wrap stored text in a block, after a sentence that says that it is data."""
+    return f"{PREAMBLE}\n{enclose(text)}"
+
+
+def enclose(text: str) -> str:
     """Wrap stored text in a block that it cannot close: its tags contain a hash of the text."""
     inside = FENCE_TAG.sub("‹", text)
     digest = hashlib.sha256(inside.encode()).hexdigest()[:12]
-    return f"{PREAMBLE}\n<memory {digest}>\n{inside}\n</memory {digest}>"
+    return f"<memory {digest}>\n{inside}\n</memory {digest}>"
 
 
 def openai(messages: Sequence[PromptMessage]) -> list[dict[str, Any]]:

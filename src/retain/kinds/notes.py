@@ -17,6 +17,7 @@ from functools import partial
 
 from retain.base import canonical, clock, limits, tokens
 from retain.base.errors import Invalid, NotFound, WrongVersion
+from retain.kinds.entries.entry import REVIEWERS
 from retain.kinds.indexing import index_id, index_id_sql
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
 from retain.kinds.section import Ask, Piece, RecallScope, Section
@@ -35,6 +36,9 @@ POLL_SECONDS = 0.2
 EDIT_ATTEMPTS = 5
 """Attempts of a slow edit outside of the lock, before it is made under the lock."""
 Edit = Callable[[str], Edited]
+SOURCES_UNDER_REVIEW = ("tool", "import", "agent")
+"""Sources whose notes wait for a review, if the setting `review` names them."""
+WAITING_NOTE = "This waits until a person accepts it, and is in no prompt before that."
 CUT_NOTICE = (
     "\n\n(The notes are cut here for want of room; manage_long_term_memory reads them whole.)"
 )
@@ -239,7 +243,10 @@ class Notes(Kind):
         )
 
     def restore(self, version: int, *, if_version: int | None = None) -> Note:
-        """Set the document to the text of an earlier version; this makes a new version."""
+        """Set the document to the text of a version; this makes a new version.
+
+        A person who restores the newest version accepts what waits for a review in it.
+        """
         canonical.whole(version, "version")
         text = self._read(lambda tx: self._text_at(tx, version))  # a version never changes
         return self._change("restore", lambda before: Edited(text), if_version)[0]
@@ -293,10 +300,9 @@ class Notes(Kind):
         """Return the document in parts; the first are worth the most."""
         if self._owner.user is None or self._owner.agent is None:
             return None
-        row = tx.one(_SELECT_NOTE, user=self._owner.user, agent=self._owner.agent)
-        if row is None or not row[0].strip():
+        text, version = self._reviewed_text(tx)
+        if not text.strip():
             return None
-        text, version = row[:2]
         texts = split_parts(text)
         pieces = [
             Piece(
@@ -311,6 +317,42 @@ class Notes(Kind):
         return Section(
             "notes", pieces, lambda kept: "".join([piece.text for piece in kept]), CUT_NOTICE
         )
+
+    def _reviewed_text(self, tx: Transaction) -> tuple[str, int]:
+        """Return the text that may stand in a prompt, and its version.
+
+        That is the newest version, or the one before the first that waits for a review.
+        """
+        waiting = self._first_waiting(tx)
+        if waiting is not None:
+            return self._text_at(tx, waiting - 1), waiting - 1
+        row = tx.one(_SELECT_NOTE, **self._key())
+        return (row[0], row[1]) if row else ("", 0)
+
+    def _first_waiting(self, tx: Transaction) -> int | None:
+        """Return the first version whose text waits for a review; None if there is none.
+
+        A version of a source under review waits, and so does what others add to it. A change by a
+        person accepts the text; so does an overwrite by a source that is not under review.
+        """
+        sources = self._sources_under_review()
+        if not sources:
+            return None
+        under_review = f"source in ({', '.join(repr(source) for source in sources)})"
+        row = tx.one(
+            f"""select min(version) from note_versions
+                where tenant = :tenant and user_id = :user and agent = :agent and {under_review}
+                and version > coalesce((
+                    select max(version) from note_versions
+                    where tenant = :tenant and user_id = :user and agent = :agent
+                    and (source in ('admin', 'user')
+                         or (operation in ('overwrite', 'clear') and not ({under_review})))), 0)""",
+            **self._key(),
+        )
+        return int(row[0]) if row and row[0] is not None else None
+
+    def _sources_under_review(self) -> list[str]:
+        return [word for word in self._settings.review.split(",") if word in SOURCES_UNDER_REVIEW]
 
     @staticmethod
     def hit_source(hit: Hit, session: str) -> str:
@@ -385,6 +427,8 @@ class Notes(Kind):
         }
         if same_header > 1:
             answer["note"] = f"{same_header} sections have this header; the first one was changed."
+        if self._owner.source in self._sources_under_review():
+            answer["note"] = f"{WAITING_NOTE} {answer.get('note', '')}".rstrip()
         return answer
 
     # -- writing -------------------------------------------------------------------------------
@@ -427,7 +471,7 @@ class Notes(Kind):
                 if edited is not None and note.text != before:
                     raise _ChangedMeanwhileError
                 result = edit(note.text) if edited is None else edited
-                if result.text == note.text:
+                if result.text == note.text and not self._accepts(tx, operation):
                     return note, result.same
                 text = canonical.within(result.text, "notes", limits.MAX_NOTES_BYTES)
                 changed = self._store(tx, text, note.version + 1, operation)
@@ -448,6 +492,11 @@ class Notes(Kind):
             with suppress(_ChangedMeanwhileError):
                 return self._write(operation, prepared, row=row_key, returns=_first)
         return self._write(operation, work, row=row_key, returns=_first)
+
+    def _accepts(self, tx: Transaction, operation: str) -> bool:
+        """Return whether a change accepts text that waits, although the text stays the same."""
+        is_person = self._owner.source in REVIEWERS
+        return operation == "restore" and is_person and self._first_waiting(tx) is not None
 
     def _store(self, tx: Transaction, text: str, version: int, operation: str) -> Note | None:
         """Write the document and its new version; None if another writer just created it."""

@@ -558,8 +558,10 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Set the document to the text of an earlier version; this makes a new version.
-         * @description Set the document to the text of an earlier version; this makes a new version.
+         * Set the document to the text of a version; this makes a new version.
+         * @description Set the document to the text of a version; this makes a new version.
+         *
+         *     A person who restores the newest version accepts what waits for a review in it.
          *
          *     On the command line: `retain notes restore 3 --user ada --agent scout`
          */
