@@ -21,7 +21,7 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
     agents = memory.scope(tenant="default").agents
     page = web.open("/agents")
     expect(page.get_by_role("list", name="Agents").get_by_role("listitem")).to_contain_text(
-        ["not set up yet"]
+        ["default agent"]
     )
     page.get_by_role("button", name="New agent").click()
     page.get_by_label("Name").fill(name)
@@ -133,9 +133,9 @@ def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memor
     expect(proposal).to_contain_text("Accepted")
     assert me.entries.counts() == {"core": 1, "journal": 3}
     page.get_by_role("button", name="Undo").click()
-    expect(proposal).to_contain_text("Taken back")
+    expect(proposal).to_contain_text("Undone")
     assert me.entries.counts() == {"core": 0, "journal": 3}
-    page.get_by_role("button", name="Taken back").click()
+    page.get_by_role("button", name="Undone").click()
     page.get_by_role("button", name="Accept after all").click()
     expect(proposal).to_contain_text("Accepted")
     proposal.get_by_role("link", name="the core entry").click()

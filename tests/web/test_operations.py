@@ -75,9 +75,9 @@ def test_calls_as_pictures_that_are_read_by_keyboard_and_as_a_table(
     )
     assert "by=model" in page.url
     page.get_by_label("Period").select_option("24 hours")
-    expect(page.get_by_text("Hours are those of UTC")).to_be_visible()
+    expect(page.get_by_text("Hours in UTC")).to_be_visible()
     page.get_by_role("link", name="small-model").click()
-    expect(page.get_by_role("list", name="Calls").get_by_role("button")).to_have_count(3)
+    expect(page.locator("table[aria-label=Calls] tbody").get_by_role("button")).to_have_count(3)
 
 
 @one_engine
@@ -90,7 +90,7 @@ def test_one_call_leads_to_why_it_said_that(web: Web, memory: Memory) -> None:
     said = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "In Lisbon."}]
     turn = scope.save_turn(session.id, said, usage={"model": "the-one", "tokens_in": 1})
     page = web.open("/operations/calls")
-    calls = page.get_by_role("list", name="Calls").get_by_role("button")
+    calls = page.locator("table[aria-label=Calls] tbody").get_by_role("button")
     page.get_by_label("Failed only").check()
     expect(calls).to_have_count(1)
     calls.click()
@@ -117,11 +117,11 @@ def test_how_the_server_is_problems_first(web: Web, memory: Memory) -> None:
     expect(page.get_by_role("row", name=re.compile("^Vectors"))).to_be_visible()
     expect(page.get_by_role("region", name="Rows")).to_contain_text("entries")
     web.stop()
-    page.get_by_role("button", name="Look now").click()
+    page.get_by_role("button", name="Check now").click()
     found = page.get_by_role("list", name="Findings").get_by_role("listitem").first
     expect(found).to_contain_text("it does not answer")
     web.start()
-    page.get_by_role("button", name="Look now").click()
+    page.get_by_role("button", name="Check now").click()
     expect(found).not_to_contain_text("it does not answer")
 
 
@@ -200,7 +200,7 @@ def test_a_key_is_made_and_revoked(web: Web) -> None:
     page.get_by_role("button", name="New key").click()
     page.get_by_label("Name").fill("for a robot")
     page.get_by_label("Only for the agent").fill("scout")
-    page.get_by_label("It ends").select_option("In 7 days")
+    page.get_by_label("Expires").select_option("In 7 days")
     page.get_by_role("button", name="Create the key").click()
     page.get_by_role("dialog").get_by_role("button", name="Copy").click()
     page.get_by_role("dialog").get_by_role("button", name="Done").click()
@@ -260,7 +260,7 @@ def test_every_page_of_operations_is_for_everybody(web: Web, memory: Memory) -> 
     for path, seen in (
         ("", "Latency"),
         ("/calls", "1,000 in"),
-        ("/health", "Due work"),
+        ("/health", "Background jobs"),
         ("/review", "Ada likes trains."),
         ("/keys", "New key"),
         ("/audit", "Nothing was done yet"),

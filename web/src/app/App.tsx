@@ -2,7 +2,8 @@
 import { Component, type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef } from "react";
 import { told, unreachable } from "../api/client";
 import { Link } from "../ui/Link";
-import { Empty, Failure, Loading } from "../ui/states";
+import { Failure, Loading } from "../ui/states";
+import { useTitle } from "../ui/title";
 import { say } from "../ui/toast";
 import { go, useRoute } from "./route";
 import { Shell } from "./Shell";
@@ -72,12 +73,16 @@ function Here() {
 }
 
 function Nowhere() {
+  useTitle("Page not found");
   return (
-    <Empty title="Page not found">
+    <div className="page">
+      <header>
+        <h1>Page not found</h1>
+      </header>
       <p>
-        <Link href="/chat">Go to the chat</Link>
+        There is no page at this address. <Link href="/chat">Go to the chat</Link>
       </p>
-    </Empty>
+    </div>
   );
 }
 

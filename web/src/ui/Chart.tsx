@@ -49,7 +49,7 @@ function Drawn(props: Charted) {
   const [box, width] = useWidth();
   const [at, setAt] = useState<number | null>(null);
   const patterns = useId();
-  const steps = ticks(highest(series, shape === "bars"));
+  const steps = ticks(highest(series, shape === "bars"), 4, props.whole);
   const room = Math.max(0, width - EDGE.left - EDGE.right);
   const slot = room / Math.max(1, places.length);
   const top = steps.at(-1) ?? 1;

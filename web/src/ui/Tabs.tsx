@@ -1,23 +1,52 @@
-// Pages of one thing, side by side; each has an address, so they are links.
-import { useEffect, useRef } from "react";
+// Tabs, which are links. Where they do not fit, buttons at the ends show that there are more.
+import { useEffect, useRef, useState } from "react";
+import { Icon } from "./Icon";
 import { Link } from "./Link";
 
 export type Tab = { href: string; label: string; here: boolean; badge?: number | string };
 
 export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
   const row = useRef<HTMLElement>(null);
+  const [hidden, setHidden] = useState({ left: false, right: false });
   const at = tabs.map((tab) => `${tab.here} ${tab.badge ?? ""}`).join();
   useEffect(() => {
-    row.current?.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const node = row.current;
+    if (!node) return;
+    node.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    const look = () => {
+      const left = node.scrollLeft > 2;
+      const right = node.scrollLeft + node.clientWidth < node.scrollWidth - 2;
+      setHidden((before) => (before.left === left && before.right === right ? before : { left, right }));
+    };
+    look();
+    node.addEventListener("scroll", look, { passive: true });
+    window.addEventListener("resize", look);
+    return () => {
+      node.removeEventListener("scroll", look);
+      window.removeEventListener("resize", look);
+    };
   }, [at]);
+  const scroll = (by: number) => row.current?.scrollBy({ left: by, behavior: "smooth" });
   return (
-    <nav ref={row} className="tabs" aria-label={label}>
-      {tabs.map((tab) => (
-        <Link key={tab.href} href={tab.href} aria-current={tab.here ? "page" : undefined}>
-          {tab.label}
-          {!!tab.badge && <span className="badge">{tab.badge}</span>}
-        </Link>
-      ))}
-    </nav>
+    <div className="tabs-row">
+      {hidden.left && (
+        <button type="button" className="icon" aria-label="Earlier tabs" onClick={() => scroll(-160)}>
+          <Icon name="back" />
+        </button>
+      )}
+      <nav ref={row} className="tabs" aria-label={label}>
+        {tabs.map((tab) => (
+          <Link key={tab.href} href={tab.href} aria-current={tab.here ? "page" : undefined}>
+            {tab.label}
+            {!!tab.badge && <span className="badge">{tab.badge}</span>}
+          </Link>
+        ))}
+      </nav>
+      {hidden.right && (
+        <button type="button" className="icon" aria-label="More tabs" onClick={() => scroll(160)}>
+          <Icon name="right" />
+        </button>
+      )}
+    </div>
   );
 }

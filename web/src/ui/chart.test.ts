@@ -75,3 +75,12 @@ test.each([
   [12.4, "12 ms"],
   [1530, "1.53 s"],
 ])("%d ms as a time", (value, text) => expect(duration(value)).toBe(text));
+
+test("ticks of counts are integers", () => {
+  expect(ticks(1, 4, true)).toEqual([0, 1]);
+  expect(ticks(3, 4, true)).toEqual([0, 1, 2, 3]);
+  expect(ticks(9, 4, true)).toEqual([0, 5, 10]);
+  for (const highest of [1, 2, 3, 5, 7, 11, 50, 99, 101]) {
+    expect(ticks(highest, 4, true).every(Number.isInteger)).toBe(true);
+  }
+});

@@ -10,6 +10,8 @@ export type Charted = {
   places: readonly { name: string; short: string }[];
   series: readonly Series[];
   format: (value: number) => string;
+  /** The values are counts: the ticks are integers. */
+  whole?: boolean;
   /** What a missing value is called: it is not the same as none. */
   missing?: string;
   /** Something to be told of some places, marked above them. */
@@ -24,11 +26,13 @@ export function value({ format, missing = "none" }: Charted, given: number | nul
 }
 
 /** Round steps from 0 to at least the highest value: 1, 2, 2.5 or 5 times a power of ten. */
-export function ticks(highest: number, about = 4): number[] {
+export function ticks(highest: number, about = 4, whole = false): number[] {
   if (!(highest > 0)) return [0, 1];
   const rough = highest / about;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * ([1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough * 0.999) ?? 10);
+  const factors = whole && power < 10 ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10];
+  const round = power * (factors.find((factor) => factor * power >= rough * 0.999) ?? 10);
+  const step = whole ? Math.max(1, round) : round;
   const most = Math.ceil(highest / step - 1e-9);
   return Array.from({ length: most + 1 }, (_, place) => Number((place * step).toPrecision(12)));
 }

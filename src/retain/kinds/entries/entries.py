@@ -184,12 +184,13 @@ class Entries(Kind):
         return len(removed)
 
     def counts(self) -> dict[str, int]:
-        """Return the number of core and journal entries, and of `pending` ones if there are any."""
+        """Return the number of accepted core and journal entries, and of `pending` ones, if any."""
 
         def work(tx: Transaction) -> dict[str, int]:
             rows = tx.all(
                 f"""select kind, count(*) from entries
-                    where tenant = :tenant and board is null and {_OF_USER} {self._of_agent()}
+                    where tenant = :tenant and board is null and review = 'accepted'
+                    and {_OF_USER} {self._of_agent()}
                     group by kind""",
                 agent=self._owner.agent,
                 user=self._owner.user,

@@ -65,7 +65,7 @@ function Card({ agent }: { agent: Shown }) {
           </Link>
         </h2>
         <p className="quiet">
-          {agent.missing && <span className="chip">not set up yet</span>} {agent.model || main}
+          {agent.missing && <span className="chip">default agent</span>} {agent.model || main}
         </p>
         {agent.prompt && <p className={css.agentPrompt}>{agent.prompt}</p>}
         {seen ? <Facts name={agent.name} /> : <p className="quiet">&nbsp;</p>}

@@ -19,8 +19,8 @@ const WORDS = {
   proposed: "Waiting",
   accepted: "Accepted",
   refused: "Refused",
-  undone: "Taken back",
-  passed: "Passed over",
+  undone: "Undone",
+  passed: "Skipped",
 };
 const DEEDS: Record<Consolidation["status"], [Deed, string][]> = {
   proposed: [
@@ -49,10 +49,7 @@ export function Proposal({ proposal, scope, took }: Shown) {
     setBusy(false);
   };
   return (
-    <article
-      className={`card ${css.proposal}`}
-      aria-label={`Proposal: ${proposal.content.slice(0, 60) || "passed over"}`}
-    >
+    <article className={`card ${css.proposal}`} aria-label={`Proposal: ${proposal.content.slice(0, 60) || "skipped"}`}>
       <div>
         <h3>{proposal.content ? "To keep" : "Nothing to keep"}</h3>
         {proposal.content && <p className={css.entryText}>{proposal.content}</p>}

@@ -15,15 +15,15 @@ const SHOWN: [Status, string][] = [
   ["proposed", "Waiting"],
   ["accepted", "Accepted"],
   ["refused", "Refused"],
-  ["undone", "Taken back"],
-  ["passed", "Passed over"],
+  ["undone", "Undone"],
+  ["passed", "Skipped"],
 ];
 const NONE: Record<Status, string> = {
   proposed: "Nothing is proposed",
   accepted: "Nothing was accepted yet",
   refused: "Nothing was refused yet",
-  undone: "Nothing was taken back",
-  passed: "Nothing was passed over",
+  undone: "Nothing was undone",
+  passed: "Nothing was skipped",
 };
 
 export function Proposals({ agent, changed }: { agent: string; changed: () => void }) {
@@ -41,8 +41,8 @@ export function Proposals({ agent, changed }: { agent: string; changed: () => vo
   return (
     <>
       <p className="quiet">
-        Journal entries fade after a week. A proposal says in one sentence what of them is worth keeping; accepting
-        makes it a core entry. The journal itself is never changed by it.
+        Journal entries fade after a week. A proposal sums up in one sentence what is worth keeping. Accepting it adds a
+        core entry; the journal does not change.
       </p>
       {may("write") && (
         <Look

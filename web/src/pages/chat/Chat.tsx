@@ -78,7 +78,7 @@ function Page({ agent }: { agent: string }) {
   useEffect(() => {
     if (named && real && real !== agent) go(to(["chat", real, named], { at }), true);
   }, [named, real, agent, at]);
-  useTitle(session?.label || who.join(", "));
+  useTitle(session?.title || who.join(", "));
   const sessions = (
     <Sessions
       current={id}

@@ -2,7 +2,9 @@
 // begins at the end and stays there while an answer grows, unless the reader went elsewhere.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useCallback, useEffect, useEffectEvent, useLayoutEffect, useRef, useState } from "react";
+import { get } from "../../api/client";
 import type { Agent } from "../../api/index";
+import { useLoad } from "../../api/load";
 import { BEFORE, useArrive } from "../../ui/arrive";
 import { Icon } from "../../ui/Icon";
 import css from "./chat.module.css";
@@ -69,6 +71,7 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   };
   // The same while nothing more was read, so that a message is not drawn again for each word of an answer.
   const results = useCallback<Results>((seq, call) => resultOf(talk, seq, call), [talk, talk.messages.size]);
+  const explained = useExplained(talk);
   const newest = talk.sent.at(-1)?.key;
   const showEnd = useEffectEvent(toEnd);
   useEffect(() => {
@@ -89,7 +92,9 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
               aria-posinset={row.index + 1}
               style={{ transform: `translateY(${row.start}px)` }}
             >
-              <div className={css.column}>{shown(rowAt(row.index), talk, agents, at, takeBack, results)}</div>
+              <div className={css.column}>
+                {shown(rowAt(row.index), talk, agents, at, takeBack, results, explained)}
+              </div>
             </li>
           ))}
         </ol>
@@ -103,6 +108,17 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   );
 }
 
+/** Whether Why can explain a message: imported ones belong to no turn. */
+function useExplained(talk: Talk): (seq: number) => boolean {
+  const turns = useLoad(
+    (signal) => get("/api/turns", { query: { session: talk.id, user: talk.user, limit: 100 }, signal }),
+    [talk, talk.last],
+  );
+  const { data = [], next = null } = turns.data ?? {};
+  const oldest = data.at(-1)?.first_seq ?? 0;
+  return (seq) => data.some((turn) => seq >= turn.first_seq && seq <= turn.last_seq) || (next !== null && seq < oldest);
+}
+
 function shown(
   row: Row,
   talk: Talk,
@@ -110,6 +126,7 @@ function shown(
   at: number,
   takeBack: (sent: Sent) => void,
   results: Results,
+  explained: (seq: number) => boolean,
 ): ReactNode {
   if (row.type === "said") return <Mine sent={row.sent} />;
   if (row.type === "voice") return <Growing voice={row.voice} agent={agents.get(row.voice.agent)} />;
@@ -130,6 +147,7 @@ function shown(
           agent={agents.get(message.author ?? talk.session?.agent ?? "")}
           results={results}
           marked={at === row.seq}
+          explained={explained(row.seq)}
           goesOn={!newDay && goesOn(talk, row.seq)}
         />
       )}

@@ -43,7 +43,7 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
       {who.map((name) => (
         <AgentMark key={name} name={name} color={agents.get(name)?.color} icon={agents.get(name)?.icon} />
       ))}
-      <h1>{talk?.session?.label || who.join(", ")}</h1>
+      <h1>{talk?.session?.title || who.join(", ")}</h1>
       <select aria-label="Agent" value={agent} onChange={(event) => choose(event.target.value)}>
         {names.map((name) => (
           <option key={name} value={name}>

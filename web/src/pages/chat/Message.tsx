@@ -10,6 +10,7 @@ import { Markdown } from "../../ui/Markdown";
 import { count, moment } from "../../ui/time";
 import { say } from "../../ui/toast";
 import css from "./chat.module.css";
+import { MemoryUpdate } from "./MemoryUpdate";
 import { Pictures } from "./Pictures";
 import { type Call, calls, clockOf, isAnswer, pictures, type Result, words } from "./said";
 import { ToolCall } from "./ToolCall";
@@ -21,11 +22,13 @@ type Shown = {
   agent: Agent | undefined;
   results: Results;
   marked: boolean;
+  /** A turn was recorded, so that Why can explain the answer. */
+  explained: boolean;
   /** Whoever spoke before goes on. */
   goesOn: boolean;
 };
 
-export const Message = memo(function Message({ message, agent, results, marked, goesOn }: Shown) {
+export const Message = memo(function Message({ message, agent, results, marked, explained, goesOn }: Shown) {
   const text = words(message);
   const mine = message.role === "user";
   const name = mine ? "You" : message.role === "system" ? "System" : (message.author ?? agent?.name ?? "Agent");
@@ -34,10 +37,16 @@ export const Message = memo(function Message({ message, agent, results, marked, 
     <Bubble mine={mine} name={name} agent={agent} marked={marked} goesOn={goesOn}>
       {text && <Markdown text={text} inline={withRefs} />}
       <Pictures of={pictures(message)} />
-      {called.map((call, place) => (
-        <ToolCall key={call.id || place} call={call} result={results(message.seq, call)} />
-      ))}
-      {called.length === 0 && <Foot message={message} text={text} />}
+      {called.map((call, place) => {
+        const result = results(message.seq, call);
+        return (
+          <div key={call.id || place} className={css.growing}>
+            <ToolCall call={call} result={result} />
+            {result && <MemoryUpdate agent={agent?.name ?? name} tool={call.name} result={result} />}
+          </div>
+        );
+      })}
+      {called.length === 0 && <Foot message={message} text={text} explained={explained} />}
     </Bubble>
   );
 });
@@ -58,7 +67,7 @@ export function Bubble({ mine, name, agent, marked = false, goesOn = false, chil
   );
 }
 
-function Foot({ message, text }: { message: Stored; text: string }) {
+function Foot({ message, text, explained }: { message: Stored; text: string; explained: boolean }) {
   const [more, setMore] = useState(false);
   const copy = () =>
     navigator.clipboard.writeText(text).then(
@@ -70,7 +79,7 @@ function Foot({ message, text }: { message: Stored; text: string }) {
       <time dateTime={message.created_at} title={moment(message.created_at)}>
         {clockOf(message.created_at)}
       </time>
-      {isAnswer(message) && (
+      {explained && isAnswer(message) && (
         <Link className={css.act} href={to(["why"], { session: message.session, seq: String(message.seq) })}>
           Why
         </Link>

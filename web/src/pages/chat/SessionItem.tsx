@@ -2,6 +2,7 @@
 import { type FormEvent, useState } from "react";
 import { patch, told } from "../../api/client";
 import type { ChatSession } from "../../api/index";
+import { conversationName } from "../../app/conversation";
 import { to } from "../../app/route";
 import { useWho } from "../../app/who";
 import { Icon } from "../../ui/Icon";
@@ -20,7 +21,7 @@ type Shown = {
 export function SessionItem({ session, here, open, remove, renamed }: Shown) {
   const { may } = useWho();
   const [naming, setNaming] = useState(false);
-  const title = session.title || "Untitled";
+  const title = conversationName(session);
   if (naming) return <Naming session={session} renamed={renamed} close={() => setNaming(false)} />;
   return (
     <li className={here ? css.here : undefined}>
@@ -36,7 +37,8 @@ export function SessionItem({ session, here, open, remove, renamed }: Shown) {
       >
         <span className={css.title}>{title}</span>
         <span className="quiet">
-          {whoOf(session).join(", ")} · <Time at={session.updated_at} /> · {count(session.count)}
+          {whoOf(session).join(", ")} · <Time at={session.last_message_at ?? session.updated_at} /> ·{" "}
+          {count(session.count)}
           <span className="visually-hidden"> messages</span>
         </span>
       </Link>

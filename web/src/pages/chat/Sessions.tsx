@@ -4,6 +4,7 @@ import { get, post, remove } from "../../api/client";
 import type { ChatSession } from "../../api/index";
 import { useLoad, usePages } from "../../api/load";
 import { useSettled } from "../../api/settled";
+import { conversationName } from "../../app/conversation";
 import { go, to } from "../../app/route";
 import { useWho } from "../../app/who";
 import { WORDLESS, wordless } from "../../refs/signals";
@@ -121,7 +122,7 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
       {gone && (
         <Confirm title="Delete this conversation?" yes="Delete" act={() => drop(gone)} close={() => setGone(null)}>
           <p>
-            “{gone.title || "Untitled"}” with {gone.agent} and all that was said in it will be gone, also the stored
+            “{conversationName(gone)}” with {gone.agent} and all that was said in it will be gone, also the stored
             outputs that belong to it. What the agent remembers elsewhere stays.
           </p>
         </Confirm>

@@ -19,11 +19,11 @@ export function ToolCall({ call, result, running = false }: Shown) {
           {result ? (failed ? "failed" : "done") : running ? "running…" : "no result"}
         </span>
       </summary>
-      <h3>Asked</h3>
+      <h3>Input</h3>
       <pre>{pretty(call.arguments) || "nothing"}</pre>
       {result && (
         <>
-          <h3>Answered</h3>
+          <h3>Output</h3>
           <pre>{withRefs(pretty(result.text))}</pre>
         </>
       )}

@@ -7,8 +7,11 @@ import { useWho } from "../../app/who";
 import { duration, money } from "../../ui/chart";
 import { Dialog } from "../../ui/Dialog";
 import { Link } from "../../ui/Link";
+import { Loading } from "../../ui/states";
 import { count, moment } from "../../ui/time";
 import { say } from "../../ui/toast";
+import { saidIn } from "../why/lookup";
+import { answered } from "../why/turn";
 import { Facts } from "./Facts";
 
 export function Call({ call, close }: { call: Interaction; close: () => void }) {
@@ -32,7 +35,11 @@ export function Call({ call, close }: { call: Interaction; close: () => void }) 
           ["Id", call.id],
         ]}
       />
-      {call.session && <Ways call={call} session={call.session} />}
+      {call.session ? (
+        <Ways call={call} session={call.session} />
+      ) : (
+        <p className="quiet">This call belongs to no conversation, so its prompt and answer are not stored.</p>
+      )}
       {Object.keys(call.parameters).length > 0 && (
         <>
           <h3>Parameters</h3>
@@ -50,19 +57,34 @@ function Ways({ call, session }: { call: Interaction; session: string }) {
     async (signal) => {
       const query = { session, user: call.user ?? undefined, limit: 100 };
       const page = await get("/api/turns", { query, signal });
-      return page.data.find((one) => one.interaction === call.id);
+      const found = page.data.find((one) => one.interaction === call.id);
+      return found && (await answered(found.id, call.user ?? user, signal));
     },
     [call.id],
   );
   const ways: [string, string][] = [];
-  if (turn.data) ways.push(["Why it said that", to(["why", turn.data.id])]);
+  if (turn.data) ways.push(["Why it said that", to(["why", turn.data.turn.id])]);
   if (call.agent) ways.push(["The conversation", to(["chat", call.agent, session])]);
   return (
-    <p className="toolbar">
-      {ways.map(([label, href]) => (
-        <Way key={label} label={label} href={href} user={call.user ?? user} />
-      ))}
-    </p>
+    <>
+      {turn.loading && <Loading what="Loading the prompt" />}
+      {turn.data?.question && <Text title="Prompt" text={saidIn(turn.data.question.content)} />}
+      {turn.data?.answer && <Text title="Answer" text={saidIn(turn.data.answer.content)} />}
+      <p className="toolbar">
+        {ways.map(([label, href]) => (
+          <Way key={label} label={label} href={href} user={call.user ?? user} />
+        ))}
+      </p>
+    </>
+  );
+}
+
+function Text({ title, text }: { title: string; text: string }) {
+  return (
+    <section aria-label={title}>
+      <h3>{title}</h3>
+      <pre className="plain">{text}</pre>
+    </section>
   );
 }
 

@@ -7,7 +7,6 @@ import { go, to, useRoute } from "../../app/route";
 import { duration, money } from "../../ui/chart";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
-import { VirtualList } from "../../ui/VirtualList";
 import { Call } from "./Call";
 import css from "./operations.module.css";
 
@@ -53,33 +52,27 @@ export function Calls() {
         </button>
       </div>
       {calls.error ? <Failure error={calls.error} retry={calls.reload} /> : null}
-      {shown.length > 0 && (
-        <VirtualList
-          items={shown}
-          keyOf={(call) => call.id}
-          size={62}
-          label="Calls"
-          className={css.tall}
-          nearEnd={failed ? undefined : calls.more}
-          stale={calls.stale}
-        >
-          {(call) => <Line call={call} open={() => setOpen(call)} />}
-        </VirtualList>
+      {shown.length > 0 && <Table calls={shown} stale={calls.stale} open={setOpen} />}
+      {!failed && calls.hasMore && !calls.loading && (
+        <p className="toolbar">
+          <button type="button" onClick={calls.more}>
+            Older calls
+          </button>
+          <span className="quiet">Sorting covers the {count(shown.length)} calls that are loaded.</span>
+        </p>
       )}
       {(calls.loading || (looking && further)) && <Loading what="Loading calls" />}
       {looking && !further && (
         <p className="quiet">
-          The newest {count(calls.items.length)} calls were looked through.{" "}
+          Searched the newest {count(calls.items.length)} calls.{" "}
           <button type="button" onClick={() => setPatience(patience + LOOK_THROUGH)}>
-            Look further back
+            Search older calls
           </button>
         </p>
       )}
       {!shown.length && !calls.loading && !looking && !calls.error && (
         <Empty title={failed ? "No call failed" : "No calls yet"}>
-          <p>
-            {model || route || failed ? "Try with fewer filters." : "Each call of a model shows here. Start a chat."}
-          </p>
+          <p>{model || route || failed ? "Remove a filter." : "Every model call is listed here. Start a chat."}</p>
         </Empty>
       )}
       {open && <Call call={open} close={() => setOpen(null)} />}
@@ -87,24 +80,74 @@ export function Calls() {
   );
 }
 
-function Line({ call, open }: { call: Interaction; open: () => void }) {
+type Column = { label: string; number?: boolean; value: (call: Interaction) => number | string };
+const COLUMNS: Column[] = [
+  { label: "When", value: (call) => call.created_at },
+  { label: "User", value: (call) => call.user ?? "" },
+  { label: "Agent", value: (call) => call.agent ?? "" },
+  { label: "Model", value: (call) => call.model },
+  { label: "Route", value: (call) => call.route },
+  { label: "Tokens in", number: true, value: (call) => call.tokens_in },
+  { label: "Tokens out", number: true, value: (call) => call.tokens_out },
+  { label: "Took", number: true, value: (call) => call.latency_ms },
+  { label: "Cost", number: true, value: (call) => call.cost ?? -1 },
+];
+
+/** The calls as a table that is sorted by the column that was clicked last. */
+function Table({ calls, stale, open }: { calls: Interaction[]; stale: boolean; open: (call: Interaction) => void }) {
+  const [sort, setSort] = useState<{ column: string; up: boolean }>({ column: "When", up: false });
+  const value = COLUMNS.find((one) => one.label === sort.column)?.value ?? ((call: Interaction) => call.created_at);
+  const sorted = calls.toSorted((one, other) => {
+    const [left, right] = [value(one), value(other)];
+    const order = left < right ? -1 : left > right ? 1 : 0;
+    return sort.up ? order : -order;
+  });
+  const turn = (column: string) => setSort({ column, up: sort.column === column && !sort.up });
   return (
-    <button type="button" className={css.lineButton} onClick={open}>
-      <span className={css.lineMain}>
-        <b>{call.model}</b> <span className="quiet">{call.route}</span>
-        {call.error && <span className="chip bad">Failed</span>}
-        <span className={css.lineWhen}>
-          <Time at={call.created_at} />
-        </span>
-      </span>
-      <span className={`quiet ${css.lineMore}`}>
-        {count(call.tokens_in)} in · {count(call.tokens_out)} out · {duration(call.latency_ms)} ·{" "}
-        {call.cost === null ? "cost unknown" : money(call.cost)}
-        {call.agent && ` · ${call.agent}`}
-        {call.user && ` · ${call.user}`}
-        {call.error && ` · ${call.error}`}
-      </span>
-    </button>
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+    <div className={`table ${css.calls}`} tabIndex={0} inert={stale} aria-busy={stale}>
+      <table aria-label="Calls">
+        <thead>
+          <tr>
+            {COLUMNS.map(({ label, number }) => (
+              <th
+                key={label}
+                scope="col"
+                className={number ? "number" : undefined}
+                aria-sort={sort.column !== label ? undefined : sort.up ? "ascending" : "descending"}
+              >
+                <button type="button" className="link" onClick={() => turn(label)}>
+                  {label}
+                </button>
+                {sort.column === label && <span aria-hidden="true">{sort.up ? " ↑" : " ↓"}</span>}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {sorted.map((call) => (
+            <tr key={call.id}>
+              <td>
+                <Time at={call.created_at} />
+              </td>
+              <td>{call.user}</td>
+              <td>{call.agent}</td>
+              <th scope="row">
+                <button type="button" className="link" onClick={() => open(call)}>
+                  {call.model}
+                </button>
+                {call.error && <span className="chip bad">Failed</span>}
+              </th>
+              <td>{call.route}</td>
+              <td className="number">{count(call.tokens_in)}</td>
+              <td className="number">{count(call.tokens_out)}</td>
+              <td className="number">{duration(call.latency_ms)}</td>
+              <td className="number">{call.cost === null ? "unknown" : money(call.cost)}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 

@@ -1,10 +1,12 @@
 // What a period comes to, and whether that is more or less than in the one before.
-import { money } from "../../ui/chart";
+import { duration, money } from "../../ui/chart";
 import { count } from "../../ui/time";
 import css from "./operations.module.css";
 import { change, type Sum } from "./totals";
 
-export function Figures({ now, then }: { now: Sum; then?: Sum }) {
+type Shown = { now: Sum; then?: Sum; p95: number | null; unit: "hour" | "day" };
+
+export function Figures({ now, then, p95, unit }: Shown) {
   const figures: [string, keyof Sum][] = [
     ["Calls", "calls"],
     ["Failed", "errors"],
@@ -25,6 +27,13 @@ export function Figures({ now, then }: { now: Sum; then?: Sum }) {
           </dd>
         </div>
       ))}
+      <div>
+        <dt>p95 latency</dt>
+        <dd>
+          <b>{p95 === null ? "–" : duration(p95)}</b>
+          <span className="quiet">of the slowest {unit}</span>
+        </dd>
+      </div>
     </dl>
   );
 }

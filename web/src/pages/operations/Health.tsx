@@ -43,7 +43,7 @@ export function Health() {
           Checked at {moment(at)}; checked again every {SECONDS} s.
         </p>
         <button type="button" onClick={seen.reload}>
-          Look now
+          Check now
         </button>
       </div>
       <ul className={css.findings} aria-label="Findings">

@@ -74,13 +74,13 @@ function Line({ one, revoke }: { one: Key; revoke: () => void }) {
           {one.revoked_at ? (
             <span className="chip bad">Revoked</span>
           ) : (
-            ended && <span className="chip warn">Ended</span>
+            ended && <span className="chip warn">Expired</span>
           )}
         </p>
         <p className="quiet">
           {one.user && `Only for the user ${one.user} · `}
           {one.agent && `Only for the agent ${one.agent} · `}
-          Made <Time at={one.created_at} />
+          Created <Time at={one.created_at} />
           {" · "}
           {one.last_used_at ? (
             <>
@@ -96,11 +96,11 @@ function Line({ one, revoke }: { one: Key; revoke: () => void }) {
             </>
           ) : one.expires_at ? (
             <>
-              {ended ? " · ended " : " · ends "}
+              {ended ? " · expired " : " · expires "}
               <Time at={one.expires_at} />
             </>
           ) : (
-            " · never ends"
+            " · never expires"
           )}
         </p>
       </div>

@@ -102,7 +102,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
           </Field>
         </div>
         <div className={css.two}>
-          <Field label="It ends">
+          <Field label="Expires">
             <select {...field("ends")}>
               {ENDS.map(([value, label]) => (
                 <option key={value} value={value}>

@@ -1,8 +1,8 @@
-// What goes on: the calls of models, how the server is, what waits for a person, who may come in, and who did what.
+// Operations: model calls, the health of the server, entries to review, API keys and the audit log.
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { useRoute } from "../../app/route";
-import { useWho } from "../../app/who";
+import { type Here, useWho } from "../../app/who";
 import { Link } from "../../ui/Link";
 import { Empty } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
@@ -25,6 +25,13 @@ const PARTS = {
 };
 type Name = keyof typeof PARTS;
 
+/** Whose data the page shows: that of everybody whom the key gives access to, not of the current user. */
+function whose({ me }: Here): string {
+  if (me?.user) return `Data of the user ${me.user}`;
+  if (me?.agent) return `Data of the agent ${me.agent}, all users`;
+  return me && me.tenant !== "default" ? `Data of all users of ${me.tenant}` : "Data of all users";
+}
+
 export default function Operations() {
   const { parts } = useRoute();
   const { here, may } = useWho();
@@ -46,6 +53,7 @@ export default function Operations() {
     <div className={`page ${css.operations}`}>
       <header>
         <h1>Operations</h1>
+        <p className="quiet">{whose(here)}</p>
       </header>
       <Tabs label="Operations" tabs={tabs} />
       {!part ? (

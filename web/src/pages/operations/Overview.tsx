@@ -13,7 +13,7 @@ import { ByName } from "./ByName";
 import { Figures } from "./Figures";
 import css from "./operations.module.css";
 import { before, CHOICES, called, length, type Period, period, starts } from "./period";
-import { grouped, OTHERS, percentile, sum, summed } from "./totals";
+import { grouped, highestP95, OTHERS, percentile, sum, summed } from "./totals";
 
 type Split = "model" | "route" | "";
 const SPLITS: [Split, string][] = [
@@ -82,13 +82,18 @@ export function Overview() {
           Refresh
         </button>
         <p className={`quiet ${css.zone}`}>
-          {asked.unit === "hour" ? "Hours" : "Days"} are those of UTC; changes are against the {length(asked)} before.
+          {asked.unit === "hour" ? "Hours" : "Days"} in UTC. Changes compare with the {length(asked)} before.
         </p>
       </div>
       {now.error ? <Failure error={now.error} retry={now.reload} /> : null}
       {now.data ? (
         <div aria-busy={now.loading} className={css.overview}>
-          <Figures now={sum(now.data.totals)} then={then.data && sum(then.data)} />
+          <Figures
+            now={sum(now.data.totals)}
+            then={then.data && sum(then.data)}
+            p95={highestP95(now.data.totals)}
+            unit={asked.unit}
+          />
           {now.data.totals.length ? <Charts {...now.data} /> : <NoCalls />}
           <ByName by={split || "model"} since={iso(asked.from)} until={iso(asked.until)} />
         </div>
@@ -103,7 +108,7 @@ function NoCalls() {
   return (
     <Empty title="No calls in this time">
       <p>
-        Each call of a model shows here: those of the chat by themselves, and others through <code>save_turn</code> or{" "}
+        Model calls of the chat are listed here automatically, and others through <code>save_turn</code> or{" "}
         <code>interactions.add</code>. Choose a longer period, or start a chat.
       </p>
     </Empty>
@@ -128,6 +133,7 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
       <Chart
         title={`Calls${by}`}
         shape="bars"
+        whole
         places={places}
         format={compact}
         series={
@@ -140,6 +146,7 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
       <Chart
         title={`Tokens${by}`}
         shape="bars"
+        whole
         places={places}
         format={compact}
         series={
@@ -197,7 +204,7 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
         )}
       </Chart>
       <p className={`quiet ${css.chartsNote}`}>
-        p50, p95 and p99: half, 95 % and 99 % of the calls were answered within this time.{" "}
+        p50, p95 and p99: the time within which 50 %, 95 % and 99 % of the calls were answered.{" "}
         {errors.values.some(Boolean) && `${count(errors.values.reduce((one, other) => one + other, 0))} calls failed.`}
       </p>
     </div>

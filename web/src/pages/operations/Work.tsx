@@ -4,22 +4,22 @@ import { count, Time } from "../../ui/time";
 import css from "./operations.module.css";
 
 const KINDS: Record<string, [string, string]> = {
-  vectors: ["Vectors", "texts that cannot be found by meaning yet"],
-  index: ["Index", "tenants whose index is not whole yet"],
-  summaries: ["Summaries", "sessions to be summarised"],
-  consolidations: ["Consolidations", "agents whose journals fade"],
-  retention: ["Retention", "things that are too old to keep"],
+  vectors: ["Vectors", "texts that search by meaning does not cover yet"],
+  index: ["Index", "tenants whose search index is incomplete"],
+  summaries: ["Summaries", "conversations to summarise"],
+  consolidations: ["Consolidations", "agents with journal entries to consolidate"],
+  retention: ["Retention", "records older than the retention period"],
 };
 
 export function Work({ status }: { status: Status }) {
   return (
     <section className={`card ${css.work}`}>
-      <h2>Due work</h2>
+      <h2>Background jobs</h2>
       <div className="table">
         <table>
           <thead>
             <tr>
-              <th scope="col">Work</th>
+              <th scope="col">Job</th>
               <th scope="col" className="number">
                 Due
               </th>
@@ -45,10 +45,10 @@ export function Work({ status }: { status: Status }) {
       <p className="quiet">
         {status.worked_at ? (
           <>
-            This server last did what was due <Time at={status.worked_at} />.
+            This server last ran jobs <Time at={status.worked_at} />.
           </>
         ) : (
-          "This server has not done any of it yet."
+          "This server has not run any jobs yet."
         )}
       </p>
     </section>

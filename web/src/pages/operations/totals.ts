@@ -48,6 +48,11 @@ export function percentile(name: string, places: readonly Total[][], which: "p50
   return { name, values: places.map(([one, ...more]) => (one && !more.length ? one[which] : null)) };
 }
 
+/** The highest p95 of all hours or days; null without calls. */
+export function highestP95(totals: readonly Pick<Total, "p95">[]): number | null {
+  return totals.length ? Math.max(...totals.map((one) => one.p95)) : null;
+}
+
 /** By how much something changed, in words. */
 export function change(now: number | null, then: number | null): string {
   if (now === null || then === null) return "";

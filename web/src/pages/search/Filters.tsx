@@ -2,8 +2,8 @@
 import { useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
+import { conversationName } from "../../app/conversation";
 import { useWho } from "../../app/who";
-import { ago } from "../../ui/time";
 import { type Asked, KINDS, ownDays, TITLES } from "./asked";
 import css from "./search.module.css";
 
@@ -16,7 +16,7 @@ export function Filters({ asked, change }: Shown) {
     async (signal) => {
       const [agents, sessions] = await Promise.all([
         get("/api/agents", { query: { limit: 100 }, signal }),
-        get("/api/sessions", { query: { user, limit: 100 }, signal }),
+        get("/api/chat/sessions", { query: { user, spoken: true, limit: 100 }, signal }),
       ]);
       return { agents: agents.data, sessions: sessions.data, cut: [agents.next !== null, sessions.next !== null] };
     },
@@ -93,7 +93,7 @@ export function Filters({ asked, change }: Shown) {
           )}
           {sessions.map((one) => (
             <option key={one.id} value={one.id}>
-              {one.label || `${one.agent}, ${ago(one.created_at)}`}
+              {conversationName(one)}
             </option>
           ))}
           {cut[1] && <option disabled>Only the newest 100 are listed</option>}

@@ -35,7 +35,7 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
           )}
         </h2>
         <span className="quiet">
-          {session && `in ${session.label || "a conversation"} · `}
+          {session && `in ${session.label} · `}
           <Time at={hit.at} />
         </span>
         <span className={css.hitScore} title="Estimated relevance, from 0 to 1">
@@ -59,7 +59,10 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
       </p>
       {hit.after && <p className={css.hitBeside}>{hit.after.slice(0, BESIDE)}</p>}
       <footer>
-        <Hints label="Why it was found" items={whyOf(hit)} />
+        <details>
+          <summary>Why this hit</summary>
+          <Hints label="Why it was found" items={whyOf(hit)} />
+        </details>
         {hit.same > 0 && <span className="quiet">and {hit.same} more that say the same</span>}
       </footer>
     </article>

@@ -3,6 +3,7 @@ import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { get, post } from "../../api/client";
 import type { SearchResults } from "../../api/index";
 import { useLoad } from "../../api/load";
+import { conversationName } from "../../app/conversation";
 import { go, useRoute } from "../../app/route";
 import { useWho } from "../../app/who";
 import RefViewer from "../../refs/RefViewer";
@@ -83,11 +84,10 @@ function Results({ asked, change }: { asked: Asked; change: (change: Partial<Ask
   const { found, sessions, question } = loaded.data;
   return (
     <div className={css.searchFound} aria-busy={loaded.loading}>
+      {wordless(found.hits) && <p role="status">{WORDLESS}</p>}
+      {found.hits.length === 0 && <Nothing asked={asked} change={change} />}
       <Legs found={found} />
-      {wordless(found.hits) && <p className="quiet">{WORDLESS}</p>}
-      {found.hits.length === 0 ? (
-        <Nothing asked={asked} change={change} />
-      ) : (
+      {found.hits.length > 0 && (
         <ol className={css.hits} aria-label="Found">
           {found.hits.map((hit) => (
             <li key={`${hit.kind} ${hit.id} ${hit.seq}`}>
@@ -115,8 +115,8 @@ async function named(found: SearchResults, known: Named, user: string, signal: A
   const ids = new Set(found.hits.flatMap((hit) => (hit.session && !known[hit.session] ? [hit.session] : [])));
   await Promise.all(
     [...ids].map(async (id) => {
-      const one = await get("/api/sessions/{id}", { path: { id }, query: { user }, signal }).catch(() => null);
-      if (one) known[id] = { agent: one.agent, label: one.label };
+      const one = await get("/api/chat/sessions/{id}", { path: { id }, query: { user }, signal }).catch(() => null);
+      if (one) known[id] = { agent: one.agent, label: conversationName(one) };
     }),
   );
   return { ...known };
@@ -144,7 +144,7 @@ function Hint({ ask }: { ask: (question: string) => void }) {
 function Nothing({ asked, change }: { asked: Asked; change: (change: Partial<Asked>) => void }) {
   const narrowed = asked.kinds.length > 0 || asked.since || asked.until || asked.agent || asked.session;
   return (
-    <Empty title="Nothing was found">
+    <Empty title="Nothing found">
       <p>Try fewer or different words. New content is found by keyword at once, and by meaning after a moment.</p>
       {narrowed && (
         <button type="button" onClick={() => change({ kinds: [], since: "", until: "", agent: "", session: "" })}>

@@ -51,8 +51,8 @@ export function Answer({ id }: { id: string }) {
 function Given({ report, turn, agent }: { report: Report; turn: Turn; agent: string }) {
   const { user } = useWho();
   const where = { user, agent, session: turn.session, at: turn.created_at };
-  const begins = useLoad((signal) => beginnings(where, turn.last_seq, signal), [user, turn.id]);
-  return <Explained report={report} reading={{ where, begins: begins.data }} />;
+  const begins = useLoad((signal) => beginnings(where, turn.last_seq, report, signal), [user, turn.id]);
+  return <Explained report={report} reading={{ where, ...begins.data }} />;
 }
 
 function Exchange({ agent, turn, question, answer }: Omit<Answered, "call">) {

@@ -16,7 +16,13 @@ import { areaOf, called, type Source, sourceOf } from "./source";
 import css from "./why.module.css";
 
 /** How the texts are had: a preview brings them, those of a saved answer are looked up when somebody wants to see one. */
-export type Reading = { where: Where; texts?: Record<string, string>; begins?: Record<string, string> };
+export type Reading = {
+  where: Where;
+  texts?: Record<string, string>;
+  begins?: Record<string, string>;
+  /** The names of other conversations, by their ids. */
+  titles?: Record<string, string>;
+};
 type Shown = { item: Item; most: number; reading: Reading; isNew: boolean };
 
 export function ItemRow({ item, most, reading, isNew }: Shown) {
@@ -30,7 +36,7 @@ export function ItemRow({ item, most, reading, isNew }: Shown) {
     <>
       <span className={css.whyWhat}>
         <span className={source.kind === "ref" || source.kind === "state" ? `${css.whyName} ${css.mono}` : css.whyName}>
-          {called(source)}
+          {called(source, reading.titles)}
         </span>
         {isNew && <span className="chip accent">came in</span>}
         <span className={css.whyBegins}>{open ? "" : begins.slice(0, 200)}</span>

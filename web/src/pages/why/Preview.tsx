@@ -4,12 +4,12 @@ import { post } from "../../api/client";
 import type { ContextAnswer } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { useSettled } from "../../api/settled";
+import { conversationName } from "../../app/conversation";
 import { go, to, useRoute } from "../../app/route";
 import { useWho } from "../../app/who";
 import { Field } from "../../ui/Field";
 import { Link } from "../../ui/Link";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { ago } from "../../ui/time";
 import { Budget } from "./Budget";
 import { Explained } from "./Explained";
 import { Prompt } from "./Prompt";
@@ -41,7 +41,11 @@ export function Preview() {
       {session ? (
         <div className={css.whyColumns}>
           <div className={css.whyMain}>
-            <Live session={session} first={question || query.get("message") || messageHere(user, session.id)} />
+            <Live
+              session={session}
+              titles={titlesOf(picked.data.sessions)}
+              first={question || query.get("message") || messageHere(user, session.id)}
+            />
           </div>
           <aside>
             <Turns session={session.id} />
@@ -83,7 +87,7 @@ function Pick({ from }: { from: Picked }) {
           {!from.session && <option value="">none yet</option>}
           {withOwn(from).map((one) => (
             <option key={one.id} value={one.id}>
-              {one.label || `Conversation of ${ago(one.created_at)}`}
+              {conversationName(one)}
             </option>
           ))}
         </select>
@@ -92,11 +96,15 @@ function Pick({ from }: { from: Picked }) {
   );
 }
 
+const titlesOf = (sessions: Session[]) => Object.fromEntries(sessions.map((one) => [one.id, conversationName(one)]));
+
 function withOwn({ sessions, session }: Picked): Session[] {
   return session && !sessions.some((one) => one.id === session.id) ? [session, ...sessions] : sessions;
 }
 
-function Live({ session, first }: { session: Session; first: string }) {
+type Shown = { session: Session; titles: Record<string, string>; first: string };
+
+function Live({ session, titles, first }: Shown) {
   const { user } = useWho();
   const [message, setMessage] = useState(first);
   const [budget, setBudget] = useState<number | null>(null);
@@ -140,7 +148,7 @@ function Live({ session, first }: { session: Session; first: string }) {
         <div className={context.error ? css.whyStale : css.whyLive}>
           <Explained
             report={report}
-            reading={{ where, texts, begins }}
+            reading={{ where, texts, begins, titles }}
             stale={context.loading}
             came={came}
             fell={fell}

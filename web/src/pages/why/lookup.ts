@@ -1,8 +1,9 @@
 // The text of an item of a stored report, as it is today: a report holds none. What was changed since says so, and what is
 // no longer there is not made up.
 import { get, Problem } from "../../api/client";
-import type { Message } from "../../api/index";
-import { areaOf, type Source } from "./source";
+import type { Message, Report } from "../../api/index";
+import { conversationName } from "../../app/conversation";
+import { areaOf, type Source, sourceOf } from "./source";
 
 export type Where = { user: string; agent: string; session: string; at: string };
 export type Looked = { text: string; changed?: string };
@@ -92,18 +93,48 @@ async function found(source: Source, where: Where, signal: AbortSignal): Promise
   }
 }
 
-/** How the messages and entries of a report begin, as far as two requests can tell. */
-export async function beginnings(where: Where, last: number, signal: AbortSignal): Promise<Record<string, string>> {
-  const [path, asked] = [{ session: where.session }, { user: where.user, last: 200, before: last + 1 }];
+const MAX_LOOKUPS = 40;
+const SHOWN = 200;
+
+export type Beginnings = { begins: Record<string, string>; titles: Record<string, string> };
+
+/** The first words of the items of a report, and the names of the other conversations that it quotes. */
+export async function beginnings(where: Where, last: number, report: Report, signal: AbortSignal): Promise<Beginnings> {
+  const path = { session: where.session };
+  const window = { user: where.user, last: 200, before: last + 1 };
   const own = { user: where.user, agent: where.agent, limit: 100 };
-  const [messages, entries] = await Promise.all([
-    get("/api/messages/{session}/window", { path, query: asked, signal }),
+  const [messages, entries, titles] = await Promise.all([
+    get("/api/messages/{session}/window", { path, query: window, signal }),
     get("/api/entries", { query: own, signal }),
+    titlesIn(report, where.user, signal),
   ]);
-  return Object.fromEntries([
-    ...messages.map((message) => [`messages ${message.seq}`, saidIn(message.content).slice(0, 200)]),
-    ...entries.data.map((entry) => [`entries ${entry.id}`, entry.content.slice(0, 200)]),
+  const begins: Record<string, string> = Object.fromEntries([
+    ...messages.map((message) => [`messages ${message.seq}`, saidIn(message.content).slice(0, SHOWN)]),
+    ...entries.data.map((entry) => [`entries ${entry.id}`, entry.content.slice(0, SHOWN)]),
   ]);
+  const recalled = report.items.filter(([layer, source]) => layer === "recall" && !begins[source]);
+  await Promise.all(
+    recalled.slice(0, MAX_LOOKUPS).map(async ([, source]) => {
+      const text = await lookUp(sourceOf(source), where, signal).catch(() => null);
+      if (text) begins[source] = text.text.slice(0, SHOWN);
+    }),
+  );
+  return { begins, titles };
+}
+
+/** The names of the other conversations that a report quotes, by their ids. */
+async function titlesIn(report: Report, user: string, signal: AbortSignal): Promise<Record<string, string>> {
+  const sources = [...report.items, ...report.left_out].map(([, source]) => sourceOf(source));
+  const ids = new Set(
+    sources.flatMap((source) => (source.kind === "message" && source.session ? [source.session] : [])),
+  );
+  const pairs = await Promise.all(
+    [...ids].slice(0, MAX_LOOKUPS).map(async (id) => {
+      const session = await get("/api/chat/sessions/{id}", { path: { id }, query: { user }, signal }).catch(() => null);
+      return [id, session ? conversationName(session) : ""];
+    }),
+  );
+  return Object.fromEntries(pairs);
 }
 
 /** Whether there is a text to look up at all. */

@@ -1,8 +1,8 @@
 // Which conversation is looked at: the one of the address, else the active one of its agent, else the newest.
 import { get, Problem } from "../../api/client";
-import type { components } from "../../api/schema";
+import type { ChatSession } from "../../api/index";
 
-export type Session = components["schemas"]["Session"];
+export type Session = ChatSession;
 export type Picked = { sessions: Session[]; agents: string[]; agent: string; session: Session | null };
 const DEFAULT = "assistant";
 
@@ -12,14 +12,14 @@ export async function pick(
   signal: AbortSignal,
 ): Promise<Picked> {
   const [newest, agents, own] = await Promise.all([
-    get("/api/sessions", { query: { user, limit: 100 }, signal }),
+    get("/api/chat/sessions", { query: { user, limit: 100 }, signal }),
     get("/api/agents", { query: { limit: 100 }, signal }),
-    asked.session ? get("/api/sessions/{id}", { path: { id: asked.session }, query: { user }, signal }) : null,
+    asked.session ? get("/api/chat/sessions/{id}", { path: { id: asked.session }, query: { user }, signal }) : null,
   ]);
   const agent = own?.agent ?? asked.agent ?? newest.data[0]?.agent ?? DEFAULT;
   // An agent that nobody talked to lately is not among the newest of all.
   const its = newest.next
-    ? (await get("/api/sessions", { query: { user, agent, limit: 100 }, signal })).data
+    ? (await get("/api/chat/sessions", { query: { user, agent, limit: 100 }, signal })).data
     : newest.data.filter((one) => one.agent === agent);
   const session = own ?? (its.length ? await active(user, agent, signal) : null) ?? its[0] ?? null;
   const names = new Set([agent, ...agents.data.map((one) => one.name), ...newest.data.map((one) => one.agent)]);
@@ -28,7 +28,8 @@ export async function pick(
 
 async function active(user: string, agent: string, signal: AbortSignal): Promise<Session | null> {
   try {
-    return await get("/api/sessions/active", { query: { user, agent }, signal });
+    const { id } = await get("/api/sessions/active", { query: { user, agent }, signal });
+    return await get("/api/chat/sessions/{id}", { path: { id }, query: { user }, signal });
   } catch (error) {
     if (error instanceof Problem && error.status === 404) return null;
     throw error;

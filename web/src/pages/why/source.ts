@@ -48,10 +48,11 @@ const OTHERS: Record<string, string> = {
 };
 
 /** What to call it. */
-export function called(source: Source): string {
+export function called(source: Source, titles: Record<string, string> = {}): string {
   switch (source.kind) {
     case "message":
-      return source.session ? `Message ${source.seq} of another conversation` : `Message ${source.seq}`;
+      if (!source.session) return `Message ${source.seq}`;
+      return `Message ${source.seq} of ${titles[source.session] ? `“${titles[source.session]}”` : "another conversation"}`;
     case "messages":
       return source.first === source.last ? `Message ${source.first}` : `Messages ${source.first} to ${source.last}`;
     case "entry":
