@@ -281,7 +281,7 @@ class AsyncEntries:
     async def remove_many(self, ids: Sequence[str]) -> int:
         """Remove several entries and return their number; skip ids that the scope does not have."""
     async def counts(self) -> dict[str, int]:
-        """Return the number of core and journal entries, and of `pending` ones if there are any."""
+        """Return the number of accepted core and journal entries, and of `pending` ones, if any."""
     async def prompt(self) -> str:
         """Return the agent's private memory as its prompt shows it; empty if there is none."""
     async def whiteboard(self) -> str:

@@ -132,7 +132,7 @@ def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memor
     page.get_by_role("button", name="Accept", exact=True).click()
     expect(proposal).to_contain_text("Accepted")
     assert me.entries.counts() == {"core": 1, "journal": 3}
-    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Undo", exact=True).click()
     expect(proposal).to_contain_text("Undone")
     assert me.entries.counts() == {"core": 0, "journal": 3}
     page.get_by_role("button", name="Undone").click()

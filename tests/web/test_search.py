@@ -42,6 +42,7 @@ def test_everything_is_found_and_opens_where_it_lives(web: Web, me: Scope) -> No
     expect(message.locator("mark")).to_have_text(["kayak"])
     expect(message).to_contain_text("in A trip")
     expect(message).to_contain_text("Where shall we go?")
+    message.get_by_text("Why this hit").click()
     message.get_by_role("button", name="by words").focus()
     expect(message.get_by_role("tooltip").first).to_be_visible()
     places: dict[str, str | re.Pattern[str]] = {
@@ -49,7 +50,7 @@ def test_everything_is_found_and_opens_where_it_lives(web: Web, me: Scope) -> No
         "yellow kayak": "/memory/notes?agent=scout",
         "of course": "/memory/state?area=user&prefix=boat",
         "two blades": re.compile(r"/memory/knowledge\?doc=.+&seq=\d+"),
-        "dreams of": re.compile(r"/agents/scout/memory\?entry=.+"),
+        "dreams of": re.compile(r"/memory/facts\?agent=scout&entry=.+"),
     }
     for text, place in places.items():
         expect(hits.filter(has_text=text).get_by_role("link")).to_have_attribute("href", place)

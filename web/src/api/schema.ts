@@ -678,8 +678,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the number of core and journal entries, and of `pending` ones if there are any.
-         * @description Return the number of core and journal entries, and of `pending` ones if there are any.
+         * Return the number of accepted core and journal entries, and of `pending` ones, if any.
+         * @description Return the number of accepted core and journal entries, and of `pending` ones, if any.
          *
          *     On the command line: `retain entries counts --agent scout`
          */
