@@ -1,16 +1,4 @@
-"""A browser before a real server over the test's database: what a person sees.
-
-    def test_a_note_is_shown(web: Web, memory: Memory) -> None:
-        memory.scope(user="default").notes.append("Lisbon")
-        web.open("/memory/notes")
-        expect(web.page.get_by_text("Lisbon")).to_be_visible()
-
-On SQLite the server needs no key until there is one (`web.key()`); elsewhere it needs one, and every device is signed in
-with it, unless it is made with `web.device(signed_in=False)`. Its model says again what it hears, until `web.model` is
-another. At the end of a test nothing may have been wrong on any page: no error in the console, no exception, no request to
-anywhere else; what a test means to go wrong it names with `web.expects("503")`. A server runs in a thread of its own:
-Playwright has the test's, and with it `asyncio.run` does not work there.
-"""
+"""A browser with a real server over the test's database."""
 
 from __future__ import annotations
 
@@ -43,7 +31,7 @@ from retain.auth.api_keys import Keys, decode_tenant
 from retain.auth.browser_sessions import BrowserSessions
 from retain.auth.local import allows_requests_without_key
 from retain.auth.principal import PERMISSIONS
-from retain.models.model import Models
+from retain.models import Completion, Models, Reply
 from retain.server import web_app
 from retain.server.cookies import name_of
 from retain.server.serve import Server, bind, server
@@ -52,9 +40,9 @@ from tests.conftest import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 SCREENS = ROOT / ".cache" / "screens"
-"""Where `web.screens` puts its pictures."""
+"""Folder of the screenshots of `web.screens`."""
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The first of them that is installed is taken: Chromium without its window is the same, and needs less of the machine."""
+"""The first installed one is used; the headless shell needs the least memory."""
 SIZES = {1280: 800, 390: 844}
 PICTURED = os.environ.get("SCREENS") == "full"
 SECONDS = 15.0
@@ -71,26 +59,37 @@ if "WEB_SITE" in os.environ:  # a build of one's own, while others run tests on 
     web_app.FOLDER = Path(os.environ["WEB_SITE"])
 
 
-class _Asked:
-    """The model of a server: whichever `web.model` is at the moment."""
+class _CurrentModel:
+    """The model of a server: calls the model that `web.model` has at the moment."""
 
     def __init__(self, web: Web) -> None:
         self._web = web
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._web.model, name)
+    @property
+    def name(self) -> str:
+        return self._current().name
+
+    def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
+        return self._current().complete(system, prompt, max_tokens=max_tokens)
+
+    def converse(self, *arguments: Any, **options: Any) -> Reply:
+        return self._current().converse(*arguments, **options)
+
+    def _current(self) -> ScriptedModel:
+        assert self._web.model is not None
+        return self._web.model
 
 
 class Web:
-    """A server, and a browser before it."""
+    """A server, and a browser that uses it."""
 
     def __init__(self, database: str, browser: Browser) -> None:
         self.model: ScriptedModel | None = EchoModel(lambda asked: f"You said: {asked}")
-        """What answers; None, before a start, for a server without a model."""
+        """The model; None, set before a start, for a server without one."""
         self.settings = replace(SETTINGS, database=database)
-        """What the server starts with; `restart(secrets="reject")` starts it with others."""
+        """Settings of the server; `restart(secrets="reject")` changes some."""
         self.wrong: list[str] = []
-        """What went wrong so far, on any page."""
+        """Errors so far, on any page."""
         self._browser = browser
         self._expected: list[str] = []
         self._running = ExitStack()
@@ -106,17 +105,19 @@ class Web:
         return f"http://127.0.0.1:{self._port}"
 
     def open(self, path: str = "/", page: Page | None = None) -> Page:
-        """Go to an address; the page."""
+        """Open an address and return the page."""
         page = page or self.page
         page.goto(self.url + path)
         return page
 
     def tab(self) -> Page:
-        """One more page of the first device: the same cookies, the same storage."""
+        """Open another page of the first device, with the same cookies and storage."""
         return self._watch(self.page.context.new_page())
 
     def device(self, *, signed_in: bool = True, **options: Any) -> Page:
-        """A page of another device: nothing in its storage. `options` are those of a Playwright context."""
+        """Open a page of another device with empty storage; `options` are those of a Playwright
+        context.
+        """
         given = {
             "viewport": {"width": 1280, "height": 800},
             "reduced_motion": "reduce",
@@ -131,24 +132,24 @@ class Web:
         return self._watch(context.new_page())
 
     def expects(self, *texts: str) -> None:
-        """What goes wrong and has one of these texts in it is meant to."""
+        """Allow errors that contain one of these texts."""
         self._expected += texts
 
     def key(
         self, permissions: Iterable[str] = PERMISSIONS, tenant: str = "default", **bound: Any
     ) -> str:
-        """A new key's text; from the first one on the server wants one from everybody."""
+        """Create a key and return its text; from the first one on the server requires a key."""
         _, text = Keys(self._memory.database).create(tenant, "a test", permissions, **bound)
         self.server.config.app.state.authenticator.forget()  # type: ignore[union-attr]
         return text
 
     def lock(self) -> None:
-        """From now on everybody needs a key, and the devices of the test have one."""
+        """Require a key from now on, and sign the devices of the test in."""
         self._key = self._key or self.key()
         self.page.context.add_cookies([self.cookie(self._key)])
 
     def cookie(self, key: str) -> Any:
-        """The cookie of a browser that signed in with a key."""
+        """Return the cookie of a browser that signed in with a key."""
         _, tenant, id, _ = key.split("_")
         made = BrowserSessions(self._memory.database).add(decode_tenant(tenant), id)
         name = name_of(f"127.0.0.1:{self._port}", secure=False)
@@ -166,9 +167,9 @@ class Web:
         return memory
 
     def start(self, **changes: Any) -> None:
-        """Start the server where it was, over the same database, perhaps with other settings."""
+        """Start the server on its port with the same database, and perhaps other settings."""
         self.settings = settings = replace(self.settings, **changes)
-        main: Any = _Asked(self) if self.model else None
+        main: Any = _CurrentModel(self) if self.model else None
         with ExitStack() as stack:
             memory = stack.enter_context(
                 Memory.open(settings=settings, models=Models(settings, main=main))
@@ -184,18 +185,19 @@ class Web:
             self._running = stack.pop_all()
 
     def stop(self) -> None:
-        """Stop the server: whoever asks it then finds nobody there."""
+        """Stop the server; connections are refused."""
         self._running.close()
 
     def restart(self, **changes: Any) -> None:
-        """Stop the server and start it on the same port, with a memory that was opened anew."""
+        """Restart the server on its port with a newly opened memory."""
         self.stop()
         self.start(**changes)
 
     def axe(self, page: Page | None = None, *, rule: str = "", inside: str = "html") -> list[str]:
-        """What a person with a screen reader or a keyboard would stumble over here: serious findings and worse.
+        """Return the serious accessibility problems of the page.
 
-        `rule` asks for one alone: of another theme nothing is new but "color-contrast". `inside` is the part to look at.
+        `rule` checks a single rule, such as "color-contrast" for another theme. `inside` selects a
+        part.
         """
         page = page or self.page
         if not page.evaluate("'axe' in window"):
@@ -210,7 +212,7 @@ class Web:
         ]
 
     def screens(self, name: str, page: Page | None = None) -> None:
-        """Pictures of this page for people to look at, with SCREENS=full: both themes, wide and narrow."""
+        """Take screenshots if SCREENS=full: both themes, wide and narrow."""
         page = page or self.page
         if not PICTURED:
             return
@@ -225,7 +227,7 @@ class Web:
         page.set_viewport_size({"width": 1280, "height": 800})
 
     def close(self) -> None:
-        """Close all pages, and the server; fail for what went wrong."""
+        """Close all pages and the server; fail if errors occurred."""
         for context in self._contexts:
             context.close()
         self.stop()
@@ -258,8 +260,10 @@ class Web:
 
 
 @contextmanager
-def held(page: Page, address: str, method: str = "GET") -> Iterator[None]:
-    """What is asked of an address, such as `**/api/notes?*`, waits as long as this lasts; something must be asked."""
+def delay_requests(page: Page, address: str, method: str = "GET") -> Iterator[None]:
+    """Hold requests to an address, such as `**/api/notes?*`, during the block; fail if there were
+    none.
+    """
     waiting: list[Route] = []
     page.route(
         address,
@@ -275,10 +279,10 @@ def held(page: Page, address: str, method: str = "GET") -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Callable[[], Browser]]:
-    """The distribution's browser, started once for all tests of a process, when the first one asks for it.
+    """The distribution's browser, started once per process when a test needs it.
 
-    While Playwright's loop counts as running in this thread no other test could run one: it does so during a test with a
-    browser alone.
+    Playwright's event loop counts as running in this thread only during browser tests; otherwise
+    other tests could not run their own.
     """
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
@@ -299,7 +303,7 @@ def chromium() -> Iterator[Callable[[], Browser]]:
 
 @pytest.fixture
 def web(url: str, chromium: Callable[[], Browser]) -> Iterator[Web]:
-    """A server on the test's database, and an empty browser before it."""
+    """A server on the test's database, and an empty browser."""
     made = Web(url, chromium())
     try:
         yield made

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from retain import Memory
 from tests.conftest import one_engine
-from tests.web.browsing import Web, held
+from tests.web.browsing import Web, delay_requests
 
 BAIT = """<script>window.ran = 1</script> <img src="http://127.0.0.2/x" onerror="window.ran = 1"> ![x](http://127.0.0.2/y)"""
 
@@ -74,7 +74,7 @@ def test_a_conflicting_edit_is_shown_and_neither_is_lost(web: Web, memory: Memor
     expect(told).to_contain_text("other")
     expect(told).to_be_in_viewport()
     expect(page.get_by_label("Prompt")).to_have_value("You scout ahead.")
-    with held(page, "**/api/agents/*", "PATCH"):
+    with delay_requests(page, "**/api/agents/*", "PATCH"):
         told.get_by_role("button", name="Save mine over it").click()
         page.get_by_label("Prompt").fill("You scout ahead, and back.")
     expect(told).to_have_count(0)

@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from retain import Memory
 from retain.memory import Scope
 from tests.conftest import one_engine
-from tests.web.browsing import Web, held
+from tests.web.browsing import Web, delay_requests
 
 MEMORY = "/agents/scout/memory"
 
@@ -156,7 +156,7 @@ def test_an_entry_is_added_edited_and_found(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_input_survives_a_server_restart(web: Web, memory: Memory) -> None:
+def test_the_entry_form_keeps_its_input_without_a_server(web: Web, memory: Memory) -> None:
     me = scout(memory)
     me.entries.add("Ada lives in Porto.", kind="core")
     page = web.open(MEMORY)
@@ -192,7 +192,7 @@ def test_selected_entries_are_deleted_together(web: Web, memory: Memory) -> None
     assert left == ["Entry 0", "Entry 4", "Entry 5"]
     page.get_by_role("button", name="Journal 127").click()
     page.get_by_label("Select: Entry 0", exact=True).check()
-    with held(page, "**/api/entries?*limit=1000*"):
+    with delay_requests(page, "**/api/entries?*limit=1000*"):
         page.get_by_role("button", name="Select all that match").click()
         page.get_by_role("button", name="Core 3").click()
         expect(entries(page)).to_have_count(3)
@@ -218,7 +218,7 @@ def test_outdated_results_cannot_be_clicked(web: Web, memory: Memory) -> None:
     page = web.open(MEMORY)
     expect(entries(page)).to_have_count(4)
     shown = page.locator("main div[aria-busy]")
-    with held(page, "**/api/entries?*kind=core*"):
+    with delay_requests(page, "**/api/entries?*kind=core*"):
         page.get_by_role("button", name="Core 1").click()
         expect(shown).to_have_attribute("inert", "")
         expect(shown).to_have_attribute("aria-busy", "true")

@@ -1,4 +1,4 @@
-"""Knowledge in a browser: files go in with their progress, one that cannot be read stops no other, and any passage opens."""
+"""Knowledge in the web app: uploads with progress, unreadable files, and opening any passage."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _choose(page: Page, *files: FilePayload) -> None:
 
 
 @pytest.mark.smoke
-def test_three_files_of_which_one_cannot_be_read(web: Web, memory: Memory) -> None:
-    """G1: each file is told of by itself; what has the same path takes its place."""
+def test_an_unreadable_file_does_not_stop_other_uploads(web: Web, memory: Memory) -> None:
+    """G1: each file has its own result; a file with a known path replaces the old one."""
     web.expects("422")
     page = web.open("/memory/knowledge")
     expect(page.get_by_role("heading", name="No documents yet")).to_be_visible()
@@ -61,9 +61,7 @@ def test_three_files_of_which_one_cannot_be_read(web: Web, memory: Memory) -> No
 
 
 @one_engine
-def test_an_upload_can_be_called_off_and_tried_again(
-    web: Web, memory: Memory, limited: Limited
-) -> None:
+def test_an_upload_can_be_cancelled_and_retried(web: Web, memory: Memory, limited: Limited) -> None:
     web.expects("ERR_FAILED", "ERR_ABORTED", "413")
     limited(MAX_DOCUMENT_BYTES=2048)
     web.restart()
@@ -106,8 +104,8 @@ def _posts(route: Route) -> bool:
 
 
 @one_engine
-def test_any_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None:
-    """Only the passages near what is in sight are fetched; what a search finds leads to its place."""
+def test_a_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None:
+    """Only passages near the visible part are loaded; a search hit leads to its passage."""
     rooms = (
         f"## Room {number}\n\nRoom {number} has a lamp. {'It is quiet there. ' * 30}"
         for number in range(1200)

@@ -1,4 +1,4 @@
-"""The notes in a browser: a change by anybody shows by itself, two edits become one, and nothing that was typed is lost."""
+"""Notes in the web app: live changes, merged edits, and no lost input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from retain import Memory
 from retain.memory import Scope
 from tests.conftest import one_engine
-from tests.web.browsing import Web, held
+from tests.web.browsing import Web, delay_requests
 
 TEXT = "# Ada\n\n- likes tea\n\n## Travel\n\nBy train.\n\n## Family\n\nA sister in Lisbon.\n"
 HOSTILE = "<script>document.title='taken'</script> <img src=x onerror=alert(1)> ![seen](http://beacon.example/a.png)"
@@ -39,8 +39,8 @@ def _edit(page: Page, old: str, new: str) -> None:
 
 
 @pytest.mark.smoke
-def test_a_change_shows_on_every_device_without_a_reload(web: Web, memory: Memory) -> None:
-    """N5: what the agent writes, and what is written on one device, is seen on the others; HTML in it is text."""
+def test_changes_appear_on_every_device_without_a_reload(web: Web, memory: Memory) -> None:
+    """N5: changes by the agent and by other devices; HTML is shown as text."""
     _scout(memory).notes.overwrite(TEXT)
     phone = web.device(viewport={"width": 390, "height": 844})
     for page in (web.page, phone):
@@ -63,8 +63,8 @@ def test_a_change_shows_on_every_device_without_a_reload(web: Web, memory: Memor
 
 
 @one_engine
-def test_two_windows_of_one_browser_keep_what_is_typed_in_each(web: Web, memory: Memory) -> None:
-    """What one of them saves takes nothing along that was typed in the other, also after a reload."""
+def test_two_windows_keep_their_own_drafts(web: Web, memory: Memory) -> None:
+    """Saving in one window does not save the draft of the other, also after a reload."""
     _scout(memory).notes.overwrite(TEXT)
     first, second = web.open(f"{ADDRESS}&view=edit"), web.open(f"{ADDRESS}&view=edit", web.tab())
     _edit(second, "By train.", "By ship.")
@@ -77,8 +77,8 @@ def test_two_windows_of_one_browser_keep_what_is_typed_in_each(web: Web, memory:
 
 
 @one_engine
-def test_two_who_write_at_once_lose_nothing(web: Web, memory: Memory) -> None:
-    """N4: changes of other lines are put together by themselves; of the same lines, by whoever saves last."""
+def test_concurrent_edits_lose_nothing(web: Web, memory: Memory) -> None:
+    """N4: edits of different lines are merged; for the same lines the last writer decides."""
     _scout(memory).notes.overwrite(TEXT)
     page = web.open(f"{ADDRESS}&view=edit")
     _edit(page, "likes tea", "likes coffee")
@@ -108,7 +108,7 @@ def test_two_who_write_at_once_lose_nothing(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_what_was_typed_outlives_the_server_and_the_page(web: Web, memory: Memory) -> None:
+def test_a_draft_survives_a_server_restart_and_a_reload(web: Web, memory: Memory) -> None:
     _scout(memory).notes.overwrite(TEXT)
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
     page = web.open(f"{ADDRESS}&view=edit")
@@ -130,18 +130,18 @@ def test_what_was_typed_outlives_the_server_and_the_page(web: Web, memory: Memor
 
 
 @one_engine
-def test_what_is_typed_while_it_is_saved_stays(web: Web, memory: Memory) -> None:
+def test_text_typed_during_a_save_stays(web: Web, memory: Memory) -> None:
     _scout(memory).notes.overwrite(TEXT)
     page = web.open(f"{ADDRESS}&view=edit")
     _edit(page, "likes tea", "likes coffee")
-    with held(page, "**/api/notes?*", "PUT"):
+    with delay_requests(page, "**/api/notes?*", "PUT"):
         _field(page).press("Control+s")
         expect(page.get_by_role("button", name="Saving")).to_be_visible()
         _edit(page, "By train.", "By bus.")
     expect(page.get_by_text("Saved as version 2.")).to_be_visible()
     expect(_field(page)).to_have_value(TEXT.replace("tea", "coffee").replace("train", "bus"))
     assert "By train." in _scout(memory).notes.read().text
-    with held(page, "**/api/notes?*", "PUT"):
+    with delay_requests(page, "**/api/notes?*", "PUT"):
         _field(page).press("Control+s")
         page.get_by_role("link", name="State").click()  # whoever has gone elsewhere stays there
     expect(page.get_by_text("Saved as version 3.")).to_be_visible()
@@ -152,7 +152,7 @@ def test_what_is_typed_while_it_is_saved_stays(web: Web, memory: Memory) -> None
 
 
 @one_engine
-def test_after_a_break_a_page_hears_of_changes_again(web: Web, memory: Memory) -> None:
+def test_changes_arrive_again_after_a_connection_loss(web: Web, memory: Memory) -> None:
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE")
     _scout(memory).notes.overwrite(TEXT)
     page = web.open(ADDRESS)
@@ -171,7 +171,7 @@ def test_after_a_break_a_page_hears_of_changes_again(web: Web, memory: Memory) -
 
 @pytest.mark.smoke
 def test_versions_are_compared_and_restored(web: Web, memory: Memory) -> None:
-    """N4: history, the difference of any two, and the way back."""
+    """N4: history, differences between any two versions, and restoring one."""
     notes = _scout(memory).notes
     for what in ("tea", "coffee", "milk"):
         notes.overwrite(f"# Ada\n\n- likes {what}\n")

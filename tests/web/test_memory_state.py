@@ -1,4 +1,4 @@
-"""State in a browser: values that run out before one's eyes, and a value that somebody else set meanwhile."""
+"""State in the web app: expiring values and concurrent changes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _save(page: Page) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Save").click()
 
 
-def test_a_value_runs_out_and_is_gone(web: Web, memory: Memory) -> None:
-    """K1: what has expired is never shown; the seconds that are left are."""
+def test_an_expired_value_disappears(web: Web, memory: Memory) -> None:
+    """K1: the remaining seconds are shown; an expired value never is."""
     _mine(memory).state.set("theme", {"dark": True})
     _mine(memory).state.set("code", 123456, ttl=4)
     _mine(memory).state.set("later", "<img src=x onerror=alert(1)>", ttl=300)
@@ -63,10 +63,8 @@ def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_a_value_that_somebody_set_meanwhile_is_not_overwritten_unseen(
-    web: Web, memory: Memory
-) -> None:
-    """K1: compare-and-set; what the other set is shown, and one's own is still there to be set over it."""
+def test_a_concurrent_change_is_not_overwritten_silently(web: Web, memory: Memory) -> None:
+    """K1: compare-and-set; the other value is shown, and one's own can still be set."""
     _mine(memory).state.set("count", 1)
     web.expects("409")
     page = web.open("/memory/state")
@@ -84,7 +82,7 @@ def test_a_value_that_somebody_set_meanwhile_is_not_overwritten_unseen(
 
 
 @one_engine
-def test_what_cannot_be_looked_at_is_not_taken_for_gone(web: Web, memory: Memory) -> None:
+def test_an_unreadable_value_is_not_shown_as_removed(web: Web, memory: Memory) -> None:
     _mine(memory).state.set("count", 1)
     web.expects("409", "500")
     page = web.open("/memory/state")
@@ -103,7 +101,7 @@ def test_what_cannot_be_looked_at_is_not_taken_for_gone(web: Web, memory: Memory
 
 
 @one_engine
-def test_many_keys_by_whose_they_are_and_how_they_begin(web: Web, memory: Memory) -> None:
+def test_many_keys_are_filtered_by_area_and_prefix(web: Web, memory: Memory) -> None:
     mine = _mine(memory)
     memory.scope(tenant="default", user="default", agent="scout").sessions.add(
         "trip", label="A trip"

@@ -1,4 +1,4 @@
-"""Operations as a person sees them: calls as pictures and one by one, health, what waits for review, keys, the audit log."""
+"""Operations in the web app: model calls, health, review, keys and the audit log."""
 
 from __future__ import annotations
 
@@ -48,10 +48,8 @@ def _signed_in(web: Web, key: str, path: str) -> Page:
     return page
 
 
-def test_calls_as_pictures_that_are_read_by_keyboard_and_as_a_table(
-    web: Web, memory: Memory
-) -> None:
-    """T2: calls, tokens, cost and latency percentiles over time, by model and by route, as pictures."""
+def test_model_calls_as_charts_and_tables(web: Web, memory: Memory) -> None:
+    """T2: calls, tokens, cost and latency percentiles by model and route; charts work by keyboard."""
     _calls(memory)
     page = web.open("/operations")
     expect(page.get_by_text("$0.75")).to_have_count(
@@ -82,7 +80,7 @@ def test_calls_as_pictures_that_are_read_by_keyboard_and_as_a_table(
 
 @one_engine
 @pytest.mark.smoke
-def test_one_call_leads_to_why_it_said_that(web: Web, memory: Memory) -> None:
+def test_a_model_call_links_to_why(web: Web, memory: Memory) -> None:
     _calls(memory)
     memory.scope(tenant="default", user="default").state.set("city", "Berlin")  # shown first
     scope = memory.scope(tenant="default", user="ada", agent="scout")
@@ -110,7 +108,7 @@ def test_one_call_leads_to_why_it_said_that(web: Web, memory: Memory) -> None:
     expect(page.get_by_text("In Lisbon.")).to_be_visible()
 
 
-def test_how_the_server_is_problems_first(web: Web, memory: Memory) -> None:
+def test_the_server_status_shows_problems_first(web: Web, memory: Memory) -> None:
     web.expects("ERR_CONNECTION_REFUSED")
     _waiting(memory, "Nothing yet")
     page = web.open("/operations/health")
@@ -125,8 +123,8 @@ def test_how_the_server_is_problems_first(web: Web, memory: Memory) -> None:
     expect(found).not_to_contain_text("it does not answer")
 
 
-def test_what_waits_is_read_and_decided_by_keyboard(web: Web, memory: Memory) -> None:
-    """P16: what an untrusted source wrote is text here, whatever is in it, and counts once a person has accepted it."""
+def test_pending_entries_are_reviewed_by_keyboard(web: Web, memory: Memory) -> None:
+    """P16: text of an untrusted source is escaped, and is used only after a person accepts it."""
     _waiting(memory, BEACON, "Ada likes trains.", "Hidden\u200bcharacter", "One", "Two")
     page = web.open("/operations/review")
     waiting = page.get_by_role("list", name="Entries that wait").get_by_role("article")
@@ -168,7 +166,7 @@ def test_what_waits_is_read_and_decided_by_keyboard(web: Web, memory: Memory) ->
 
 
 @one_engine
-def test_with_the_first_key_everybody_needs_one_and_nobody_is_locked_out(web: Web) -> None:
+def test_the_first_key_does_not_lock_its_creator_out(web: Web) -> None:
     page = web.open("/operations/keys")
     page.get_by_role("button", name="New key").click()
     expect(page.get_by_text("From then on, everyone needs a key")).to_be_visible()
@@ -195,7 +193,7 @@ def test_with_the_first_key_everybody_needs_one_and_nobody_is_locked_out(web: We
 
 
 @pytest.mark.smoke
-def test_a_key_is_made_and_revoked(web: Web) -> None:
+def test_a_key_is_created_and_revoked(web: Web) -> None:
     page = _signed_in(web, web.key(), "/operations/keys")
     page.get_by_role("button", name="New key").click()
     page.get_by_label("Name").fill("for a robot")
@@ -214,7 +212,7 @@ def test_a_key_is_made_and_revoked(web: Web) -> None:
 
 
 @one_engine
-def test_who_did_what_is_found_and_kept(web: Web, tmp_path: Path) -> None:
+def test_the_audit_log_is_filtered_and_downloaded(web: Web, tmp_path: Path) -> None:
     page = _signed_in(web, web.key(), "/operations/keys")
     page.get_by_role("button", name="New key").click()
     page.get_by_label("Name").fill("=another")
@@ -238,7 +236,7 @@ def test_who_did_what_is_found_and_kept(web: Web, tmp_path: Path) -> None:
 
 
 @one_engine
-def test_what_a_key_does_not_allow_is_not_offered(web: Web, memory: Memory) -> None:
+def test_forbidden_actions_are_not_offered(web: Web, memory: Memory) -> None:
     _waiting(memory, "Ada likes trains.")
     page = _signed_in(web, web.key(["read"]), "/operations/review")
     expect(page.get_by_role("article")).to_be_visible()
@@ -253,7 +251,7 @@ def test_what_a_key_does_not_allow_is_not_offered(web: Web, memory: Memory) -> N
 
 
 @one_engine
-def test_every_page_of_operations_is_for_everybody(web: Web, memory: Memory) -> None:
+def test_every_operations_page_is_accessible(web: Web, memory: Memory) -> None:
     web.expects("503")
     _calls(memory)
     _waiting(memory, BEACON, "Ada likes trains.")

@@ -1,4 +1,4 @@
-"""A phone on a train: the server goes away in mid-sentence on every form, and nothing that was typed is lost."""
+"""A phone with a bad connection: no form loses its input when the server is away."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ Filled = tuple[Locator, Locator, str]
 
 
 def opened(page: Page, button: str) -> Locator:
-    """The dialog that a button opens."""
+    """Open the dialog of a button and return it."""
     page.locator("main").get_by_role("button", name=button, exact=True).click()
     return page.get_by_role("dialog")
 
 
 def filled(page: Page, label: str, text: str, button: str, inside: Locator | None = None) -> Filled:
-    """Something typed into a form that is there."""
+    """Type text into an existing form."""
     place: Page | Locator = inside or page
     field = place.get_by_label(label, exact=True).first
     field.fill(text)
@@ -30,7 +30,7 @@ def filled(page: Page, label: str, text: str, button: str, inside: Locator | Non
 
 
 def a_state(page: Page) -> Filled:
-    """Two fields, of which the second is looked at."""
+    """Fill two fields and return the second."""
     dialog = opened(page, "Add")
     dialog.get_by_label("Key", exact=True).fill("city")
     return filled(page, "Value, as JSON", '"Porto on the train"', "Save", dialog)
@@ -53,8 +53,8 @@ FORMS: dict[str, Callable[[Page], Filled]] = {
 
 
 @one_engine
-def test_input_survives_a_server_restart(web: Web, memory: Memory) -> None:
-    """A7: each form says that nobody answers, keeps what was typed, and saves it when the server is there again."""
+def test_every_form_keeps_its_input_without_a_server(web: Web, memory: Memory) -> None:
+    """A7: each form reports the failure, keeps the input, and saves it when the server is back."""
     me = memory.scope(tenant="default", user="default", agent="scout")
     me.agents.add("scout", prompt="You scout.")
     me.notes.overwrite("Before")
@@ -84,8 +84,10 @@ def test_input_survives_a_server_restart(web: Web, memory: Memory) -> None:
 
 
 @one_engine
-def test_a_message_that_nobody_heard(web: Web, memory: Memory) -> None:
-    """C6: said while the server was away, it waits on the phone, also through a reload, and is said once."""
+def test_an_unsent_message_is_sent_once_later(web: Web, memory: Memory) -> None:
+    """C6: a message sent without a server waits in the browser, also through a reload, and is sent
+    once.
+    """
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE", "ERR_EMPTY", "ERR_CONNECTION_RESET")
     page = web.open("/chat")
     page.set_viewport_size(PHONE)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A stored output opens where its placeholder stands: its facts, its pages, and the part of it that one asks for."""
+"""Placeholders in the web app open the stored output: its facts, pages and selected parts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def me(memory: Memory) -> Scope:
 
 
 def answered(me: Scope, text: str) -> str:
-    """The address that explains an answer."""
+    """Return the address of the page that explains an answer."""
     me.sessions.add("s")
     turn = me.save_turn(
         "s", [{"role": "user", "content": "Go"}, {"role": "assistant", "content": text}]
@@ -47,8 +47,8 @@ def text(dialog: Locator) -> Locator:
     return dialog.get_by_role("region", name="Text")
 
 
-def test_a_chip_opens_what_is_stored_page_by_page(web: Web, me: Scope) -> None:
-    """R1, R4: the placeholder is a chip; behind it the whole content, a page at a time, to search and to keep."""
+def test_a_placeholder_opens_its_content_in_pages(web: Web, me: Scope) -> None:
+    """R1, R4: the whole content, one page at a time, with search and download."""
     key = me.refs.add(
         "\n".join([*LINES, SCRIPT]),
         "The log of the night",
@@ -82,7 +82,7 @@ def test_a_chip_opens_what_is_stored_page_by_page(web: Web, me: Scope) -> None:
 
 
 @one_engine
-def test_what_cannot_be_asked_is_said_and_nothing_is_lost(web: Web, me: Scope) -> None:
+def test_an_invalid_query_is_reported_and_kept(web: Web, me: Scope) -> None:
     me.refs.add({"items": [{"name": "tea"}, {"name": "salt"}]}, "Prices", key="prices-1")
     web.open(answered(me, "[MemoryRef: prices-1 - Prices] [MemoryRef: gone-1 - Gone]"))
     web.expects("422", "404")
@@ -102,7 +102,7 @@ def test_what_cannot_be_asked_is_said_and_nothing_is_lost(web: Web, me: Scope) -
 
 
 @one_engine
-def test_it_can_be_kept_and_taken_out_of_prompts_by_who_may_write(
+def test_a_reference_is_downloaded_and_only_writers_deactivate_it(
     web: Web, me: Scope, tmp_path: Path
 ) -> None:
     me.refs.add("x" * 100, "A thing", key="thing-1")

@@ -1,4 +1,4 @@
-"""Pictures of every page, full and empty, in both themes, wide and narrow, for people to look at; none scrolls sideways."""
+"""Screenshots of every page in both themes, wide and narrow; no page scrolls sideways."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ WIDE = """() => {
 
 
 def settled(page: Page) -> None:
-    """All that the page asks for has come."""
+    """Wait until all requests of the page are answered."""
     expect(page.get_by_role("heading", level=1).first).to_be_visible()
     expect(page.get_by_text("Loading")).to_have_count(0)
     expect(page.locator("[aria-busy=true]")).to_have_count(0)
 
 
 def sideways(page: Page) -> list[str]:
-    """What does not fit into the width of a phone."""
+    """Return the elements wider than a phone."""
     page.set_viewport_size({"width": 390, "height": 844})
     found: list[str] = page.evaluate(WIDE)
     return found
 
 
 @one_engine
-def test_pictures_of_every_page(web: Web) -> None:
-    """A7: with weeks of work in it; looked at by whoever resolves this."""
+def test_screenshots_of_every_page(web: Web) -> None:
+    """A7: with weeks of data; people review the pictures."""
     wrong = []
     story = tell(web)
     for name, place in story.places.items():
@@ -56,7 +56,7 @@ def test_pictures_of_every_page(web: Web) -> None:
 
 
 @one_engine
-def test_pictures_of_an_empty_database(web: Web) -> None:
+def test_screenshots_of_an_empty_database(web: Web) -> None:
     wrong = []
     story = Story("none", "none", "none", "none", "none")
     named = (

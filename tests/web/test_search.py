@@ -1,4 +1,4 @@
-"""One search box over everything: what it finds, why, and where that lives."""
+"""Search in the web app: hits of every kind, the reason for each, and links."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def me(memory: Memory) -> Scope:
 
 
 @pytest.mark.smoke
-def test_everything_is_found_and_opens_where_it_lives(web: Web, me: Scope) -> None:
-    """A7: every kind, its legs, why it was found, its words marked; text is never HTML."""
+def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
+    """A7: kind, search methods, reason and marked words; text is never HTML."""
     page = web.open("/search")
     page.get_by_label("Search everything").fill("who has a kayak?")
     found = page.get_by_role("list", name="Found", exact=True)
@@ -60,7 +60,7 @@ def test_everything_is_found_and_opens_where_it_lives(web: Web, me: Scope) -> No
 
 
 @one_engine
-def test_the_address_holds_the_search_and_the_way_back(web: Web, me: Scope) -> None:
+def test_the_search_is_in_the_address(web: Web, me: Scope) -> None:
     page = web.open("/search?q=kayak&kinds=notes,refs")
     hits = page.get_by_role("list", name="Found", exact=True).get_by_role("article")
     expect(hits).to_have_count(2)
@@ -82,7 +82,7 @@ def test_the_address_holds_the_search_and_the_way_back(web: Web, me: Scope) -> N
 
 
 @one_engine
-def test_by_keyboard_and_when_nobody_answers(web: Web, me: Scope) -> None:
+def test_search_by_keyboard_and_without_a_server(web: Web, me: Scope) -> None:
     page = web.open("/search?q=kayak")
     box = page.get_by_label("Search everything")
     hits = page.get_by_role("list", name="Found", exact=True).get_by_role("article")

@@ -1,4 +1,4 @@
-"""Which conversation a browser goes on with (C6), in all its branches; and that nothing said is lost or said twice."""
+"""The conversation that a browser resumes (C6), in all cases; no message is lost or sent twice."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ USER, AGENT = "default", "assistant"
 
 
 def stored(page: Page, agent: str = AGENT, user: str = USER) -> str | None:
-    """The id that the browser keeps."""
+    """Return the session id that the browser stores."""
     found: str | None = page.evaluate(f"localStorage.getItem('chatSession_{user}_{agent}')")
     return found
 
 
 def active(memory: Memory, agent: str = AGENT) -> Session:
-    """The session that the server would go on with."""
+    """Return the active session of the server."""
     return memory.scope(user=USER, agent=agent).sessions.active()
 
 
 def chat(web: Web, page: Page | None = None, path: str = "/chat") -> Page:
-    """A page on which one can write."""
+    """Open the chat and wait until it accepts input."""
     page = web.open(path, page)
     expect(page.get_by_label("Message", exact=True)).to_be_visible()
     return page
 
 
 def say(page: Page, text: str) -> None:
-    """Say something, and wait for the whole answer."""
+    """Send a message and wait for the whole answer."""
     page.get_by_label("Message", exact=True).fill(text)
     page.keyboard.press("Enter")
     expect(
@@ -42,8 +42,10 @@ def say(page: Page, text: str) -> None:
 
 
 @pytest.mark.smoke
-def test_a_conversation_comes_back(web: Web, memory: Memory) -> None:
-    """C6: after a reload, in a new window, after a restart of the server, on another device, with storage cleared."""
+def test_a_conversation_is_resumed(web: Web, memory: Memory) -> None:
+    """C6: after a reload, in a new window, after a server restart, on another device, without
+    storage.
+    """
     page = chat(web)
     say(page, "My sister lives in Lisbon.")
     id = active(memory).id
@@ -63,8 +65,10 @@ def test_a_conversation_comes_back(web: Web, memory: Memory) -> None:
     assert len(memory.scope(user=USER).sessions.list()) == 1
 
 
-def test_a_stale_id_is_dropped_and_each_agent_has_its_own(web: Web, memory: Memory) -> None:
-    """C6, C5: an id that the server does not confirm gives way to the active one; two agents have two conversations."""
+def test_a_stale_id_is_replaced_and_agents_have_separate_conversations(
+    web: Web, memory: Memory
+) -> None:
+    """C6, C5: an id that the server does not confirm is replaced by the active session."""
     me = memory.scope(user=USER, agent=AGENT)
     old, new = me.sessions.add(), me.sessions.add()
     me.messages.append(old.id, "user", "This is over.")
@@ -84,8 +88,8 @@ def test_a_stale_id_is_dropped_and_each_agent_has_its_own(web: Web, memory: Memo
     expect(page.get_by_role("heading", level=1, name="scout")).to_be_visible()
 
 
-def test_two_windows_at_once_on_the_first_visit(web: Web, memory: Memory) -> None:
-    """C6: both find nothing, and both end in the one conversation that is made."""
+def test_two_windows_of_a_first_visit_share_a_conversation(web: Web, memory: Memory) -> None:
+    """C6: both find no session, and both use the one that is created."""
     first, second = web.page, web.tab()
     for page in (first, second):
         page.goto(f"{web.url}/chat", wait_until="commit")
@@ -96,8 +100,8 @@ def test_two_windows_at_once_on_the_first_visit(web: Web, memory: Memory) -> Non
 
 
 @one_engine
-def test_a_new_conversation_in_another_window_is_told(web: Web, memory: Memory) -> None:
-    """C6: a window never writes elsewhere than it shows, says when another goes on elsewhere, and offers to go there."""
+def test_a_new_conversation_in_another_window_is_announced(web: Web, memory: Memory) -> None:
+    """C6: a window writes only to the conversation that it shows, and offers to switch."""
     here = chat(web)
     say(here, "one")
     old = active(memory).id
@@ -120,8 +124,8 @@ def test_a_new_conversation_in_another_window_is_told(web: Web, memory: Memory) 
 
 
 @one_engine
-def test_a_browser_that_keeps_nothing(web: Web, memory: Memory) -> None:
-    """C6 with storage forbidden: the server alone knows, and that is enough."""
+def test_a_browser_without_storage(web: Web, memory: Memory) -> None:
+    """C6: the server alone knows the active session."""
     web.page.add_init_script(
         "for (const name of ['getItem', 'setItem', 'removeItem'])"
         " Storage.prototype[name] = () => { throw new DOMException('denied', 'SecurityError') }"
@@ -135,7 +139,7 @@ def test_a_browser_that_keeps_nothing(web: Web, memory: Memory) -> None:
 
 @pytest.mark.smoke
 def test_past_conversations(web: Web, memory: Memory) -> None:
-    """C4: they are listed, found by name and by what was said, renamed, gone back to and deleted."""
+    """C4: listed, searched by name and content, renamed, resumed and deleted."""
     me = memory.scope(user=USER, agent=AGENT)
     porto = me.sessions.add()
     me.messages.append(porto.id, "user", "Porto has six bridges.")
@@ -175,7 +179,7 @@ def test_past_conversations(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_many_conversations(web: Web, memory: Memory) -> None:
-    """C4: each by how it began, asked for at once; what was loaded stays; one that is deleted elsewhere says so."""
+    """C4: titles come from the first messages; loaded ones stay; one deleted elsewhere is reported."""
     me = memory.scope(user=USER, agent=AGENT)
     for number in range(35):
         me.messages.append(me.sessions.add().id, "user", f"Question {number}")

@@ -1,4 +1,4 @@
-"""Signing in: a browser shows a key once; what it has then is of use to nobody else, and ends with the key."""
+"""Signing in: the browser sends a key once and gets a cookie, which ends with the key."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OTHER = "https://memory.example.org"
 
 
 class Browser(TestClient):
-    """A browser: it keeps cookies, says where a request comes from, and knows the word for changes once it has it."""
+    """A browser: keeps cookies, sends the origin, and sends the CSRF token once it has it."""
 
     csrf: str | None = None
 
@@ -63,7 +63,7 @@ Browsers = Callable[..., Browser]
 
 @pytest.fixture
 def browsers(app: FastAPI) -> Iterator[Browsers]:
-    """Browsers of people who are not on the server's machine unless they come to 127.0.0.1."""
+    """Return a function that makes browsers; only those at 127.0.0.1 are local."""
     with ExitStack() as stack:
 
         def one(url: str = URL, *, over: FastAPI = app) -> Browser:
@@ -76,18 +76,20 @@ def browsers(app: FastAPI) -> Iterator[Browsers]:
 
 @pytest.fixture
 def key(app: FastAPI) -> str:
-    """The text of a key of acme that may do everything."""
-    return make(app)
+    """The text of a key of acme with all permissions."""
+    return create_key(app)
 
 
-def make(app: FastAPI, permissions: Any = PERMISSIONS, tenant: str = "acme", **bound: Any) -> str:
+def create_key(
+    app: FastAPI, permissions: Any = PERMISSIONS, tenant: str = "acme", **bound: Any
+) -> str:
     _, text = Keys(app.state.memory.database).create(tenant, "a test", permissions, **bound)
     app.state.authenticator.forget()
     return text
 
 
 def cookie(answer: Any) -> Any:
-    """The cookie that an answer sets."""
+    """Return the cookie that a response sets."""
     (found,) = SimpleCookie(answer.headers["set-cookie"]).values()
     return found
 
@@ -102,9 +104,7 @@ def rows(memory: Memory, tenant: str = "acme") -> list[Any]:
 # -- coming in ---------------------------------------------------------------------------------------------------
 
 
-def test_a_browser_that_shows_a_key_is_let_in_from_then_on(
-    app: FastAPI, browsers: Browsers, key: str
-) -> None:
+def test_a_browser_signs_in_with_a_key(app: FastAPI, browsers: Browsers, key: str) -> None:
     browser = browsers()
     before = browser.get("/api/web")
     assert before.status_code == 200
@@ -135,10 +135,10 @@ def test_a_browser_that_shows_a_key_is_let_in_from_then_on(
 
 
 @one_engine
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
+def test_the_cookie_is_protected_from_scripts_and_other_sites(
     app: FastAPI, browsers: Browsers, key: str
 ) -> None:
-    """P0.6: HttpOnly, SameSite=Strict; `__Host-` and Secure over https, also behind a proxy: the origin tells."""
+    """P0.6: HttpOnly, SameSite=Strict; `__Host-` and Secure over https, also behind a proxy."""
     found = cookie(browsers().sign_in(key))
     assert found.key == "retain-7700"
     assert (found["httponly"], found["samesite"], found["path"], found["secure"]) == (
@@ -172,7 +172,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(
 
 @pytest.mark.parametrize("shown", ["", "rtn_x", "nonsense", "Bearer", "\ud800", "e" * 5000])
 @one_engine
-def test_a_wrong_key_lets_nobody_in(browsers: Browsers, key: str, shown: str) -> None:
+def test_a_wrong_key_is_rejected(browsers: Browsers, key: str, shown: str) -> None:
     browser = browsers()
     found = browser.post("/api/web/sign-in", content=f'{{"key": "{shown.encode("unicode_escape").decode()}"}}'.encode(),
                          headers={"Content-Type": "application/json"})  # fmt: skip
@@ -183,7 +183,7 @@ def test_a_wrong_key_lets_nobody_in(browsers: Browsers, key: str, shown: str) ->
 
 
 @one_engine
-def test_what_is_said_is_read_strictly(browsers: Browsers, key: str) -> None:
+def test_the_sign_in_body_is_validated(browsers: Browsers, key: str) -> None:
     browser = browsers()
     assert browser.post("/api/web/sign-in", json={"key": key, "other": 1}).status_code == 422
     assert browser.post("/api/web/sign-in", json={"key": key, "remember": "yes"}).status_code == 422
@@ -199,11 +199,11 @@ def test_what_is_said_is_read_strictly(browsers: Browsers, key: str) -> None:
 
 
 @one_engine
-def test_who_tries_keys_is_slowed_down(
+def test_failed_sign_ins_are_rate_limited(
     open_memory: Callable[..., Memory], browsers: Browsers
 ) -> None:
     app = create_app(open_memory(rate_per_second=2))
-    good, browser = make(app), browsers(over=app)
+    good, browser = create_key(app), browsers(over=app)
     told = [browser.sign_in(f"rtn_wrong{n}").status_code for n in range(8)]
     assert told[0] == 401
     assert told[-1] == 429
@@ -217,12 +217,12 @@ def test_who_tries_keys_is_slowed_down(
     ("method", "path"), [("GET", "/api/web"), ("POST", "/api/web/sign-out"), ("GET", "/api/me")]
 )
 @pytest.mark.parametrize("shown", ["X-API-Key", "Authorization", "Cookie"])
-def test_who_tries_keys_is_slowed_down_wherever_one_is_shown(
+def test_wrong_keys_are_rate_limited_on_every_route(
     open_memory: Callable[..., Memory], browsers: Browsers, method: str, path: str, shown: str
 ) -> None:
-    """S1: also where a wrong key is no error; and whoever is slowed down keeps nobody from signing in."""
+    """S1: also if a wrong key is not an error; a limited client blocks no other sign-in."""
     app = create_app(open_memory(rate_per_second=1))
-    good, browser = make(app), browsers(over=app)
+    good, browser = create_key(app), browsers(over=app)
     spelled = {"X-API-Key": "{}", "Authorization": "Basic {}", "Cookie": "retain-7700={}"}[shown]
     told = [
         browser.request(method, path, headers={shown: spelled.format(n)}).status_code
@@ -234,12 +234,12 @@ def test_who_tries_keys_is_slowed_down_wherever_one_is_shown(
 
 
 @one_engine
-def test_who_shows_no_key_keeps_nobody_from_signing_in(
+def test_requests_without_a_key_do_not_block_sign_ins(
     open_memory: Callable[..., Memory], browsers: Browsers
 ) -> None:
-    """P0.6: any page can make a browser ask so."""
+    """P0.6: any web page can make a browser send such requests."""
     app = create_app(open_memory(rate_per_second=1))
-    good, browser = make(app), browsers(over=app)
+    good, browser = create_key(app), browsers(over=app)
     assert {
         browser.get("/api/agents", headers={"Sec-Fetch-Site": "cross-site"}).status_code
         for _ in range(20)
@@ -248,9 +248,9 @@ def test_who_shows_no_key_keeps_nobody_from_signing_in(
 
 
 @one_engine
-def test_a_browser_is_who_its_key_is(app: FastAPI, browsers: Browsers) -> None:
+def test_a_browser_has_the_identity_of_its_key(app: FastAPI, browsers: Browsers) -> None:
     browser = browsers()
-    browser.sign_in(make(app, ["read"], user="ada", agent="scout"))
+    browser.sign_in(create_key(app, ["read"], user="ada", agent="scout"))
     said = browser.get("/api/web").json()
     assert (said["user"], said["me"]["agent"], said["me"]["permissions"]) == (
         "ada",
@@ -262,7 +262,7 @@ def test_a_browser_is_who_its_key_is(app: FastAPI, browsers: Browsers) -> None:
 
 
 @one_engine
-def test_what_answers_in_a_chat_is_named(url: str, browsers: Browsers) -> None:
+def test_the_page_learns_the_name_of_the_model(url: str, browsers: Browsers) -> None:
     settings = replace(SETTINGS, database=url)
     with Memory.open(
         settings=settings, models=Models(settings, main=ScriptedModel("Yes.", name="m1"))
@@ -273,8 +273,8 @@ def test_what_answers_in_a_chat_is_named(url: str, browsers: Browsers) -> None:
 # -- what is kept ------------------------------------------------------------------------------------------------
 
 
-def test_nothing_that_is_kept_lets_anybody_in(app: FastAPI, browsers: Browsers, key: str) -> None:
-    """P0.2: the table has the SHA-256 of 256 random bits; the log has who, and no more."""
+def test_stored_sign_ins_cannot_be_used(app: FastAPI, browsers: Browsers, key: str) -> None:
+    """P0.2: the table has the SHA-256 of 256 random bits; the audit log only has the name."""
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
     ((held, id, _),) = rows(app.state.memory)
@@ -299,7 +299,7 @@ def test_nothing_that_is_kept_lets_anybody_in(app: FastAPI, browsers: Browsers, 
     assert all(token not in str(deed) for deed in deeds)
 
 
-def test_so_many_browsers_are_signed_in_with_one_key_and_no_more(app: FastAPI, key: str) -> None:
+def test_sign_ins_per_key_are_limited(app: FastAPI, key: str) -> None:
     """P16"""
     signins, id = BrowserSessions(app.state.memory.database), key.split("_")[2]
     texts = [signins.add("acme", id).text for _ in range(MAX_SESSIONS_PER_KEY + 3)]
@@ -312,9 +312,7 @@ def test_so_many_browsers_are_signed_in_with_one_key_and_no_more(app: FastAPI, k
 # -- going out ---------------------------------------------------------------------------------------------------
 
 
-def test_signing_out_ends_one_sign_in_and_leaves_the_other(
-    app: FastAPI, browsers: Browsers, key: str
-) -> None:
+def test_signing_out_ends_only_one_sign_in(app: FastAPI, browsers: Browsers, key: str) -> None:
     one, other = browsers(), browsers()
     token = cookie(one.sign_in(key)).value
     other.sign_in(key)
@@ -333,7 +331,7 @@ def test_signing_out_ends_one_sign_in_and_leaves_the_other(
 def test_a_sign_in_ends_with_its_key(app: FastAPI, browsers: Browsers, key: str) -> None:
     browser, admin = browsers(), browsers()
     browser.sign_in(key)
-    admin.sign_in(make(app))
+    admin.sign_in(create_key(app))
     assert browser.get("/api/me").status_code == 200
     assert admin.delete(f"/api/keys/{key.split('_')[2]}").status_code == 200
     assert browser.get("/api/me").status_code == 401
@@ -342,7 +340,7 @@ def test_a_sign_in_ends_with_its_key(app: FastAPI, browsers: Browsers, key: str)
         BrowserSessions(app.state.memory.database).add("acme", key.split("_")[2])
 
 
-def test_a_key_that_ends_elsewhere_is_no_good_within_seconds(
+def test_a_key_revoked_by_another_process_ends_the_sign_in_within_seconds(
     app: FastAPI, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 0.0)
@@ -352,11 +350,9 @@ def test_a_key_that_ends_elsewhere_is_no_good_within_seconds(
     assert browser.get("/api/me").status_code == 401
 
 
-def test_erasing_a_user_ends_the_sign_ins_of_their_keys(
-    app: FastAPI, browsers: Browsers, key: str
-) -> None:
+def test_erasing_a_user_ends_their_sign_ins(app: FastAPI, browsers: Browsers, key: str) -> None:
     ada, admin = browsers(), browsers()
-    ada.sign_in(make(app, user="ada"))
+    ada.sign_in(create_key(app, user="ada"))
     admin.sign_in(key)
     app.state.memory.scope(tenant="acme", user="ada").state.set("theme", 1)
     app.state.memory.erase("ada", tenant="acme")
@@ -366,7 +362,7 @@ def test_erasing_a_user_ends_the_sign_ins_of_their_keys(
     assert admin.get("/api/me").status_code == 200
 
 
-def test_it_lasts_half_a_day_or_a_month_and_never_longer_than_the_key(
+def test_a_sign_in_expires_and_never_outlives_its_key(
     open_memory: Callable[..., Memory],
     now: Now,
     browsers: Browsers,
@@ -375,12 +371,12 @@ def test_it_lasts_half_a_day_or_a_month_and_never_longer_than_the_key(
     monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 0.0)
     app = create_app(memory := open_memory(clock=now))
     day, long = browsers(over=app), browsers(over=app)
-    day.sign_in(key := make(app))
+    day.sign_in(key := create_key(app))
     long.sign_in(key, remember=True)
     ends = clock.to_datetime(now.micros) + timedelta(days=3)
     short = browsers(over=app)
     assert (
-        int(cookie(short.sign_in(make(app, expires_at=ends), remember=True))["max-age"])
+        int(cookie(short.sign_in(create_key(app, expires_at=ends), remember=True))["max-age"])
         == 3 * 24 * 3600
     )
     now.pass_days(0.49)
@@ -400,10 +396,8 @@ def test_it_lasts_half_a_day_or_a_month_and_never_longer_than_the_key(
 # -- other sites, other servers ------------------------------------------------------------------------------------
 
 
-def test_a_change_needs_the_word_that_only_the_page_knows(
-    app: FastAPI, browsers: Browsers, key: str
-) -> None:
-    """P0.6: a cookie without the token changes nothing, and nobody can find the token from outside."""
+def test_a_write_needs_the_csrf_token(app: FastAPI, browsers: Browsers, key: str) -> None:
+    """P0.6: a cookie without the token changes nothing, and other sites cannot read the token."""
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
     word, where = browser.csrf, "/api/state/theme?user=ada"
@@ -427,13 +421,13 @@ def test_a_change_needs_the_word_that_only_the_page_knows(
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @one_engine
-def test_a_cookie_counts_for_nothing_where_another_site_asks(
+def test_a_cookie_is_ignored_on_cross_site_requests(
     open_memory: Callable[..., Memory], browsers: Browsers, site: str
 ) -> None:
-    """Also for a site that may call: it needs a key of its own."""
+    """Also for an allowed origin: it needs its own key."""
     app = create_app(open_memory(allowed_origins="https://app.example.org", auth="keys"))
     browser = browsers(over=app)
-    browser.sign_in(make(app))
+    browser.sign_in(create_key(app))
     assert browser.get("/api/me", headers={"Sec-Fetch-Site": site}).status_code == 401
     assert browser.get("/api/me", headers={"Origin": "https://app.example.org"}).status_code == 401
     found = browser.put(
@@ -444,16 +438,14 @@ def test_a_cookie_counts_for_nothing_where_another_site_asks(
     assert allowed.json()["signed_in"] is False
     assert "access-control-allow-credentials" not in allowed.headers
     there = {"Origin": "https://app.example.org", "Sec-Fetch-Site": "cross-site"}
-    signing = browser.post("/api/web/sign-in", json={"key": make(app)}, headers=there)
+    signing = browser.post("/api/web/sign-in", json={"key": create_key(app)}, headers=there)
     assert signing.status_code == 403
     assert "set-cookie" not in signing.headers
 
 
 @one_engine
-def test_nobody_needs_a_key_here_and_still_no_other_site_can_write(
-    browsers: Browsers, memory: Memory
-) -> None:
-    """A form of another site is sent without asking us first: its origin, or what the browser says of it, gives it away."""
+def test_another_site_cannot_write_to_a_keyless_server(browsers: Browsers, memory: Memory) -> None:
+    """A form of another site is sent without a preflight; Origin or Sec-Fetch-Site reveals it."""
     browser = browsers()
     said = browser.get("/api/web").json()
     assert (said["needs_key"], said["signed_in"], said["csrf"]) == (False, True, None)
@@ -486,7 +478,7 @@ def test_nobody_needs_a_key_here_and_still_no_other_site_can_write(
 
 
 @one_engine
-def test_mcp_takes_no_cookie(browsers: Browsers, key: str) -> None:
+def test_mcp_ignores_cookies(browsers: Browsers, key: str) -> None:
     browser = browsers()
     browser.sign_in(key)
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -495,14 +487,12 @@ def test_mcp_takes_no_cookie(browsers: Browsers, key: str) -> None:
         assert browser.post(path, json=call, headers=headers).status_code == 401
 
 
-def test_a_cookie_that_somebody_else_set_leads_nowhere(
-    app: FastAPI, browsers: Browsers, key: str
-) -> None:
-    """Signing in makes a new sign-in whatever came with the request, and ends the one that did."""
+def test_a_planted_cookie_is_not_adopted(app: FastAPI, browsers: Browsers, key: str) -> None:
+    """A sign-in always creates a new session and ends the one in the request."""
     thief, victim = browsers(), browsers()
     set_by_thief = cookie(thief.sign_in(key)).value
     victim.cookies.set("retain-7700", set_by_thief)
-    signed = victim.sign_in(make(app))
+    signed = victim.sign_in(create_key(app))
     assert cookie(signed).value != set_by_thief
     assert thief.get("/api/me").status_code == 401
     victim.cookies.clear()
@@ -514,14 +504,12 @@ def test_a_cookie_that_somebody_else_set_leads_nowhere(
 
 
 @one_engine
-def test_a_cookie_is_of_no_use_at_another_server(
-    app: FastAPI, browsers: Browsers, key: str
-) -> None:
+def test_a_cookie_is_rejected_by_another_server(app: FastAPI, browsers: Browsers, key: str) -> None:
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
     with Memory.open("memory:", settings=replace(SETTINGS, auth="keys")) as elsewhere:
         other = create_app(elsewhere)
-        make(other)
+        create_key(other)
         stranger = browsers(over=other)
         stranger.cookies.set("retain-7700", token)
         assert stranger.get("/api/me").status_code == 401
@@ -531,13 +519,11 @@ def test_a_cookie_is_of_no_use_at_another_server(
     assert next_door.get("/api/me").status_code == 401, "the cookie of the server on another port"
 
 
-def test_a_tenants_cookie_shows_that_tenant_alone(
-    app: FastAPI, browsers: Browsers, key: str
-) -> None:
+def test_a_cookie_is_limited_to_its_tenant(app: FastAPI, browsers: Browsers, key: str) -> None:
     """P11"""
     acme, globex = browsers(), browsers()
     token = cookie(acme.sign_in(key)).value
-    mine = cookie(globex.sign_in(make(app, tenant="globex"))).value
+    mine = cookie(globex.sign_in(create_key(app, tenant="globex"))).value
     app.state.memory.scope(tenant="acme", user="ada").state.set("secret", "acme's")
     assert globex.get("/api/state", params={"user": "ada"}).json()["data"] == []
     globex.cookies.clear()
@@ -547,7 +533,7 @@ def test_a_tenants_cookie_shows_that_tenant_alone(
 
 
 @pytest.mark.parametrize("engine", ["modern"], indirect=True)  # each server is a process
-def test_a_sign_in_is_good_in_every_process_and_after_a_restart(url: str) -> None:
+def test_a_sign_in_works_in_every_process_and_after_a_restart(url: str) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
         _, text = Keys(memory.database).create("acme", "x", PERMISSIONS)
         made, gone = (
@@ -561,10 +547,10 @@ def test_a_sign_in_is_good_in_every_process_and_after_a_restart(url: str) -> Non
 
 
 @one_engine
-def test_who_signs_out_elsewhere_is_out_here_soon(
+def test_signing_out_in_another_process_takes_effect_soon(
     app: FastAPI, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P0.6: a server looks again at what it let in, however often that comes."""
+    """P0.6: a cached sign-in is checked again, however often it is used."""
     monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 0.1)
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
@@ -576,7 +562,7 @@ def test_who_signs_out_elsewhere_is_out_here_soon(
 
 
 def by_cookie(process: Process, token: str) -> int:
-    """How a server answers somebody with a cookie."""
+    """Return the response of a server to a cookie."""
     connection = HTTPConnection(*process.address, timeout=20)
     connection.request("GET", "/api/me", headers={"Cookie": f"retain-{process.address[1]}={token}"})
     with closing(connection):
@@ -587,7 +573,7 @@ def by_cookie(process: Process, token: str) -> int:
 
 
 def test_a_person_signs_in_and_out(web: Web) -> None:
-    """P0.6: no script can read the cookie, and after a reload it still lets the page in."""
+    """P0.6: no script can read the cookie, and it still works after a reload."""
     key = web.key()
     page = web.device(signed_in=False)
     web.open("/sign-in", page)

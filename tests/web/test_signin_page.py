@@ -1,4 +1,4 @@
-"""The way in, as a person goes it: a wrong key, a server that is away, too many tries, a sign-in that ends in mid-work."""
+"""The sign-in page: a wrong key, a missing server, rate limits, and an expiring sign-in."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def _sign_in(page: Page, key: str) -> None:
 
 
 def _end(web: Web, key: str) -> None:
-    """Revoke a key as somebody else would, elsewhere."""
+    """Revoke a key as another person would."""
     authenticator = web.server.config.app.state.authenticator  # type: ignore[union-attr]
     Keys(authenticator.memory.database).revoke("default", key.split("_")[2])
     authenticator.forget()
 
 
 @pytest.mark.smoke
-def test_with_a_key_one_lands_where_one_wanted_to_go(web: Web) -> None:
-    """A wrong key is told (S11); with the right one the address that was asked for is there."""
+def test_signing_in_leads_to_the_requested_page(web: Web) -> None:
+    """S11: a wrong key is reported; the right one opens the requested address."""
     web.expects("401")
     key = web.key()
     page = web.device(signed_in=False)
@@ -50,7 +50,7 @@ def test_with_a_key_one_lands_where_one_wanted_to_go(web: Web) -> None:
 
 
 @one_engine
-def test_a_server_that_is_away_and_too_many_tries_are_told(web: Web) -> None:
+def test_a_missing_server_and_rate_limits_are_reported(web: Web) -> None:
     web.expects("401", "429", "ERR_CONNECTION_REFUSED")
     web.key()
     web.restart(rate_per_second=1.0)
@@ -73,7 +73,7 @@ def test_a_server_that_is_away_and_too_many_tries_are_told(web: Web) -> None:
 
 
 @one_engine
-def test_whoever_is_signed_out_in_mid_work_keeps_what_was_typed(web: Web) -> None:
+def test_input_survives_an_expired_sign_in(web: Web) -> None:
     web.expects("401")
     first, second = web.key(), web.key()
     page = web.device(signed_in=False)
@@ -99,8 +99,8 @@ def test_whoever_is_signed_out_in_mid_work_keeps_what_was_typed(web: Web) -> Non
 
 
 @one_engine
-def test_what_was_asked_for_goes_on_after_signing_in_again(web: Web) -> None:
-    """A change that was refused because the sign-in had ended is made once, as soon as one is back."""
+def test_a_rejected_write_is_repeated_after_signing_in(web: Web) -> None:
+    """A write that was rejected because the sign-in had expired is made once."""
     web.expects("401")
     first, second = web.key(), web.key()
     page = web.device(signed_in=False)
@@ -119,8 +119,8 @@ def test_what_was_asked_for_goes_on_after_signing_in_again(web: Web) -> None:
 
 
 @one_engine
-def test_a_tab_learns_that_another_one_signed_in(web: Web) -> None:
-    """The word against forged requests is another one after a new sign-in; the older tab asks for it and goes on."""
+def test_a_tab_follows_a_sign_in_in_another_tab(web: Web) -> None:
+    """The CSRF token changes with a new sign-in; the older tab asks for it and continues."""
     web.expects("403")
     key = web.key()
     page = web.device(signed_in=False)
@@ -140,8 +140,8 @@ def test_a_tab_learns_that_another_one_signed_in(web: Web) -> None:
 
 
 @one_engine
-def test_whoever_comes_next_sees_nothing_of_the_last_one(web: Web, memory: Memory) -> None:
-    """P0: two keys of two tenants in one tab; a draft and a conversation of the first are not the second one's to see."""
+def test_the_next_user_sees_no_data_of_the_previous_one(web: Web, memory: Memory) -> None:
+    """P0: two keys of two tenants in one tab; drafts and conversations are separate."""
     web.expects("404")
     first, second = web.key(), web.key(tenant="other")
     memory.scope(tenant="default", user="default", agent="assistant").sessions.add("the one")
@@ -165,7 +165,7 @@ def test_whoever_comes_next_sees_nothing_of_the_last_one(web: Web, memory: Memor
 
 
 @one_engine
-def test_signing_out_where_nobody_answers_says_so(web: Web) -> None:
+def test_signing_out_without_a_server_is_reported(web: Web) -> None:
     web.expects("ERR_CONNECTION_REFUSED", "401")
     web.lock()
     page = web.open("/operations/keys")

@@ -1,4 +1,4 @@
-"""The page as it is served: what a browser may keep, what it may not run, and what is there where nothing was built."""
+"""Serving the web app: caching, content security policy, and a missing build."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = one_engine
 
 @pytest.fixture
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A site, built."""
+    """A built site."""
     folder = tmp_path / "site"
     (folder / "assets").mkdir(parents=True)
     (folder / "index.html").write_text("<!doctype html><title>retain</title>" + " " * 500)
@@ -35,13 +35,13 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def browser(memory: Memory, built: Path) -> TestClient:
-    """A client without a key, from somewhere else."""
+    """A remote client without a key."""
     return TestClient(
         create_app(memory), URL, client=("192.0.2.1", 50_000), raise_server_exceptions=False
     )
 
 
-def test_every_address_of_the_page_is_the_page_and_needs_no_key(browser: TestClient) -> None:
+def test_every_page_address_serves_the_page_without_a_key(browser: TestClient) -> None:
     for path in [
         "/",
         *(f"/{page}{below}" for page in web_app.PAGES for below in ("", "/", "/a/b%2Fc?d=e")),
@@ -55,8 +55,8 @@ def test_every_address_of_the_page_is_the_page_and_needs_no_key(browser: TestCli
     assert browser.get("/nowhere").status_code == 404
 
 
-def test_people_get_a_page_at_an_unknown_address(browser: TestClient) -> None:
-    """A browser that asks for a page gets one, with status 404; programs get a problem."""
+def test_an_unknown_address_serves_a_page_to_browsers(browser: TestClient) -> None:
+    """A browser gets a page with status 404; programs get a problem."""
     html = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     for path in ("/nowhere", "/no/such/page", "/chats"):
         found = browser.get(path, headers=html)
@@ -74,7 +74,7 @@ def test_people_get_a_page_at_an_unknown_address(browser: TestClient) -> None:
         assert request.headers["Content-Type"] == "application/problem+json"
 
 
-def test_no_script_but_files_of_ours_and_no_text_that_becomes_html(browser: TestClient) -> None:
+def test_the_content_security_policy(browser: TestClient) -> None:
     """P0.6"""
     found = dict(
         part.strip().split(" ", 1)
@@ -89,7 +89,7 @@ def test_no_script_but_files_of_ours_and_no_text_that_becomes_html(browser: Test
     assert found["require-trusted-types-for"] == "'script'"
 
 
-def test_what_has_its_hash_in_its_name_is_kept_for_good(browser: TestClient) -> None:
+def test_hashed_files_are_cached_forever(browser: TestClient) -> None:
     hashed = browser.get("/assets/index-a1B2_c3-.js")
     assert hashed.headers["Cache-Control"] == "public, max-age=31536000, immutable"
     assert hashed.headers["Content-Type"] == "text/javascript; charset=utf-8"
@@ -120,7 +120,7 @@ def test_what_has_its_hash_in_its_name_is_kept_for_good(browser: TestClient) -> 
         ("br", False),
     ],
 )
-def test_a_file_is_sent_as_the_browser_takes_it(
+def test_files_are_sent_in_an_accepted_encoding(
     browser: TestClient, built: Path, accepts: str, packed: bool
 ) -> None:
     with browser.stream(
@@ -147,21 +147,21 @@ def test_a_file_is_sent_as_the_browser_takes_it(
         ".",
     ],
 )
-def test_nothing_but_the_files_of_the_site_is_served(browser: TestClient, path: str) -> None:
+def test_only_files_of_the_site_are_served(browser: TestClient, path: str) -> None:
     found = browser.get(f"/assets/{path}")
     assert found.status_code == 404
     assert found.headers["Content-Type"] == "application/problem+json"
     assert "secret" not in found.text.replace("secret.js", "")
 
 
-def test_asking_without_the_content(browser: TestClient) -> None:
+def test_head_requests(browser: TestClient) -> None:
     found = browser.head("/")
     assert (found.status_code, found.content) == (200, b"")
     assert int(found.headers["Content-Length"]) > 0
     assert browser.post("/").status_code == 405
 
 
-def test_where_nothing_was_built_the_page_says_how(
+def test_without_a_built_site_the_page_says_how_to_build_it(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(web_app, "FOLDER", tmp_path / "nothing")
@@ -177,14 +177,14 @@ def test_where_nothing_was_built_the_page_says_how(
     assert here.get("/api/sessions").status_code == 200
 
 
-def test_an_address_of_the_api_that_is_not_there_is_a_problem(calling: Calling) -> None:
+def test_an_unknown_api_address_is_a_problem(calling: Calling) -> None:
     found = calling().get("/api/nothing")
     assert found.status_code == 404
     assert found.headers["Content-Type"] == "application/problem+json"
 
 
-def test_no_text_can_become_html_and_nothing_can_be_loaded_from_elsewhere(web: Web) -> None:
-    """P0.6: what a mistake on the page would do is stopped by the browser."""
+def test_the_browser_blocks_injected_html_and_foreign_loads(web: Web) -> None:
+    """P0.6: the browser stops what a mistake in the page would do."""
     web.expects("Content Security Policy", "Trusted", "127.0.0.2")
     web.open("/")
     expect(web.page.get_by_role("main")).to_be_visible()

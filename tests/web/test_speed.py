@@ -1,4 +1,4 @@
-"""Quick: a small first page, and words as they are said; of long lists tests/web/test_long_lists.py."""
+"""Speed: a small first page and streamed words; tests/web/test_long_lists.py has long lists."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST_SCRIPT = 150_000
 
 
 @one_engine
-def test_the_script_of_the_first_page(web: Web) -> None:
-    """Under 150 kB of script, compressed, as it comes over the wire on a first visit."""
+def test_the_script_size_of_the_first_page(web: Web) -> None:
+    """Under 150 kB of compressed script on a first visit."""
     came: list[Request] = []
     web.page.on(
         "requestfinished",
@@ -36,8 +36,8 @@ def test_the_script_of_the_first_page(web: Web) -> None:
     )
 
 
-class Halting(ScriptedModel):
-    """A model that says the next word when it is asked to."""
+class SteppedModel(ScriptedModel):
+    """A model that sends its next word on demand."""
 
     def __init__(self) -> None:
         super().__init__("one two three")
@@ -45,7 +45,7 @@ class Halting(ScriptedModel):
         self.next = threading.Semaphore(0)
 
     def converse(self, *given: Any, on_text: Any = None, **more: Any) -> Reply:
-        """Word by word."""
+        """Send the answer word by word."""
         for word in ("one ", "two ", "three") if on_text else ():
             self.next.acquire(timeout=30)
             self.said.append(word)
@@ -54,9 +54,9 @@ class Halting(ScriptedModel):
 
 
 @one_engine
-def test_each_word_is_there_before_the_next_one_is_made(web: Web) -> None:
+def test_each_word_is_shown_before_the_next_one_is_sent(web: Web) -> None:
     """A1: streaming shows a token as it arrives."""
-    web.model = model = Halting()
+    web.model = model = SteppedModel()
     page = web.open("/chat")
     page.get_by_label("Message", exact=True).fill("Count")
     page.keyboard.press("Enter")

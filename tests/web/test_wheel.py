@@ -1,4 +1,6 @@
-"""What is shipped: the web app is in the wheel, as its sources are; without Node.js there is a wheel too, which says so."""
+"""Packages: the wheel contains the web app, built from its sources; without Node.js the wheel says
+so.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ FILES += (
 
 
 def pack(target: str, root: Path, to: Path, **env: str) -> tuple[Path, str]:
-    """Build a wheel or an sdist; the file, and what was said."""
+    """Build a wheel or an sdist; return the file and the output."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(to)]
     done = subprocess.run(
         command, cwd=root, env=os.environ | env, capture_output=True, text=True, check=False
@@ -47,7 +49,7 @@ def pack(target: str, root: Path, to: Path, **env: str) -> tuple[Path, str]:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """As much of the project as a build needs, with a package that is nearly empty."""
+    """A copy of what a build needs, with a nearly empty package."""
     root = tmp_path / "project"
     for file in FILES:
         (root / file).parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +58,7 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-def test_the_wheel_has_the_page_and_says_which_release_it_is(tmp_path: Path) -> None:
+def test_the_wheel_has_the_page_and_its_version(tmp_path: Path) -> None:
     made, _ = pack("wheel", ROOT, tmp_path)
     release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert made.name == f"retain-{release}-py3-none-any.whl"
@@ -75,9 +77,7 @@ def test_the_wheel_has_the_page_and_says_which_release_it_is(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-def test_without_node_there_is_a_wheel_without_the_page_and_it_says_so(
-    project: Path, tmp_path: Path
-) -> None:
+def test_without_node_the_wheel_has_no_page_and_a_warning(project: Path, tmp_path: Path) -> None:
     made, said = pack("wheel", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
     assert "THE WEB APP IS NOT IN THIS PACKAGE" in said
     assert "Node.js 20" in said
@@ -86,10 +86,8 @@ def test_without_node_there_is_a_wheel_without_the_page_and_it_says_so(
         assert not [name for name in wheel.namelist() if "server/site" in name]
 
 
-def test_the_sdist_has_the_sources_and_what_was_built_of_them(
-    project: Path, tmp_path: Path
-) -> None:
-    """A wheel that is made of it needs no Node.js: what is there is what would be built."""
+def test_the_sdist_has_the_sources_and_the_built_page(project: Path, tmp_path: Path) -> None:
+    """A wheel made from it needs no Node.js."""
     (project / "src/retain/server/site").mkdir(parents=True)
     for name in ("index.html", "stamp"):
         (project / "src/retain/server/site" / name).write_text(name)
@@ -111,9 +109,7 @@ def test_the_sdist_has_the_sources_and_what_was_built_of_them(
         assert found.read("retain/server/site/index.html") == b"index.html"
 
 
-def test_the_build_says_what_is_missing_and_a_server_starts_all_the_same(
-    project: Path, tmp_path: Path
-) -> None:
+def test_a_server_starts_without_the_page(project: Path, tmp_path: Path) -> None:
     script = [sys.executable, str(project / "scripts" / "build_site.py")]
     env = os.environ | {"PATH": str(tmp_path)}
     alone = subprocess.run(script, env=env, capture_output=True, text=True, check=False)
@@ -133,17 +129,17 @@ def test_the_build_says_what_is_missing_and_a_server_starts_all_the_same(
 
 
 def fake_node(folder: Path, version: str) -> None:
-    """A Node.js with which nothing can be built."""
+    """Create a Node.js that cannot build anything."""
     for program, does in (("node", f"echo v{version}"), ("npm", "exit 1")):
         (folder / program).write_text(f"#!/bin/sh\n{does}\n")
         (folder / program).chmod(0o755)
 
 
 @pytest.mark.parametrize("version", [None, "22.12.0"])
-def test_no_wheel_has_an_older_page_than_its_sources(
+def test_a_wheel_is_never_built_with_an_outdated_page(
     project: Path, tmp_path: Path, version: str | None
 ) -> None:
-    """Whether nothing can be built here or the build fails: there is no wheel, and it says why."""
+    """If nothing can be built, or the build fails, there is no wheel, and the error says why."""
     built = project / "src/retain/server/site"
     built.mkdir(parents=True)
     for name in ("index.html", "stamp"):
@@ -173,8 +169,8 @@ def test_no_wheel_has_an_older_page_than_its_sources(
     assert subprocess.run(serving, env=env, capture_output=True, check=False).returncode == 0
 
 
-def test_locked_libraries_come_from_the_public_registry_whoever_locked_them() -> None:
-    """No lock file says where a machine happened to fetch from; hashes say what was fetched."""
+def test_lock_files_name_only_the_public_registry() -> None:
+    """No lock file has the address of a local mirror; hashes identify the files."""
     hosts = set(re.findall(r"https?://([^/\"]+)", (ROOT / "uv.lock").read_text()))
     assert hosts <= {"pypi.org", "files.pythonhosted.org"}
     locked = json.loads((ROOT / "web" / "package-lock.json").read_text())["packages"]
@@ -188,8 +184,8 @@ def test_locked_libraries_come_from_the_public_registry_whoever_locked_them() ->
     )
 
 
-def test_the_page_that_was_built_has_only_files_of_its_own_and_is_small() -> None:
-    """P0.6: no script or style inside, nothing from elsewhere; what is loaded first stays under 150 kB, compressed."""
+def test_the_built_page_has_only_its_own_files_and_is_small() -> None:
+    """P0.6: no inline script or style, nothing from other hosts, under 150 kB compressed at first."""
     there = web_app.files(web_app.FOLDER)
     assert there, "the page was not built: make site"
     page = there["index.html"].content.decode()

@@ -1,4 +1,4 @@
-"""Why an answer is what it is: what it was given, item by item; and what a message would be given that nobody has sent."""
+"""Why: the context of an answer, item by item, and the context of an unsent message."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def me(memory: Memory) -> Scope:
     return me
 
 
-def asked(me: Scope, budget: int = 1200) -> str:
-    """A turn with its context; where it is explained."""
+def saved_turn(me: Scope, budget: int = 1200) -> str:
+    """Save a turn with its context and return the address that explains it."""
     context = me.context("now", QUESTION, budget=budget)
     said = [
         {"role": "user", "content": QUESTION},
@@ -59,7 +59,7 @@ def asked(me: Scope, budget: int = 1200) -> str:
 
 
 def row(web: Web, layer: str, what: str) -> Locator:
-    """An item of a context, by what it is called."""
+    """Return an item of a context by its name."""
     return (
         web.page.get_by_role("region", name=re.compile(f"^{layer}"))
         .get_by_role("listitem")
@@ -70,11 +70,13 @@ def row(web: Web, layer: str, what: str) -> Locator:
 
 @pytest.mark.smoke
 def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
-    """X3, J7: the question, the answer, the call, a bar by layers, and of each item its source, reason, score and cost."""
+    """X3, J7: question, answer, model call, a bar by layers, and source, reason, score and cost of
+    each item.
+    """
     entry = me.entries.add("Clara likes tea.", kind="core").id
     gone = me.entries.add("Something to forget.", kind="core").id
     me.state.set("city", "Berlin")
-    where = asked(me)
+    where = saved_turn(me)
     me.entries.edit(entry, "Clara likes coffee.")
     me.entries.remove(gone)
     web.expects(f"404 (Not Found) ({web.url}/api/entries/{gone}")
@@ -119,9 +121,9 @@ def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
 
 
 @one_engine
-def test_a_message_leads_to_its_turn_and_turns_to_each_other(web: Web, me: Scope) -> None:
-    web.open(asked(me))
-    second = asked(me, 2000)
+def test_messages_link_to_turns_and_turns_to_each_other(web: Web, me: Scope) -> None:
+    web.open(saved_turn(me))
+    second = saved_turn(me, 2000)
     page = web.page
     web.open("/why?session=now&seq=28")
     page.wait_for_url(f"**{second}")
@@ -139,8 +141,8 @@ def test_a_message_leads_to_its_turn_and_turns_to_each_other(web: Web, me: Scope
 
 
 @pytest.mark.smoke
-def test_a_message_not_yet_sent_shows_what_it_would_be_given(web: Web, me: Scope) -> None:
-    """X3: without a model, without storing anything; a smaller budget shows at once what falls out."""
+def test_the_context_of_an_unsent_message(web: Web, me: Scope) -> None:
+    """X3: without a model and without storing anything; a smaller budget shows the omitted items."""
     web.model = None
     web.restart()
     before = me.sessions.get("now").last_seq
@@ -174,9 +176,7 @@ def test_a_message_not_yet_sent_shows_what_it_would_be_given(web: Web, me: Scope
 
 
 @one_engine
-def test_what_is_being_written_in_a_chat_is_looked_at_before_it_is_sent(
-    web: Web, me: Scope
-) -> None:
+def test_the_context_of_a_draft_in_the_chat(web: Web, me: Scope) -> None:
     page = web.open("/chat/scout/now")
     page.get_by_label("Message", exact=True).fill(QUESTION)
     page.get_by_role("link", name="Preview the context").click()
@@ -189,9 +189,11 @@ def test_what_is_being_written_in_a_chat_is_looked_at_before_it_is_sent(
 
 
 @one_engine
-def test_it_is_operable_and_looks_right(web: Web, me: Scope) -> None:
-    """Nothing serious for axe; nothing scrolls sideways on a phone; who has no conversation is told where to begin."""
-    where = asked(me, 2000)
+def test_the_page_is_accessible_and_fits_a_phone(web: Web, me: Scope) -> None:
+    """Axe finds nothing serious; nothing scrolls sideways; without a conversation the page says how
+    to start.
+    """
+    where = saved_turn(me, 2000)
     page = web.open("/why?agent=nobody")
     expect(page.get_by_role("link", name="Talk to nobody")).to_be_visible()
     web.open("/why?session=now&message=Where")
