@@ -14,6 +14,7 @@ from pathlib import Path
 from build_site import run
 
 from retain import Memory
+from retain.server import openapi
 from retain.server.app import create_app
 
 WEB = Path(__file__).parent.parent / "web"
@@ -27,7 +28,7 @@ def types() -> str:
         Memory.open(f"sqlite:///{folder}/empty.db") as memory,
     ):
         document, made = Path(folder, "openapi.json"), Path(folder, "schema.ts")
-        document.write_text(json.dumps(create_app(memory).openapi()))
+        document.write_text(json.dumps(openapi.document(create_app(memory))))
         run("types", "--", str(document), "--output", str(made))
         return made.read_text()
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -22,13 +22,13 @@ Calling = Callable[..., TestClient]
 
 
 @pytest.fixture
-def app(memory: Memory) -> FastAPI:
+def app(memory: Memory) -> Starlette:
     """An app over the test's database."""
     return create_app(memory)
 
 
 @pytest.fixture
-def calling(app: FastAPI) -> Iterator[Calling]:
+def calling(app: Starlette) -> Iterator[Calling]:
     """Return a function that makes clients: with a key of a tenant, or without one for None."""
     with ExitStack() as stack:
 
@@ -36,7 +36,7 @@ def calling(app: FastAPI) -> Iterator[Calling]:
             tenant: str | None = "acme",
             permissions: Iterable[str] = PERMISSIONS,
             *,
-            over: FastAPI = app,
+            over: Starlette = app,
             **bound: Any,
         ) -> TestClient:
             headers = {}

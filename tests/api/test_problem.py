@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain import Memory
 from retain.api import problem
@@ -46,7 +46,7 @@ def engine() -> str:
 
 
 def test_errors_do_not_reveal_the_database_address(
-    app: FastAPI,
+    app: Starlette,
     calling: Calling,
     faults: FaultyDatabase,
     caplog: pytest.LogCaptureFixture,

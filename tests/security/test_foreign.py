@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from retain import Memory, Scope
@@ -70,7 +70,7 @@ def mcp_request(http: TestClient, path: str, method: str, **params: Any) -> Any:
 # -- nothing of theirs changes what we see -----------------------------------------------------------------------------
 
 
-def visible(app: FastAPI, http: TestClient) -> dict[str, tuple[Any, ...]]:
+def visible(app: Starlette, http: TestClient) -> dict[str, tuple[Any, ...]]:
     """Return every response to requests that name no object."""
     told = {}
     for method, path, _ in routes(app):
@@ -107,7 +107,7 @@ REQUIRED_ARGUMENTS: dict[str, dict[str, Any]] = {
 """Required arguments of tools."""
 
 
-def test_foreign_data_changes_no_response(memory: Memory, calling: Calling, app: FastAPI) -> None:
+def test_foreign_data_changes_no_response(memory: Memory, calling: Calling, app: Starlette) -> None:
     """P11: lists, searches, counts, pages, MCP listings and admin views are the same before and
     after.
     """

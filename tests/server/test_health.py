@@ -6,7 +6,7 @@ import asyncio
 from datetime import UTC, datetime
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain import Memory
 from retain.base import limits
@@ -29,7 +29,7 @@ def test_health_needs_no_key_and_reveals_nothing(calling: Calling, memory: Memor
         assert stranger.head(route).status_code == 200
 
 
-def test_readiness_without_a_database(app: FastAPI, calling: Calling, memory: Memory) -> None:
+def test_readiness_without_a_database(app: Starlette, calling: Calling, memory: Memory) -> None:
     stranger = calling(None)
     memory.close()
     assert stranger.get("/healthz").status_code == 200
@@ -65,7 +65,7 @@ def test_the_database_timeout_is_shorter_than_the_readiness_timeout() -> None:
 
 
 def test_readiness_with_another_schema_version(
-    app: FastAPI, calling: Calling, memory: Memory
+    app: Starlette, calling: Calling, memory: Memory
 ) -> None:
     memory.migrations = memory.migrations[:-1]
     answer = calling(None).get("/readyz")
@@ -73,7 +73,7 @@ def test_readiness_with_another_schema_version(
 
 
 @one_engine
-def test_a_stopping_server_is_not_ready(app: FastAPI, calling: Calling) -> None:
+def test_a_stopping_server_is_not_ready(app: Starlette, calling: Calling) -> None:
     client = calling(None)
     app.state.stopping.set()
     assert client.get("/readyz").status_code == 503

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -16,7 +16,9 @@ from tests.conftest import SETTINGS, one_engine
 from tests.storage.behind import raw
 
 
-def test_a_key_is_created_used_listed_and_revoked(http: TestClient, app: FastAPI, url: str) -> None:
+def test_a_key_is_created_used_listed_and_revoked(
+    http: TestClient, app: Starlette, url: str
+) -> None:
     until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
     said = {"name": "ci", "permissions": ["write", "read"], "user": "ada", "expires_at": until}
     made = http.post("/api/keys", json=said)

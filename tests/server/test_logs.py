@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain import Memory, Settings
 from retain.base.logging import FIELDS
@@ -249,7 +249,7 @@ def test_a_closed_stream_is_no_error() -> None:
 
 
 def test_an_unconfigured_app_logs_nothing(
-    app: FastAPI, calling: Calling, capfd: pytest.CaptureFixture[str]
+    app: Starlette, calling: Calling, capfd: pytest.CaptureFixture[str]
 ) -> None:
     calling().get("/api/sessions")
     assert capfd.readouterr().err == ""

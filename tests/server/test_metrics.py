@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
@@ -113,7 +113,7 @@ def test_operations_are_counted(http: TestClient, operator: TestClient) -> None:
 
 @one_engine
 def test_models_tools_and_background_jobs_are_counted(
-    app: FastAPI, http: TestClient, operator: TestClient, memory: Memory
+    app: Starlette, http: TestClient, operator: TestClient, memory: Memory
 ) -> None:
     scope = memory.scope(tenant="acme", user="ada", agent="scout")
     call = ModelCall("small", 1500.0, Completion("hi", "small", 10, 5, 0.25, 1500.0), "")
@@ -195,7 +195,7 @@ def test_visibility_of_the_metrics(calling: Calling, memory: Memory) -> None:
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_known_scraper_is_served_while_the_database_is_down(
-    app: FastAPI,
+    app: Starlette,
     calling: Calling,
     operator: TestClient,
     memory: Memory,
@@ -224,7 +224,7 @@ def test_a_known_scraper_is_served_while_the_database_is_down(
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_a_metrics_failure_does_not_fail_the_operation(
-    app: FastAPI, http: TestClient, monkeypatch: pytest.MonkeyPatch, engine: str
+    app: Starlette, http: TestClient, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
     """A committed write is not answered with 500."""
 
@@ -317,7 +317,9 @@ def test_importing_the_library_does_not_import_metrics() -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
-def test_every_known_path_has_a_route_template(app: FastAPI, calling: Calling, engine: str) -> None:
+def test_every_known_path_has_a_route_template(
+    app: Starlette, calling: Calling, engine: str
+) -> None:
     """T2: pages and MCP are counted by their templates."""
     client = calling()
     known = {

@@ -14,12 +14,12 @@ from urllib.parse import quote
 
 import pytest
 import schemathesis
-from fastapi import FastAPI
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis.checks import not_a_server_error
 from schemathesis.generation import GenerationMode
 from schemathesis.specs.openapi import checks
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -29,6 +29,7 @@ from retain.auth.principal import PERMISSIONS
 from retain.base.settings import Settings
 from retain.kinds import KINDS
 from retain.server.app import create_app
+from retain.server.openapi import document
 from tests.calling import HERE, URL
 from tests.test_every_kind import populate
 
@@ -52,7 +53,7 @@ ABSENT = ("notes_replace_section", "notes_delete_section", "notes_diff", "summar
 def operations() -> list[tuple[str, str, str]]:
     """Yield name, method and path of every operation."""
     with Memory.open("memory:") as memory:
-        paths = create_app(memory).openapi()["paths"]
+        paths = document(create_app(memory))["paths"]
     return [
         (told["operationId"], method.upper(), path)
         for path, item in paths.items()
@@ -61,7 +62,7 @@ def operations() -> list[tuple[str, str, str]]:
 
 
 @pytest.fixture(scope="module")
-def app() -> Iterator[FastAPI]:
+def app() -> Iterator[Starlette]:
     """An app over a memory with one of each kind, shared by the tests of this module."""
     with Memory.open(
         "memory:", settings=Settings(summary_model="extractive", rate_per_second=0)
@@ -78,15 +79,15 @@ def app() -> Iterator[FastAPI]:
 
 
 @pytest.fixture(scope="module")
-def client(app: FastAPI) -> TestClient:
+def client(app: Starlette) -> TestClient:
     _, key = Keys(app.state.memory.database).create("default", "a test", PERMISSIONS)
     whose = {"X-Retain-User": "ada", "X-Retain-Agent": "scout", "Authorization": f"Bearer {key}"}
     return TestClient(app, URL, client=HERE, headers=whose, raise_server_exceptions=False)
 
 
 @pytest.fixture(scope="module")
-def schema(app: FastAPI) -> Any:
-    return schemathesis.openapi.from_dict(app.openapi())
+def schema(app: Starlette) -> Any:
+    return schemathesis.openapi.from_dict(document(app))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_the_documented_examples_work() -> None:
         for name, method, path in sorted(
             operations(), key=lambda one: (ORDER.index(one[1]), one[0] == "sessions_remove")
         ):
-            told = app.openapi()["paths"][path][method.lower()]
+            told = document(app)["paths"][path][method.lower()]
             if name in ENDLESS or told["tags"][0] not in MEMORY:
                 continue
             query: dict[str, Any] = {}
@@ -182,7 +183,7 @@ def test_the_documented_examples_work() -> None:
 
 def test_aliases_of_chat_have_complete_examples() -> None:
     with Memory.open("memory:") as memory:
-        paths = create_app(memory).openapi()["paths"]
+        paths = document(create_app(memory))["paths"]
     for path in ("/agent/run", "/agent/vision"):
         body = paths[path]["post"]["requestBody"]["content"]["application/json"]["example"]
         assert body["message"], path

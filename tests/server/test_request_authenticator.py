@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
+from starlette.applications import Starlette
 from starlette.requests import HTTPConnection
 from starlette.testclient import TestClient
 
@@ -258,7 +257,7 @@ def test_the_tenant_comes_only_from_the_key(calling: Calling, memory: Memory) ->
 
 
 def test_a_database_failure_is_503_and_never_401(
-    calling: Calling, app: FastAPI, faults: FaultyDatabase, monkeypatch: pytest.MonkeyPatch
+    calling: Calling, app: Starlette, faults: FaultyDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """B32: a caller who cannot be looked up is not rejected as unknown."""
     http = calling()
@@ -569,20 +568,20 @@ def test_the_server_refuses_a_public_address_without_a_key(
 # -- every route -----------------------------------------------------------------------------------------------------
 
 
-def routes(app: FastAPI) -> Iterator[tuple[str, str, str | None]]:
+def routes(app: Starlette) -> Iterator[tuple[str, str, str | None]]:
     """Yield the method, a matching path and the permission of every route."""
     for handler in app.state.handlers.values():
         endpoint = handler.endpoint
         yield endpoint.method, example_path(endpoint.route), endpoint.needs
-    for route in app.routes:
-        path = getattr(route, "path", None)
+    for route in app.state.routes:
+        if route.path not in OPEN:
+            yield route.method, example_path(route.path), route.permission
+    for page in app.routes:
+        path = getattr(page, "path", None)
         if path is None or path in OPEN or path.startswith(TESTED_ELSEWHERE):
             continue
-        permission = None
-        if isinstance(route, APIRoute):
-            permission = (route.openapi_extra or {}).get("x-retain-permission")
-        for method in getattr(route, "methods", None) or ("GET",):
-            yield method, example_path(path), permission
+        for method in getattr(page, "methods", None) or ("GET",):
+            yield method, example_path(path), None
 
 
 def example_path(path: str) -> str:

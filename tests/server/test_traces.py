@@ -7,12 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from fastapi import FastAPI
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -112,7 +112,7 @@ def test_a_failure_records_its_type_and_not_its_text(client: TestClient, memory:
     )  # a client error
 
 
-def test_spans_of_models_and_tools(app: FastAPI, memory: Memory) -> None:
+def test_spans_of_models_and_tools(app: Starlette, memory: Memory) -> None:
     scope = memory.scope(tenant="acme", user="ada", agent="scout")
     answer = Completion(SECRET, "small", 10, 5, None, 250.0)
     memory.services.record(

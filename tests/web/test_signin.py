@@ -12,7 +12,7 @@ from http.cookies import SimpleCookie
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -62,11 +62,11 @@ Browsers = Callable[..., Browser]
 
 
 @pytest.fixture
-def browsers(app: FastAPI) -> Iterator[Browsers]:
+def browsers(app: Starlette) -> Iterator[Browsers]:
     """Return a function that makes browsers; only those at 127.0.0.1 are local."""
     with ExitStack() as stack:
 
-        def one(url: str = URL, *, over: FastAPI = app) -> Browser:
+        def one(url: str = URL, *, over: Starlette = app) -> Browser:
             return stack.enter_context(
                 Browser(over, url, client=HERE, raise_server_exceptions=False)
             )
@@ -75,13 +75,13 @@ def browsers(app: FastAPI) -> Iterator[Browsers]:
 
 
 @pytest.fixture
-def key(app: FastAPI) -> str:
+def key(app: Starlette) -> str:
     """The text of a key of acme with all permissions."""
     return create_key(app)
 
 
 def create_key(
-    app: FastAPI, permissions: Any = PERMISSIONS, tenant: str = "acme", **bound: Any
+    app: Starlette, permissions: Any = PERMISSIONS, tenant: str = "acme", **bound: Any
 ) -> str:
     _, text = Keys(app.state.memory.database).create(tenant, "a test", permissions, **bound)
     app.state.authenticator.forget()
@@ -104,7 +104,7 @@ def rows(memory: Memory, tenant: str = "acme") -> list[Any]:
 # -- coming in ---------------------------------------------------------------------------------------------------
 
 
-def test_a_browser_signs_in_with_a_key(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_browser_signs_in_with_a_key(app: Starlette, browsers: Browsers, key: str) -> None:
     browser = browsers()
     before = browser.get("/api/web")
     assert before.status_code == 200
@@ -136,7 +136,7 @@ def test_a_browser_signs_in_with_a_key(app: FastAPI, browsers: Browsers, key: st
 
 @one_engine
 def test_the_cookie_is_protected_from_scripts_and_other_sites(
-    app: FastAPI, browsers: Browsers, key: str
+    app: Starlette, browsers: Browsers, key: str
 ) -> None:
     """P0.6: HttpOnly, SameSite=Strict; `__Host-` and Secure over https, also behind a proxy."""
     found = cookie(browsers().sign_in(key))
@@ -248,7 +248,7 @@ def test_requests_without_a_key_do_not_block_sign_ins(
 
 
 @one_engine
-def test_a_browser_has_the_identity_of_its_key(app: FastAPI, browsers: Browsers) -> None:
+def test_a_browser_has_the_identity_of_its_key(app: Starlette, browsers: Browsers) -> None:
     browser = browsers()
     browser.sign_in(create_key(app, ["read"], user="ada", agent="scout"))
     said = browser.get("/api/web").json()
@@ -273,7 +273,7 @@ def test_the_page_learns_the_name_of_the_model(url: str, browsers: Browsers) -> 
 # -- what is kept ------------------------------------------------------------------------------------------------
 
 
-def test_stored_sign_ins_cannot_be_used(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_stored_sign_ins_cannot_be_used(app: Starlette, browsers: Browsers, key: str) -> None:
     """P0.2: the table has the SHA-256 of 256 random bits; the audit log only has the name."""
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
@@ -299,7 +299,7 @@ def test_stored_sign_ins_cannot_be_used(app: FastAPI, browsers: Browsers, key: s
     assert all(token not in str(deed) for deed in deeds)
 
 
-def test_sign_ins_per_key_are_limited(app: FastAPI, key: str) -> None:
+def test_sign_ins_per_key_are_limited(app: Starlette, key: str) -> None:
     """P16"""
     signins, id = BrowserSessions(app.state.memory.database), key.split("_")[2]
     texts = [signins.add("acme", id).text for _ in range(MAX_SESSIONS_PER_KEY + 3)]
@@ -312,7 +312,7 @@ def test_sign_ins_per_key_are_limited(app: FastAPI, key: str) -> None:
 # -- going out ---------------------------------------------------------------------------------------------------
 
 
-def test_signing_out_ends_only_one_sign_in(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_signing_out_ends_only_one_sign_in(app: Starlette, browsers: Browsers, key: str) -> None:
     one, other = browsers(), browsers()
     token = cookie(one.sign_in(key)).value
     other.sign_in(key)
@@ -328,7 +328,7 @@ def test_signing_out_ends_only_one_sign_in(app: FastAPI, browsers: Browsers, key
     assert other.get("/api/me").status_code == 200
 
 
-def test_a_sign_in_ends_with_its_key(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_sign_in_ends_with_its_key(app: Starlette, browsers: Browsers, key: str) -> None:
     browser, admin = browsers(), browsers()
     browser.sign_in(key)
     admin.sign_in(create_key(app))
@@ -341,7 +341,7 @@ def test_a_sign_in_ends_with_its_key(app: FastAPI, browsers: Browsers, key: str)
 
 
 def test_a_key_revoked_by_another_process_ends_the_sign_in_within_seconds(
-    app: FastAPI, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
+    app: Starlette, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 0.0)
     browser = browsers()
@@ -350,7 +350,7 @@ def test_a_key_revoked_by_another_process_ends_the_sign_in_within_seconds(
     assert browser.get("/api/me").status_code == 401
 
 
-def test_erasing_a_user_ends_their_sign_ins(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_erasing_a_user_ends_their_sign_ins(app: Starlette, browsers: Browsers, key: str) -> None:
     ada, admin = browsers(), browsers()
     ada.sign_in(create_key(app, user="ada"))
     admin.sign_in(key)
@@ -396,7 +396,7 @@ def test_a_sign_in_expires_and_never_outlives_its_key(
 # -- other sites, other servers ------------------------------------------------------------------------------------
 
 
-def test_a_write_needs_the_csrf_token(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_write_needs_the_csrf_token(app: Starlette, browsers: Browsers, key: str) -> None:
     """P0.6: a cookie without the token changes nothing, and other sites cannot read the token."""
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
@@ -487,7 +487,7 @@ def test_mcp_ignores_cookies(browsers: Browsers, key: str) -> None:
         assert browser.post(path, json=call, headers=headers).status_code == 401
 
 
-def test_a_planted_cookie_is_not_adopted(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_planted_cookie_is_not_adopted(app: Starlette, browsers: Browsers, key: str) -> None:
     """A sign-in always creates a new session and ends the one in the request."""
     thief, victim = browsers(), browsers()
     set_by_thief = cookie(thief.sign_in(key)).value
@@ -504,7 +504,9 @@ def test_a_planted_cookie_is_not_adopted(app: FastAPI, browsers: Browsers, key: 
 
 
 @one_engine
-def test_a_cookie_is_rejected_by_another_server(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_cookie_is_rejected_by_another_server(
+    app: Starlette, browsers: Browsers, key: str
+) -> None:
     browser = browsers()
     token = cookie(browser.sign_in(key)).value
     with Memory.open("memory:", settings=replace(SETTINGS, auth="keys")) as elsewhere:
@@ -519,7 +521,7 @@ def test_a_cookie_is_rejected_by_another_server(app: FastAPI, browsers: Browsers
     assert next_door.get("/api/me").status_code == 401, "the cookie of the server on another port"
 
 
-def test_a_cookie_is_limited_to_its_tenant(app: FastAPI, browsers: Browsers, key: str) -> None:
+def test_a_cookie_is_limited_to_its_tenant(app: Starlette, browsers: Browsers, key: str) -> None:
     """P11"""
     acme, globex = browsers(), browsers()
     token = cookie(acme.sign_in(key)).value
@@ -548,7 +550,7 @@ def test_a_sign_in_works_in_every_process_and_after_a_restart(url: str) -> None:
 
 @one_engine
 def test_signing_out_in_another_process_takes_effect_soon(
-    app: FastAPI, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
+    app: Starlette, browsers: Browsers, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P0.6: a cached sign-in is checked again, however often it is used."""
     monkeypatch.setattr(authenticator_module, "CACHE_SECONDS", 0.1)

@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field, ValidationError
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 
 from retain.base import masking
 from retain.base.errors import Busy, Corrupt, Full, ReadOnly, RetainError, StorageError, Unreachable
@@ -51,7 +52,7 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _MAX_LISTED_FIELDS = 5
 _PLAIN = (Busy, Corrupt, Full, ReadOnly, Unreachable)  # others may quote the data
 _log = logging.getLogger("retain.storage")
-EXPECTED = (RetainError, HTTPException, RequestValidationError, ValidationError)
+EXPECTED = (RetainError, HTTPException, ValidationError)
 """Errors that are not defects of the server: bad requests and temporary failures."""
 
 
@@ -105,12 +106,8 @@ def of(error: Exception, request: Request) -> Response:
             request_id(request),
             headers=error.headers,
         )
-    assert isinstance(error, RequestValidationError | ValidationError)
-    return _of_shape(
-        error.errors(),
-        request_id(request),
-        beside=1 if isinstance(error, RequestValidationError) else 0,
-    )
+    assert isinstance(error, ValidationError)
+    return _of_validation_error(error, request_id(request))
 
 
 def unexpected(request: Request) -> Response:
@@ -151,36 +148,29 @@ def reason(error: StorageError) -> str | None:
     return text if text and isinstance(error, _PLAIN) else None
 
 
-def _of_shape(wrong: Sequence[Any], request_id: str, beside: int) -> Response:
-    """Return the response for validation errors.
-
-    beside: the number of leading parts of a location that only name the source, such as `body`
-    """
+def _of_validation_error(invalid: ValidationError, request_id: str) -> Response:
     messages: dict[str, str] = {}
-    for error in wrong:
+    for error in invalid.errors():
         place = [
             str(part)
-            for part in error["loc"][beside:]
+            for part in error["loc"]
             if not str(part).startswith(("function-", "list[", "dict["))
         ]
         # The caller may have sent an API key in the place of a field name.
         field = masking.mask(".".join(place)) or str((*error["loc"], "body")[0])
-        messages.setdefault(field, _said(error))
+        messages.setdefault(field, _message(error))
     detail = "; ".join(
         f"{name}: {message}" for name, message in list(messages.items())[:_MAX_LISTED_FIELDS]
     )
-    bad_json = any(error["type"] == "json_invalid" for error in wrong)
-    return answer(
-        400 if bad_json else 422, detail, request_id, type="invalid", field=next(iter(messages))
-    )
+    return answer(422, detail, request_id, type="invalid", field=next(iter(messages)))
 
 
-def _said(one: Mapping[str, Any]) -> str:
-    if one["type"] == "extra_forbidden":
+def _message(error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
         return "is not known here; check its name"
-    if one["type"] == "missing":
+    if error["type"] == "missing":
         return "is needed"
-    text = str(one["msg"])
+    text = str(error["msg"])
     return text[:1].lower() + text[1:]
 
 
@@ -189,7 +179,7 @@ def request_id(request: Request) -> str:
     return str(request.scope.get("state", {}).get("request_id", ""))
 
 
-def install(app: FastAPI) -> None:
+def install(app: Starlette) -> None:
     """Register the handlers that turn every failure of an app into a problem response."""
 
     async def expected(request: Request, error: Exception) -> Response:

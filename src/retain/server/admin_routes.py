@@ -8,12 +8,14 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Iterator
-from typing import IO, Annotated, Any
+from functools import partial
+from typing import IO
 
-from fastapi import FastAPI, Path, Query, Request, Response
 from pydantic import BaseModel, Field
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import StreamingResponse
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
 
 from retain.api import problem
 from retain.api.responses import answer
@@ -26,15 +28,13 @@ from retain.base import canonical, limits
 from retain.base.errors import Full
 from retain.kinds.kind import Page
 from retain.memory import Memory
+from retain.server.api_route import ApiRoute
 from retain.server.request_authenticator import RequestAuthenticator
-from retain.server.routes import problems
 from retain.storage.erase import Receipt
 
 JSON_LINES = "application/jsonl"
 _IN_MEMORY_BYTES = 1 << 20
 _CHUNK_BYTES = 256 << 10
-_STATUSES = (400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503, 507)
-_USER = Path(description="The user.", examples=["ada"])
 
 
 class AuditRequest(BaseModel):
@@ -67,65 +67,57 @@ class UsersRequest(BaseModel):
     )
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes to an app."""
-    routes = _Routes(authenticator)
-    lines: dict[str, Any] = {
-        "content": {JSON_LINES: {"schema": {"type": "string"}}},
-        "description": "JSON Lines",
-    }
-    for method, path, does, name, more in (
-        (
-            "GET",
-            "/api/audit",
-            routes.audit,
-            "audit",
-            {"response_model": shape(Page[audit.AuditRecord])},
+    handlers = _Handlers(authenticator)
+    route = partial(ApiRoute, authenticator=authenticator, tag="access", permission="admin")
+    user_help = {"user": "The user."}
+    app.state.routes += [
+        route(
+            method="GET",
+            path="/api/audit",
+            name="audit",
+            handler=handlers.audit,
+            query=AuditRequest,
+            result=shape(Page[audit.AuditRecord]),
         ),
-        (
-            "GET",
-            "/api/users",
-            routes.users,
-            "users_list",
-            {"response_model": shape(Page[StoredUser])},
+        route(
+            method="GET",
+            path="/api/users",
+            name="users_list",
+            handler=handlers.users,
+            query=UsersRequest,
+            result=shape(Page[StoredUser]),
         ),
-        (
-            "POST",
-            "/api/users/{user:path}/export",
-            routes.export,
-            "users_export",
-            {"response_class": StreamingResponse},
+        route(
+            method="POST",
+            path="/api/users/{user:path}/export",
+            name="users_export",
+            handler=handlers.export,
+            media_type=JSON_LINES,
+            response_help="The records of the user, one JSON object per line.",
+            path_help=user_help,
         ),
-        (
-            "POST",
-            "/api/users/{user:path}/erase",
-            routes.erase,
-            "users_erase",
-            {"response_model": shape(Receipt)},
+        route(
+            method="POST",
+            path="/api/users/{user:path}/erase",
+            name="users_erase",
+            handler=handlers.erase,
+            result=shape(Receipt),
+            path_help=user_help,
         ),
-    ):
-        app.add_api_route(
-            path,
-            does,
-            methods=[method],
-            name=name,
-            operation_id=name,
-            tags=["access"],
-            responses={**problems(*_STATUSES), **({200: lines} if name == "users_export" else {})},
-            openapi_extra={"x-retain-permission": "admin"},
-            **more,
-        )
+    ]
 
 
-class _Routes:
+class _Handlers:
     def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
         self._memory: Memory = authenticator.memory
 
-    async def audit(self, request: Request, said: Annotated[AuditRequest, Query()]) -> Response:
+    async def audit(self, request: Request, query: AuditRequest) -> Response:
         """List the actions in the tenant, newest first: who did what and when, without content."""
         principal = await self._admin(request)
-        filters = said.model_dump()
+        filters = query.model_dump()
         return answer(
             await run_in_threadpool(
                 audit.list_records,
@@ -136,22 +128,22 @@ class _Routes:
             )
         )
 
-    async def users(self, request: Request, said: Annotated[UsersRequest, Query()]) -> Response:
+    async def users(self, request: Request, query: UsersRequest) -> Response:
         """List the users that have data, the last active one first, with the number of records."""
         principal = await self._admin(request)
-        filters = said.model_dump()
+        filters = query.model_dump()
         return answer(
             await run_in_threadpool(list_users, self._memory.database, principal.tenant, **filters)
         )
 
-    async def export(self, request: Request, user: Annotated[str, _USER]) -> Response:
+    async def export(self, request: Request, user: str) -> Response:
         """Export everything of one user, as JSON Lines for `retain import`. It is audited."""
         principal = await self._admin(request)
         canonical.key(user, "user")
         file = await run_in_threadpool(self._exported, principal, user, problem.request_id(request))
         return StreamingResponse(_pieces(file), media_type=JSON_LINES)
 
-    async def erase(self, request: Request, user: Annotated[str, _USER]) -> Response:
+    async def erase(self, request: Request, user: str) -> Response:
         """Erase everything of one user, and return what was removed. Needs `admin` and `delete`."""
         principal = await self._admin(request)
         principal.require("delete")

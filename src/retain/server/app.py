@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain.api import problem
-from retain.base.version import version
 from retain.memory import Memory
 from retain.server import (
     admin_routes,
@@ -21,7 +20,6 @@ from retain.server import (
     middleware,
     model_routes,
     note_routes,
-    openapi,
     operations,
     request_log,
     routes,
@@ -40,32 +38,15 @@ if find_spec("mcp"):  # a separate extra: other libraries need an older version
 else:
     mount = None  # type: ignore[assignment]
 
-ABOUT = """Memory for AI agents.
 
-The tenant comes from the key; the user and the agent from the headers `X-Retain-User` and `X-Retain-Agent`, or from the
-parameters `user` and `agent`. Lists are pages: `limit` and `after` in, `data` and `next` out. Failures are problems
-(RFC 9457) that name the field and say what to do."""
-
-
-def create_app(memory: Memory) -> FastAPI:
+def create_app(memory: Memory) -> Starlette:
     """Return the app for an open memory. The caller closes the memory."""
-    app = FastAPI(
-        title="retain",
-        version=version(),
-        description=ABOUT,
-        openapi_url=None,  # our own page needs a key and loads nothing from other hosts
-        lifespan=life,
-        telemetry={
-            "tracing": False,
-            "metrics": False,
-            "logs": False,
-        },  # ours say more, and no addresses with content in them
-    )
+    app = Starlette(lifespan=life)
+    app.router.redirect_slashes = False
     app.state.memory = memory
     app.state.authenticator = authenticator = RequestAuthenticator(memory)
     app.state.metrics = metrics.Metrics(memory)
     problem.install(app)
-    openapi.install(app)
     routes.add(app, authenticator)
     turn_routes.add(app, authenticator)
     uploads.add(app)

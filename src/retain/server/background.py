@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain.base import limits
 from retain.base.errors import NotFound
@@ -138,7 +138,7 @@ class Background:
             raise Stopped
 
 
-def install(app: FastAPI) -> None:
+def install(app: Starlette) -> None:
     """Run the thread with the app, if the settings say so."""
     memory: Memory = app.state.memory
     app.state.background = background = Background(memory, app.state.metrics.worked)

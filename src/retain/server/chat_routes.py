@@ -11,12 +11,14 @@ import contextlib
 import hashlib
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import FastAPI, Header, Path, Query, Request, Response
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 
 from retain.api import problem
 from retain.api.responses import answer
@@ -30,6 +32,7 @@ from retain.chat.session import AGENT, USER, enter, of_agent, require_agent
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.server import life
+from retain.server.api_route import ApiRoute
 from retain.server.chat_schemas import (
     Asked,
     ChatRequest,
@@ -41,7 +44,6 @@ from retain.server.chat_schemas import (
     VisionRequest,
 )
 from retain.server.request_authenticator import RequestAuthenticator
-from retain.server.routes import problems
 from retain.server.running_turns import RunningTurns, Say
 from retain.server.sse import (
     EVENT_STREAM_MEDIA_TYPE,
@@ -51,12 +53,9 @@ from retain.server.sse import (
     encode_event,
 )
 
-STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 502, 503, 507)
-_STREAMED: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "The answer, or the events of the turn",
-        "content": {EVENT_STREAM_MEDIA_TYPE: {"schema": {"type": "string"}}},
-    }
+OWNER_HEADERS = {
+    "X-Retain-User": "The user whose memory is used.",
+    "X-Retain-Agent": "The agent whose memory is used.",
 }
 _ONCE = "idempotency-key"
 _LOOK_SECONDS = 0.25
@@ -64,67 +63,70 @@ _LOOKS = 4  # a session is free for a moment between two of its turns
 _FINISHING = 0.6  # share of the stop time for running turns; the rest is for their last events
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the chat routes to an app; `app.state.runs` holds the running turns."""
     app.state.runs = runs = RunningTurns(limits.MAX_RUNNING_TURNS)
     life.during(app, lambda: runs.during(app.state.stopping, limits.STOP_SECONDS * _FINISHING))
     chat = Chat(authenticator, runs)
-    streamed = {**_STREAMED, **problems(*STATUSES)}
-    for path, does, model in (
-        ("/api/chat", chat.say, Reply | Replies),
-        ("/agent/run", chat.run, Reply),
-        ("/agent/vision", chat.see, Reply),
-    ):
-        name = path.removeprefix("/api").strip("/").replace("/", "_")
-        how = documented(name, does, "write", **{"Idempotency-Key": "The turn's key."})
-        app.add_api_route(
-            path, does, methods=["POST"], response_model=model, responses=streamed, **how
-        )
-    how = documented("chat_events", chat.events, "read")
-    app.add_api_route(
-        "/api/chat/turns/{key:path}/events",
-        chat.events,
-        response_class=Response,
-        responses=streamed,
-        **how,
+    turn = partial(
+        chat_route,
+        authenticator,
+        method="POST",
+        permission="write",
+        media_type=EVENT_STREAM_MEDIA_TYPE,
+        response_help="The answer, or the events of the turn.",
+        headers={**OWNER_HEADERS, "Idempotency-Key": "The key of the turn."},
     )
-    how = documented("chat_turn", chat.state, "read")
-    app.add_api_route(
-        "/api/chat/turns/{key:path}",
-        chat.state,
-        response_model=TurnState,
-        responses=problems(*STATUSES),
-        **how,
-    )
-
-
-def documented(
-    name: str, does: Callable[..., Any], needs: Permission, **more: str
-) -> dict[str, Any]:
-    """Return the OpenAPI arguments of a chat route."""
-    headers = {
-        "X-Retain-User": "Whose memory is meant.",
-        "X-Retain-Agent": "Which agent's memory is meant.",
-        **more,
-    }
-    parameters = [
-        {
-            "name": header,
-            "in": "header",
-            "required": False,
-            "description": about,
-            "schema": {"type": "string"},
-        }
-        for header, about in headers.items()
+    key_help = {"key": "The key of the turn."}
+    app.state.routes += [
+        turn(
+            path="/api/chat",
+            name="chat",
+            handler=chat.say,
+            body=ChatRequest,
+            result=Reply | Replies,
+        ),
+        turn(path="/agent/run", name="agent_run", handler=chat.run, body=RunRequest, result=Reply),
+        turn(
+            path="/agent/vision",
+            name="agent_vision",
+            handler=chat.see,
+            body=VisionRequest,
+            result=Reply,
+        ),
+        chat_route(
+            authenticator,
+            method="GET",
+            path="/api/chat/turns/{key:path}/events",
+            name="chat_events",
+            handler=chat.events,
+            permission="read",
+            query=EventsRequest,
+            media_type=EVENT_STREAM_MEDIA_TYPE,
+            response_help="The events of the turn.",
+            path_help=key_help,
+            headers={**OWNER_HEADERS, "Last-Event-ID": "The id of the last event received."},
+        ),
+        chat_route(
+            authenticator,
+            method="GET",
+            path="/api/chat/turns/{key:path}",
+            name="chat_turn",
+            handler=chat.state,
+            permission="read",
+            query=EventsRequest,
+            result=TurnState,
+            path_help=key_help,
+        ),
     ]
-    extra = {"parameters": parameters, "x-retain-permission": needs}
-    return {
-        "name": name,
-        "operation_id": name,
-        "tags": ["chat"],
-        "summary": (does.__doc__ or "").split("\n")[0],
-        "openapi_extra": extra,
-    }
+
+
+def chat_route(authenticator: RequestAuthenticator, **options: Any) -> ApiRoute:
+    """Return a route of the chat."""
+    options.setdefault("headers", OWNER_HEADERS)
+    return ApiRoute(
+        authenticator=authenticator, tag="chat", error_statuses=(409, 502, 507), **options
+    )
 
 
 async def admitted(
@@ -139,11 +141,6 @@ async def admitted(
     A local request without a key needs no user: the configured or default user is used.
     """
     principal = await authenticator.authorize(request, permission)
-    if request.method == "POST" and request.query_params:
-        raise Invalid(
-            field=next(iter(request.query_params)),
-            problem="is not known in the address here; say it in the body",
-        )
     scope = authenticator.scope(request, principal, user, agent)
     if scope.owner.user is None and principal.name == "local":
         scope = authenticator.scope(
@@ -159,44 +156,44 @@ class Chat:
         self._authenticator = authenticator
         self._runs = runs
 
-    async def say(self, request: Request, said: ChatRequest) -> Response:
+    async def say(self, request: Request, body: ChatRequest) -> Response:
         """Send a message to one or several agents; get one response or events (A1, A6)."""
-        if said.agents and said.agent_id is not None:
+        if body.agents and body.agent_id is not None:
             raise Invalid(
                 field="agent_id", problem="cannot go with `agents`: name one, or the group"
             )
-        return await self._turn(request, said, said.message, said.agent_id, said.agents)
+        return await self._turn(request, body, body.message, body.agent_id, body.agents)
 
-    async def run(self, request: Request, said: RunRequest) -> Response:
+    async def run(self, request: Request, body: RunRequest) -> Response:
         """Run an agent with a session's memory (A4)."""
-        return await self._turn(request, said, said.text(), said.agent)
+        return await self._turn(request, body, body.text(), body.agent)
 
-    async def see(self, request: Request, said: VisionRequest) -> Response:
+    async def see(self, request: Request, body: VisionRequest) -> Response:
         """Run an agent with images, which are stored as references (A4)."""
-        return await self._turn(request, said, said.text(), said.agent)
+        return await self._turn(request, body, body.text(), body.agent)
 
     async def events(
         self,
         request: Request,
-        key: Annotated[str, Path(description="The turn's key.")],
-        said: Annotated[EventsRequest, Query()],
-        last_event_id: Annotated[str, Header(description="The last event that was seen.")] = "",
+        key: str,
+        query: EventsRequest,
     ) -> Response:
         """Resume the events of a turn after the last one received.
 
         For a turn that runs in another process, wait for its answer.
         """
         principal, scope = await admitted(
-            self._authenticator, request, "read", said.user, said.agent
+            self._authenticator, request, "read", query.user, query.agent
         )
         canonical.key(key, "key")
-        session = await run_in_threadpool(_going_on, scope, said.session_id)
+        session = await run_in_threadpool(_going_on, scope, query.session_id)
+        last_event_id = request.headers.get("last-event-id", "")
         after = int(last_event_id) if last_event_id.isdecimal() and len(last_event_id) < 10 else 0
         run = self._runs.get((principal.tenant, session.user, session.id, key))
         still = partial(self._authenticator.is_authorized, request, "read")
         if run is not None and not run.ended:
             return EventStream(run.events(after), still)
-        agents = said.agents or [scope.owner.agent or session.agent]
+        agents = query.agents or [scope.owner.agent or session.agent]
         other = _Elsewhere(scope, session.id, key)
         # Raises NotFound if there is no such turn.
         running, saved_answer = await run_in_threadpool(other.look, agents[0])
@@ -209,41 +206,41 @@ class Chat:
     async def state(
         self,
         request: Request,
-        key: Annotated[str, Path(description="The turn's key.")],
-        said: Annotated[EventsRequest, Query()],
+        key: str,
+        query: EventsRequest,
     ) -> Response:
         """Return the state of a turn: its message, who has answered, and if it is running."""
         principal, scope = await admitted(
-            self._authenticator, request, "read", said.user, said.agent
+            self._authenticator, request, "read", query.user, query.agent
         )
         canonical.key(key, "key")
-        session = await run_in_threadpool(_going_on, scope, said.session_id)
+        session = await run_in_threadpool(_going_on, scope, query.session_id)
         run = self._runs.get((principal.tenant, session.user, session.id, key))
         here = run is not None and not run.ended
-        agents = said.agents or [scope.owner.agent or session.agent]
+        agents = query.agents or [scope.owner.agent or session.agent]
         return answer(await run_in_threadpool(_became, scope, session.id, key, agents, here))
 
     async def _turn(
         self,
         request: Request,
-        said: Asked,
+        body: Asked,
         message: str,
         agent: str | None,
         agents: Sequence[str] = (),
     ) -> Response:
-        principal, scope = await admitted(self._authenticator, request, "write", said.user, agent)
+        principal, scope = await admitted(self._authenticator, request, "write", body.user, agent)
         principal.require("read")  # an answer quotes what is remembered
         for name in agents:
             principal.owner_of(None, name)
-        key = _key(request, said.key)
+        key = _key(request, body.key)
         by = Caller(principal, problem.request_id(request))
-        scope, session, digest = await run_in_threadpool(_ready, scope, message, said, agents, by)
+        scope, session, digest = await run_in_threadpool(_ready, scope, message, body, agents, by)
 
         def work(say: Say) -> dict[str, Any]:
-            return self._work(scope, session.id, message, key, said.images, agents, by, say)
+            return self._work(scope, session.id, message, key, body.images, agents, by, say)
 
         run = self._runs.start((principal.tenant, session.user, session.id, key), digest, work)
-        if said.stream or EVENT_STREAM_MEDIA_TYPE in request.headers.get("accept", ""):
+        if body.stream or EVENT_STREAM_MEDIA_TYPE in request.headers.get("accept", ""):
             return EventStream(
                 run.events(), partial(self._authenticator.is_authorized, request, "read")
             )
@@ -307,31 +304,31 @@ class Chat:
         }
 
 
-def _key(request: Request, said: str | None) -> str:
+def _key(request: Request, body: str | None) -> str:
     """Return the turn's key: the body's or the header's, or a new one."""
     header = request.headers.get(_ONCE)
-    if said is not None and header is not None and said != header:
+    if body is not None and header is not None and body != header:
         raise Invalid(
             field="key", problem="is not the same as the header Idempotency-Key: send one of them"
         )
-    key = said if said is not None else header
+    key = body if body is not None else header
     return ids.uuid7() if key is None else canonical.key(key, "key")
 
 
 def _ready(
-    scope: Scope, message: str, said: Asked, agents: Sequence[str], by: Caller
+    scope: Scope, message: str, body: Asked, agents: Sequence[str], by: Caller
 ) -> tuple[Scope, Session, bytes]:
     """Return the scope and session of a turn, and the digest of the request.
 
     Rejects an invalid request before a stream starts and before a session is created.
     """
-    turn.check(scope.services.settings, message, said.images)
+    turn.check(scope.services.settings, message, body.images)
     for agent in group.names(agents) if agents else ():
         if agent != scope.owner.agent:
             require_agent(of_agent(scope, agent))
-    parts = [message, scope.owner.agent, said.images, list(agents)]
+    parts = [message, scope.owner.agent, body.images, list(agents)]
     digest = hashlib.sha256(json.dumps(parts).encode()).digest()
-    return *enter(scope, said.session_id, agent=agents[0] if agents else AGENT, caller=by), digest
+    return *enter(scope, body.session_id, agent=agents[0] if agents else AGENT, caller=by), digest
 
 
 def _going_on(scope: Scope, id: str | None) -> Session:

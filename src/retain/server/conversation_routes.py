@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from fastapi import FastAPI, Path, Query, Request, Response
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 
 from retain.api.problem import request_id
 from retain.api.responses import answer
 from retain.api.schemas import shape
-from retain.auth.principal import Permission
 from retain.base import clock
 from retain.base.errors import Invalid
 from retain.chat.caller import Caller
@@ -23,7 +24,7 @@ from retain.kinds.sessions import Session
 from retain.memory import Scope
 from retain.messages.content import spoken_text
 from retain.messages.message import Message
-from retain.server.chat_routes import STATUSES, admitted, documented
+from retain.server.chat_routes import admitted, chat_route
 from retain.server.chat_schemas import (
     ChatSession,
     ChatSessionPage,
@@ -35,35 +36,65 @@ from retain.server.chat_schemas import (
     shown,
 )
 from retain.server.request_authenticator import RequestAuthenticator
-from retain.server.routes import problems
 from retain.storage.database import Transaction
 
-_ID = Annotated[str, Path(description="The session's id.")]
 _TITLE = 80
 _WINDOW = {"last", "minutes", "tokens", "before", "turns_only"}
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes of conversations to an app."""
     conversations = Conversations(authenticator)
-    routes: tuple[tuple[str, str, Any, Any, Permission], ...] = (
-        ("GET", "/api/chat/sessions", conversations.sessions, ChatSessionPage, "read"),
-        ("POST", "/api/chat/sessions", conversations.enter, ChatSession, "write"),
-        (
-            "GET",
-            "/api/chat/sessions/{id:path}/messages",
-            conversations.messages,
-            shape(Page[Message]),
-            "read",
-        ),
-        ("GET", "/api/chat/sessions/{id:path}", conversations.session, ChatSession, "read"),
-        ("PATCH", "/api/chat/sessions/{id:path}", conversations.label, ChatSession, "write"),
+    session_path = "/api/chat/sessions/{id:path}"
+    route = partial(chat_route, authenticator)
+    one_session = partial(
+        route, path=session_path, result=ChatSession, path_help={"id": "The id of the session."}
     )
-    for method, path, does, model, needs in routes:
-        how = documented(f"chat_{does.__name__}", does, needs)
-        app.add_api_route(
-            path, does, methods=[method], response_model=model, responses=problems(*STATUSES), **how
-        )
+    app.state.routes += [
+        route(
+            method="GET",
+            path="/api/chat/sessions",
+            name="chat_sessions",
+            handler=conversations.sessions,
+            permission="read",
+            query=SessionsRequest,
+            result=ChatSessionPage,
+        ),
+        route(
+            method="POST",
+            path="/api/chat/sessions",
+            name="chat_enter",
+            handler=conversations.enter,
+            permission="write",
+            body=EnterRequest,
+            result=ChatSession,
+        ),
+        route(
+            method="GET",
+            path=f"{session_path}/messages",
+            name="chat_messages",
+            handler=conversations.messages,
+            permission="read",
+            query=MessagesRequest,
+            result=shape(Page[Message]),
+            path_help={"id": "The id of the session."},
+        ),
+        one_session(
+            method="GET",
+            name="chat_session",
+            handler=conversations.session,
+            permission="read",
+            query=Whose,
+        ),
+        one_session(
+            method="PATCH",
+            name="chat_label",
+            handler=conversations.label,
+            permission="write",
+            query=Whose,
+            body=Label,
+        ),
+    ]
 
 
 P = ParamSpec("P")
@@ -76,48 +107,40 @@ class Conversations:
     def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
 
-    async def sessions(
-        self, request: Request, said: Annotated[SessionsRequest, Query()]
-    ) -> Response:
+    async def sessions(self, request: Request, query: SessionsRequest) -> Response:
         """List the conversations of a user, most recently used first."""
-        _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
-        filters = said.model_dump(include={"search", "spoken", "limit", "after"})
+        _, scope = await admitted(self._authenticator, request, "read", query.user, query.agent)
+        filters = query.model_dump(include={"search", "spoken", "limit", "after"})
         page = await _observed("sessions.list", scope, scope.sessions.list, **filters)
         return answer(Page(await run_in_threadpool(_titled, scope, [*page]), page.next))
 
-    async def enter(self, request: Request, said: EnterRequest) -> Response:
+    async def enter(self, request: Request, body: EnterRequest) -> Response:
         """Activate and return a session: the named one, else the active one, else a new one."""
         principal, scope = await admitted(
-            self._authenticator, request, "write", said.user, said.agent_id
+            self._authenticator, request, "write", body.user, body.agent_id
         )
         by = Caller(principal, request_id(request))
-        scope, session = await run_in_threadpool(enter, scope, said.session_id, caller=by)
+        scope, session = await run_in_threadpool(enter, scope, body.session_id, caller=by)
         return await _one(scope, session)
 
-    async def session(self, request: Request, id: _ID, said: Annotated[Whose, Query()]) -> Response:
+    async def session(self, request: Request, id: str, query: Whose) -> Response:
         """Return one conversation."""
-        _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
+        _, scope = await admitted(self._authenticator, request, "read", query.user, query.agent)
         return await _one(scope, await _observed("sessions.get", scope, scope.sessions.get, id))
 
-    async def label(
-        self, request: Request, id: _ID, named: Label, said: Annotated[Whose, Query()]
-    ) -> Response:
+    async def label(self, request: Request, id: str, body: Label, query: Whose) -> Response:
         """Change the label of a conversation."""
         principal, scope = await admitted(
-            self._authenticator, request, "write", said.user, said.agent
+            self._authenticator, request, "write", query.user, query.agent
         )
         scope = Caller(principal, request_id(request)).acting(scope, "sessions_edit")
-        session = await _observed(
-            "sessions.edit", scope, scope.sessions.edit, id, label=named.label
-        )
+        session = await _observed("sessions.edit", scope, scope.sessions.edit, id, label=body.label)
         return await _one(scope, session)
 
-    async def messages(
-        self, request: Request, id: _ID, said: Annotated[MessagesRequest, Query()]
-    ) -> Response:
+    async def messages(self, request: Request, id: str, query: MessagesRequest) -> Response:
         """List the messages of a conversation, oldest first: page by page, or the newest ones."""
-        _, scope = await admitted(self._authenticator, request, "read", said.user, said.agent)
-        parameters = said.model_dump(exclude_unset=True, exclude={"user", "agent"})
+        _, scope = await admitted(self._authenticator, request, "read", query.user, query.agent)
+        parameters = query.model_dump(exclude_unset=True, exclude={"user", "agent"})
         if not parameters.keys() & _WINDOW:
             return answer(
                 await _observed("messages.list", scope, scope.messages.list, id, **parameters)

@@ -1,4 +1,4 @@
-"""`/openapi.json`, and `/docs`: Swagger UI over it, from the files of the package fastapi-offline.
+"""`/openapi.json`, and `/docs`: Swagger UI over it, from the files of the package swagger-ui-py.
 
 Nothing is loaded from another host. Both need a key with the permission `read`.
 """
@@ -8,15 +8,18 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 
 import msgspec
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
 from retain.api import problem
+from retain.base.errors import NotFound
+from retain.server import openapi
 from retain.server.request_authenticator import RequestAuthenticator
 
 _PAGE = """<!doctype html>
@@ -44,28 +47,35 @@ _CSP = (
 Respond = Callable[[Request], Awaitable[Response]]
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the document, the page and its files to an app."""
-    package_files = files("fastapi_offline") / "static"
     lock = threading.Lock()
 
     def document() -> bytes:
         with lock:  # it is written once, which takes a second
-            return msgspec.json.encode(app.openapi())
+            return msgspec.json.encode(openapi.document(app))
 
     routes: dict[str, tuple[str, Callable[[], bytes]]] = {
         "/openapi.json": ("application/json", document),
         "/docs": ("text/html; charset=utf-8", _PAGE.encode),
         "/docs/start.js": ("text/javascript", _START.encode),
-        "/docs/swagger-ui.css": ("text/css", (package_files / "swagger-ui.css").read_bytes),
+        "/docs/swagger-ui.css": ("text/css", lambda: _swagger_file("swagger-ui.css")),
         "/docs/swagger-ui-bundle.js": (
             "text/javascript",
-            (package_files / "swagger-ui-bundle.js").read_bytes,
+            lambda: _swagger_file("swagger-ui-bundle.js"),
         ),
     }
     for path, (media_type, read) in routes.items():
         respond = _respond_with(authenticator, media_type, read)
-        app.add_route(path, respond, methods=["GET"], include_in_schema=False)
+        app.add_route(path, respond, methods=["GET"])
+
+
+def _swagger_file(name: str) -> bytes:
+    """Return a file of Swagger UI. Its package is not imported: only its files are needed."""
+    spec = find_spec("swagger_ui")
+    if spec is None or not spec.submodule_search_locations:
+        raise NotFound(what="file", id=name)
+    return Path(spec.submodule_search_locations[0], "static", name).read_bytes()
 
 
 def _respond_with(
@@ -76,9 +86,9 @@ def _respond_with(
     async def respond(request: Request) -> Response:
         try:
             await authenticator.authorize(request, "read")
+            body = await run_in_threadpool(read)
         except problem.EXPECTED as error:
             return problem.of(error, request)
-        body = await run_in_threadpool(read)
         headers = {
             "Content-Type": media_type,
             "ETag": f'"{hashlib.sha256(body).hexdigest()[:32]}"',

@@ -10,7 +10,9 @@ import asyncio
 import logging
 import time
 
-from fastapi import FastAPI, Request, Response
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
 
 from retain.api import problem
 from retain.base import limits
@@ -81,15 +83,13 @@ class Health:
             _log.warning("the database cannot be used: %s", reason)
 
 
-def add(app: FastAPI) -> None:
+def add(app: Starlette) -> None:
     """Add the two routes, which are not part of the API and need no key."""
     health = Health(app.state.memory)
 
-    @app.api_route("/healthz", methods=["GET", "HEAD"], name="healthz", include_in_schema=False)
-    async def healthz() -> Response:
+    async def healthz(request: Request) -> Response:
         return _ALIVE
 
-    @app.api_route("/readyz", methods=["GET", "HEAD"], name="readyz", include_in_schema=False)
     async def readyz(request: Request) -> Response:
         stopping = getattr(app.state, "stopping", None)
         guard = getattr(app.state, "guard", None)
@@ -108,3 +108,6 @@ def add(app: FastAPI) -> None:
             type="not-ready",
             headers={"Retry-After": "1"},
         )
+
+    app.add_route("/healthz", healthz, methods=["GET"])
+    app.add_route("/readyz", readyz, methods=["GET"])

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from functools import partial
 
-from fastapi import FastAPI, Path, Query, Request, Response
 from pydantic import BaseModel, Field
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 
 from retain.api import problem
 from retain.api.responses import answer
@@ -24,10 +26,8 @@ from retain.auth.principal import Permission, Principal
 from retain.base import clock
 from retain.base.errors import Forbidden
 from retain.kinds.kind import Page
+from retain.server.api_route import ApiRoute
 from retain.server.request_authenticator import RequestAuthenticator
-from retain.server.routes import problems
-
-_STATUSES = (400, 401, 403, 404, 408, 413, 415, 421, 422, 429, 500, 503, 507)
 
 
 @dataclass(frozen=True)
@@ -76,39 +76,44 @@ class KeysRequest(BaseModel):
     )
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes to an app."""
-    routes = _Routes(authenticator)
-    for method, path, does, result, status in (
-        ("GET", "/api/keys", routes.list, Page[Key], 200),
-        ("POST", "/api/keys", routes.create, NewKey, 201),
-        ("DELETE", "/api/keys/{id}", routes.revoke, Key, 200),
-    ):
-        name = f"keys_{does.__name__}"
-        how: dict[str, Any] = {
-            "name": name,
-            "operation_id": name,
-            "openapi_extra": {"x-retain-permission": "admin"},
-        }
-        app.add_api_route(
-            path,
-            does,
-            methods=[method],
-            tags=["access"],
-            status_code=status,
-            response_model=shape(result),
-            responses=problems(*_STATUSES),
-            **how,
-        )
-    about: dict[str, Any] = {
-        "tags": ["access"],
-        "response_model": shape(Me),
-        "responses": problems(*_STATUSES),
-    }
-    app.add_api_route("/api/me", routes.me, methods=["GET"], name="me", operation_id="me", **about)
+    handlers = _Handlers(authenticator)
+    route = partial(ApiRoute, authenticator=authenticator, tag="access")
+    app.state.routes += [
+        route(
+            method="GET",
+            path="/api/keys",
+            name="keys_list",
+            handler=handlers.list,
+            permission="admin",
+            query=KeysRequest,
+            result=shape(Page[Key]),
+        ),
+        route(
+            method="POST",
+            path="/api/keys",
+            name="keys_create",
+            handler=handlers.create,
+            permission="admin",
+            body=KeyRequest,
+            result=shape(NewKey),
+            status=201,
+        ),
+        route(
+            method="DELETE",
+            path="/api/keys/{id}",
+            name="keys_revoke",
+            handler=handlers.revoke,
+            permission="admin",
+            result=shape(Key),
+            path_help={"id": "The id of the key."},
+        ),
+        route(method="GET", path="/api/me", name="me", handler=handlers.me, result=shape(Me)),
+    ]
 
 
-class _Routes:
+class _Handlers:
     def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
 
@@ -120,42 +125,43 @@ class _Routes:
             Me(principal.tenant, permissions, principal.user, principal.agent, principal.name)
         )
 
-    async def list(self, request: Request, said: Annotated[KeysRequest, Query()]) -> Response:
+    async def list(self, request: Request, query: KeysRequest) -> Response:
         """List the keys of the tenant, oldest first, including expired and revoked ones."""
         principal = await self._admin(request)
         return answer(
             await run_in_threadpool(
-                self._authenticator.keys.list, principal.tenant, limit=said.limit, after=said.after
+                self._authenticator.keys.list,
+                principal.tenant,
+                limit=query.limit,
+                after=query.after,
             )
         )
 
-    async def create(self, request: Request, said: KeyRequest) -> Response:
+    async def create(self, request: Request, body: KeyRequest) -> Response:
         """Create a key for the caller's tenant, with at most the caller's permissions.
 
         Only this response has its text.
         """
         principal = await self._admin(request)
-        allowed = parse_permissions(said.permissions)
+        allowed = parse_permissions(body.permissions)
         for permission in allowed:
             if permission not in principal.permissions:
                 raise Forbidden(
                     problem=f"a key cannot be made by one that may not {permission} itself"
                 )
         tenant = principal.tenant
-        bound = {"user": said.user, "agent": said.agent}
-        until = _end(principal, said.expires_at)
+        bound = {"user": body.user, "agent": body.agent}
+        until = _end(principal, body.expires_at)
 
         def make() -> tuple[Key, str]:
             keys = self._audited_keys(request, principal, "keys_create")
-            return keys.create(tenant, said.name, allowed, **bound, expires_at=until)
+            return keys.create(tenant, body.name, allowed, **bound, expires_at=until)
 
         key, text = await run_in_threadpool(make)
         self._authenticator.forget()
         return answer(NewKey(**vars(key), key=text), 201)
 
-    async def revoke(
-        self, request: Request, id: Annotated[str, Path(description="The key's id.")]
-    ) -> Response:
+    async def revoke(self, request: Request, id: str) -> Response:
         """Revoke a key: in this process at once, in other processes within seconds."""
         principal = await self._admin(request)
         keys = self._audited_keys(request, principal, "keys_revoke")

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 Part = Callable[[], AbstractAsyncContextManager[object]]
 
 
-def during(app: FastAPI, part: Part) -> None:
+def during(app: Starlette, part: Part) -> None:
     """Register a context manager to enter when the server starts and to leave when it stops."""
     app.state.parts = (*getattr(app.state, "parts", ()), part)
 
 
 @asynccontextmanager
-async def life(app: FastAPI) -> AsyncIterator[None]:
+async def life(app: Starlette) -> AsyncIterator[None]:
     """Run all registered parts while the app runs."""
     async with AsyncExitStack() as stack:
         for part in getattr(app.state, "parts", ()):

@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from starlette.responses import JSONResponse
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -28,7 +29,7 @@ METADATA = "/.well-known/oauth-protected-resource"
 _CALLER = "mcp_caller"
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the MCP servers: the tools of an agent, `/all` every endpoint, `/graph` the graph."""
     for path, profile in PATHS.items():
         endpoint = Endpoint(authenticator, profile)
@@ -39,7 +40,7 @@ def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
         return JSONResponse(_metadata(authenticator, request))
 
     for path in (METADATA, *(METADATA + path for path in PATHS)):
-        app.add_api_route(path, metadata, include_in_schema=False)
+        app.add_route(path, metadata, methods=["GET"])
 
 
 class Endpoint:

@@ -17,7 +17,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -30,7 +29,10 @@ from prometheus_client import (
     multiprocess,
     values,
 )
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 
 from retain.base import clock, masking
 from retain.base.errors import StorageError, Unauthorized
@@ -288,13 +290,14 @@ class ScraperAuthenticator:
             self._admitted_until[digest] = time.monotonic() + REMEMBER_SCRAPER_SECONDS
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the route that Prometheus scrapes."""
     metrics: Metrics = app.state.metrics
     scrapers = ScraperAuthenticator(authenticator)
 
-    @app.api_route("/metrics", methods=["GET", "HEAD"], name="metrics", include_in_schema=False)
     async def scrape(request: Request) -> Response:
         await scrapers.authenticate(request)
         body, media = await run_in_threadpool(metrics.render, request.headers.get("accept", ""))
         return Response(body, headers={"Content-Type": media, "Cache-Control": "no-store"})
+
+    app.add_route("/metrics", scrape, methods=["GET"])

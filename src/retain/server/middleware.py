@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from anyio import to_thread
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.auth.authenticator import credential_of
@@ -301,7 +301,7 @@ class ProtectionMiddleware:
         return 0
 
 
-def install(app: FastAPI) -> None:
+def install(app: Starlette) -> None:
     """Put the middleware around the whole app, including its handler for unexpected errors."""
     app.state.stopping = stopping = asyncio.Event()
     app.state.guard = guard = ProtectionMiddleware(app.state.memory.settings, stopping)

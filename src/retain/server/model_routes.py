@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, Field
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 
 from retain.api.responses import answer
 from retain.api.schemas import STRICT, Text, shape
 from retain.base.errors import RetainError
 from retain.base.settings import Settings
 from retain.models.model import Model, Models
+from retain.server.api_route import ApiRoute
 from retain.server.operator import operator
 from retain.server.request_authenticator import RequestAuthenticator
-from retain.server.routes import problems
 
-_STATUSES = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503)
 _TEST_SECONDS = 30.0
 _TEST_TOKENS = 64
 _MAX_SHOWN = 200
@@ -62,49 +63,52 @@ class ModelTest:
     latency_ms: float | None
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the route to an app."""
 
-    async def test(request: Request, said: ModelRequestBody) -> Response:
+    async def test(request: Request, body: ModelRequestBody) -> Response:
         """Call a chat model once, and use it until the server restarts if `use` is set."""
         await operator(authenticator, request)
-        return answer(await run_in_threadpool(_test, authenticator, said))
+        return answer(await run_in_threadpool(_test, authenticator, body))
 
-    app.add_api_route(
-        "/api/web/model",
-        test,
-        methods=["POST"],
-        name="web_model",
-        operation_id="web_model",
-        tags=["web"],
-        response_model=shape(ModelTest),
-        responses=problems(*_STATUSES),
-        openapi_extra={"x-retain-permission": "admin"},
+    app.state.routes.append(
+        ApiRoute(
+            authenticator=authenticator,
+            method="POST",
+            path="/api/web/model",
+            name="web_model",
+            tag="web",
+            handler=test,
+            permission="admin",
+            body=ModelRequestBody,
+            result=shape(ModelTest),
+            error_statuses=(),
+        )
     )
 
 
-def _test(authenticator: RequestAuthenticator, said: ModelRequestBody) -> ModelTest:
+def _test(authenticator: RequestAuthenticator, body: ModelRequestBody) -> ModelTest:
     services = authenticator.memory.services
     try:
         settings = replace(
             services.settings,
-            model=said.model,
-            base_url=said.base_url.strip(),
-            api_key=said.api_key.strip(),
+            model=body.model,
+            base_url=body.base_url.strip(),
+            api_key=body.api_key.strip(),
         )
         tested = _main_model(settings)
         completion = tested.complete(
             "", "Reply with the single word: ready", max_tokens=_TEST_TOKENS
         )
     except RetainError as error:
-        return ModelTest(said.model, False, False, "", str(error), None)
-    if said.use:
+        return ModelTest(body.model, False, False, "", str(error), None)
+    if body.use:
         # A longer limit than the test's: answers take their time.
         models = Models(settings)
         services.models.main = models.main
         services.models.summary = services.models.summary or models.summary
     return ModelTest(
-        said.model, True, said.use, completion.text[:_MAX_SHOWN], "", completion.latency_ms
+        body.model, True, body.use, completion.text[:_MAX_SHOWN], "", completion.latency_ms
     )
 
 

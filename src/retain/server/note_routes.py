@@ -8,8 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from functools import partial
 from typing import Any
 
-from fastapi import FastAPI
 from pydantic import Field, create_model
+from starlette.applications import Starlette
 from starlette.responses import Response
 
 from retain.api.endpoints import Endpoint
@@ -45,7 +45,7 @@ LATER = 1.0
 _SLOWER = 1.5
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes for changes of notes to an app."""
     handler: Handler = app.state.handlers["notes_changes"]
     handler.respond = partial(_changes, app, authenticator, handler)
@@ -74,7 +74,7 @@ def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
 
 
 async def _changes(
-    app: FastAPI, authenticator: RequestAuthenticator, handler: Handler, call: Call
+    app: Starlette, authenticator: RequestAuthenticator, handler: Handler, call: Call
 ) -> Response:
     """Return the changes after a version; if there are none, wait up to `wait` seconds for one."""
     wait = canonical.amount(call.arguments.get("wait", 0.0), "wait")
@@ -94,7 +94,7 @@ async def _changes(
     return response(rendered(changes))
 
 
-async def _stream(app: FastAPI, authenticator: RequestAuthenticator, call: Call) -> Response:
+async def _stream(app: Starlette, authenticator: RequestAuthenticator, call: Call) -> Response:
     """Stream every change as an event whose id is the version, until the client disconnects."""
     after = call.arguments.get("after", 0)
     if (last := call.request.headers.get(LAST_EVENT)) is not None:
@@ -113,7 +113,7 @@ async def _stream(app: FastAPI, authenticator: RequestAuthenticator, call: Call)
 
 
 async def _events(
-    app: FastAPI, look: Callable[..., list[NoteVersion]], after: int, found: list[NoteVersion]
+    app: Starlette, look: Callable[..., list[NoteVersion]], after: int, found: list[NoteVersion]
 ) -> AsyncGenerator[bytes, None]:
     beat = time.monotonic()
     pause = SOON
@@ -137,7 +137,7 @@ async def _events(
             return  # the client reconnects and gets the error, if it persists
 
 
-async def _rest(app: FastAPI, seconds: float) -> Any:
+async def _rest(app: Starlette, seconds: float) -> Any:
     """Wait, but not longer than the server runs."""
     try:
         async with asyncio.timeout(seconds):

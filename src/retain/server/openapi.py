@@ -1,8 +1,7 @@
 """The OpenAPI document.
 
-FastAPI describes its own routes; the operations of the endpoint table are described here, from the
-models that their handlers validate with. Every operation then gets its error responses, an example
-and a curl command.
+Endpoints and routes are described from the models that they validate requests with. Every operation
+also gets its error responses, an example and a curl command.
 """
 
 from __future__ import annotations
@@ -11,18 +10,20 @@ import inspect
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import FastAPI
 from pydantic import BaseModel, TypeAdapter
+from starlette.applications import Starlette
 
 from retain.api.endpoints import Endpoint, parameter_help
 from retain.api.examples import EXAMPLES
 from retain.api.problem import Problem
 from retain.api.schemas import Whose, shape
+from retain.base.version import version
 from retain.kinds import KINDS
+from retain.server.api_route import ApiRoute
 from retain.server.handler import Handler
 from retain.server.routes import DESCRIPTIONS, OCTETS, generality, path_parameters, problems
 
@@ -39,7 +40,6 @@ TAGS = {
 } | {kind.name: (inspect.getdoc(kind) or "").split("\n")[0] for kind in KINDS}
 _BASE_URL = "http://127.0.0.1:7700"
 _EXAMPLE_OWNER = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
-_FASTAPI_ERRORS = ("HTTPValidationError", "ValidationError")
 _STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 503, 507)
 _MODEL_ENDPOINTS = ("summaries_fold", "consolidations_propose", "refs_capture", "refs_add")
 _CONVERTOR = re.compile(r":\w+\}")
@@ -48,32 +48,38 @@ _REF = "#/components/schemas/{model}"
 Json = dict[str, Any]
 
 
-def install(app: FastAPI) -> None:
-    """Let an app return the whole document; it is written when first requested."""
-    describe_fastapi_routes = app.openapi
+_ABOUT = """Memory for AI agents.
 
-    def openapi() -> Json:
-        if "openapi" not in vars(app.state)["_state"]:
-            app.state.openapi = complete(describe_fastapi_routes(), app.state.handlers)
-        document: Json = app.state.openapi
-        return document
-
-    app.openapi = openapi  # type: ignore[method-assign]
+The tenant comes from the key; the user and the agent from the headers `X-Retain-User` and `X-Retain-Agent`, or from the
+parameters `user` and `agent`. Lists are pages: `limit` and `after` in, `data` and `next` out. Failures are problems
+(RFC 9457) that name the field and say what to do."""
 
 
-def complete(document: Json, handlers: Mapping[str, Handler]) -> Json:
-    """Return FastAPI's document with the endpoints of the table and everything they share."""
-    components: Json = document.setdefault("components", {})
-    schemas: Json = components.setdefault("schemas", {})
+def document(app: Starlette) -> Json:
+    """Return the document of an app; it is written when first requested."""
+    if not hasattr(app.state, "openapi"):
+        api_routes = [route for route in app.state.routes if isinstance(route, ApiRoute)]
+        app.state.openapi = describe(app.state.handlers, api_routes)
+    result: Json = app.state.openapi
+    return result
+
+
+def describe(handlers: Mapping[str, Handler], routes: Sequence[ApiRoute]) -> Json:
+    """Return the document of the endpoints of the table and the routes beside it."""
+    schemas: Json = {}
     paths: Json = {}
-    for path, method, operation in describe_endpoints(handlers, schemas):
+    operations = describe_endpoints(handlers, schemas) + describe_routes(routes, schemas)
+    for path, method, operation in operations:
         paths.setdefault(path, {})[method] = operation
-    paths |= document["paths"]
-    document["paths"] = paths
-    for name in _FASTAPI_ERRORS:
-        schemas.pop(name, None)
     schemas["Problem"] = Problem.model_json_schema()
-    components["schemas"] = schemas = dict(sorted(schemas.items()))
+    schemas = dict(sorted(schemas.items()))
+    components: Json = {"schemas": schemas}
+    document: Json = {
+        "openapi": "3.1.0",
+        "info": {"title": "retain", "version": version(), "description": _ABOUT},
+        "paths": paths,
+        "components": components,
+    }
     components["securitySchemes"] = {
         "key": {
             "type": "http",
@@ -130,6 +136,62 @@ def describe_endpoints(
     schemas.update(defined)
     _remove_null_defaults([defined, operations])
     return operations
+
+
+def describe_routes(routes: Sequence[ApiRoute], schemas: Json) -> list[tuple[str, str, Json]]:
+    """Return path, method and operation of each route; add their schemas to `schemas`."""
+    inputs: list[tuple[str, Any, TypeAdapter[Any]]] = []
+    for route in routes:
+        if route.body is not None:
+            inputs.append((route.name, "validation", TypeAdapter(route.body)))
+        if route.result is not None:
+            inputs.append((route.name, "serialization", TypeAdapter(route.result)))
+    by_key, definitions = TypeAdapter.json_schemas(inputs, ref_template=_REF)
+    defined: Json = definitions.get("$defs", {})
+    operations = []
+    for route in routes:
+        body = by_key.get((route.name, "validation"))
+        result = by_key.get((route.name, "serialization"))
+        path = _CONVERTOR.sub("}", route.path)
+        operations.append((path, route.method.lower(), _describe_route(route, body, result)))
+    schemas.update(defined)
+    _remove_null_defaults([defined, operations])
+    return operations
+
+
+def _describe_route(route: ApiRoute, body: Json | None, result: Json | None) -> Json:
+    documentation = inspect.getdoc(route.handler) or ""
+    parameters = []
+    for name, text in route.path_help.items():
+        example = EXAMPLES.get(name, _EXAMPLE_OWNER["X-Retain-User"])
+        schema: Json = {"type": "string", "examples": [example]}
+        parameters.append(_parameter(name, "path", text, schema))
+    if route.query is not None:
+        parameters += _query_parameters(route.query)
+    for name, text in route.headers.items():
+        parameters.append(_parameter(name, "header", text, {"type": "string"}, False))
+    content: Json = {}
+    if result is not None:
+        content["application/json"] = {"schema": result}
+    if route.media_type:
+        content[route.media_type] = {"schema": {"type": "string"}}
+    success: Json = {"description": route.response_help, "content": content}
+    responses: Json = {str(route.status): success}
+    for status, described in problems(*route.error_statuses).items():
+        responses[str(status)] = described
+    operation: Json = {
+        "tags": [route.tag],
+        "summary": documentation.split("\n")[0],
+        "description": documentation,
+        "operationId": route.name,
+        "parameters": parameters,
+        "responses": responses,
+    }
+    if route.permission is not None:
+        operation["x-retain-permission"] = route.permission
+    if body is not None:
+        operation["requestBody"] = {"content": {"application/json": {"schema": body}}}
+    return operation
 
 
 def _remove_null_defaults(value: Any) -> None:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, ParamSpec, TypeVar, cast
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS
 from retain.base.errors import RetainError
@@ -183,7 +183,7 @@ def _is_plausible(count: Any) -> bool:
     return type(count) in (int, float) and 0 <= count < MAX_PLAUSIBLE_COUNT
 
 
-def install(app: FastAPI) -> None:
+def install(app: Starlette) -> None:
     """Measure the operations on an app's memory; wake its background jobs after each write."""
     memory: Memory = app.state.memory
     services = memory.services

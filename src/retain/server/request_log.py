@@ -7,7 +7,7 @@ import logging
 import time
 from typing import Any
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -109,14 +109,14 @@ class Watch:
         logs.request(level, fields, error)
 
 
-def install(app: FastAPI) -> None:
+def install(app: Starlette) -> None:
     """Add the middleware outside of all others, so that it also sees their responses."""
     traces.look()
     build = app.build_middleware_stack
     app.build_middleware_stack = lambda: Watch(build(), app.state.metrics, _plain(app))  # type: ignore[method-assign]
 
 
-def _plain(app: FastAPI) -> frozenset[str]:
+def _plain(app: Starlette) -> frozenset[str]:
     return frozenset(
         route.path
         for route in app.routes

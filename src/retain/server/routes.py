@@ -1,22 +1,22 @@
 """Every endpoint of the table as a route.
 
 A request goes from `EndpointRouter` straight to the `Handler` of its endpoint (handler.py), which
-calls the verb. Routes that are not in the table (chat, keys, sign-in) are FastAPI routes of the
-class `AuthenticatedRoute`.
+calls the verb. Routes that are not in the table (chat, keys, sign-in) are of the class `ApiRoute`
+(api_route.py), those of vendor protocols of the class `VendorRoute`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, get_type_hints
+from typing import Any, Protocol, get_type_hints
 
-from fastapi import FastAPI, Request, Response
-from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.applications import Starlette
 from starlette.convertors import Convertor, register_url_convertor
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -24,10 +24,8 @@ from retain.api import problem
 from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
 from retain.api.problem import MEDIA
 from retain.api.schemas import asked, method_of
-from retain.base.errors import Invalid
 from retain.kinds import KINDS
 from retain.server.handler import Handler
-from retain.server.parsing import parse_json, read_body, read_query
 from retain.server.request_authenticator import RequestAuthenticator
 
 BY_HAND = ("context", "save_turn")
@@ -60,18 +58,18 @@ _PARAMETER = re.compile(r"\{(\w+):?(\w*)\}")
 _PATH_TYPES = {"path": str, "int": int, "": str}
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add every endpoint of the table to an app."""
-    app.router.route_class = AuthenticatedRoute
     app.router.redirect_slashes = False
     app.state.handlers = {}
+    app.state.routes = []
     for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
         if endpoint.verb not in BY_HAND:
             add_endpoint(app, authenticator, endpoint)
 
 
 def add_endpoint(
-    app: FastAPI,
+    app: Starlette,
     authenticator: RequestAuthenticator,
     endpoint: Endpoint,
     request_model: type[BaseModel] | None = None,
@@ -96,9 +94,11 @@ def add_endpoint(
     return handler
 
 
-def install(app: FastAPI) -> None:
-    """Route the requests to the endpoints that were added, before FastAPI's own middleware."""
-    app.state.endpoint_routes = routes = endpoint_routes(app.state.handlers.values())
+def install(app: Starlette) -> None:
+    """Route the requests to the endpoints that were added, before the app's own middleware."""
+    app.state.endpoint_routes = routes = endpoint_routes(
+        app.state.handlers.values(), app.state.routes
+    )
     build = app.build_middleware_stack
     app.build_middleware_stack = lambda: EndpointRouter(build(), routes)  # type: ignore[method-assign]
 
@@ -145,15 +145,34 @@ class NumberConvertor(Convertor[int]):
 register_url_convertor("number", NumberConvertor())
 
 
+class RequestHandler(Protocol):
+    """A handler of requests: of an endpoint, or of a route beside the table."""
+
+    async def handle(self, request: Request) -> Response:
+        """Respond to one request."""
+
+
+class MethodRoute(RequestHandler, Protocol):
+    """A route for one method of one path that is not in the endpoint table."""
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+
+    @property
+    def path(self) -> str:
+        """The path, with parameters in braces."""
+
+
 class EndpointRoute(Route):
     """The route of one path, with its handlers by HTTP method."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path.replace(":int}", ":number}"), _not_found)
         self.path = path
-        self.by_method: dict[str, Handler] = {}
+        self.by_method: dict[str, RequestHandler] = {}
 
-    def handler(self, method: str) -> Handler:
+    def handler(self, method: str) -> RequestHandler:
         """Return the handler of a method, or raise the error 405."""
         handler = self.by_method.get(method)
         if handler is None:
@@ -161,13 +180,18 @@ class EndpointRoute(Route):
         return handler
 
 
-def endpoint_routes(handlers: Iterable[Handler]) -> list[EndpointRoute]:
+def endpoint_routes(
+    handlers: Iterable[Handler], others: Iterable[MethodRoute]
+) -> list[EndpointRoute]:
     """Return one route for each path, specific paths before those that match more."""
     by_path: dict[str, EndpointRoute] = {}
     for handler in handlers:
         endpoint = handler.endpoint
         route = by_path.setdefault(endpoint.route, EndpointRoute(endpoint.route))
         route.by_method[endpoint.method] = handler
+    for other in others:
+        route = by_path.setdefault(other.path, EndpointRoute(other.path))
+        route.by_method[other.method] = other
     return [by_path[path] for path in sorted(by_path, key=generality)]
 
 
@@ -176,7 +200,7 @@ class EndpointRouter:
 
     A request is compared only with the routes that share the first part of its path
     (`/api/messages/…`). The patterns are Starlette's. They match the path as it was sent: a slash
-    inside a name, sent as `%2F`, does not separate parts of the path. FastAPI's
+    inside a name, sent as `%2F`, does not separate parts of the path. The app's
     middleware and Starlette's router would add seven calls to each request.
     """
 
@@ -208,7 +232,7 @@ class EndpointRouter:
             raise  # for the log
         await response(scope, receive, send)
 
-    def _find(self, routes: Iterable[EndpointRoute], scope: Scope) -> Handler:
+    def _find(self, routes: Iterable[EndpointRoute], scope: Scope) -> RequestHandler:
         """Return the handler of a request, and store its route and parameters in the scope."""
         for route in routes:
             match = route.path_regex.match(scope["path"])
@@ -228,9 +252,8 @@ async def _not_found(request: Request) -> Response:
 
 
 def _prefix(path: str) -> str:
-    """Return the first part of a path below `/api`, such as `messages`."""
-    parts = path.split("/", 3)
-    return parts[2] if len(parts) > 2 and parts[1] == "api" else ""
+    """Return the first two names of a path, such as `/api/messages`."""
+    return "/".join(path.split("/", 3)[:3])
 
 
 def generality(path: str) -> tuple[int, int]:
@@ -243,48 +266,3 @@ def generality(path: str) -> tuple[int, int]:
     else:
         rank = 0
     return rank, -path.count("/")
-
-
-class AuthenticatedRoute(APIRoute):
-    """A FastAPI route that authenticates before it parses, and parses like all other routes."""
-
-    def get_route_handler(self) -> Callable[[Request], Any]:
-        """Return FastAPI's handler, preceded by authentication and our parsing."""
-        handle = super().get_route_handler()
-        permission = (self.openapi_extra or {}).get("x-retain-permission")
-        has_body = self.body_field is not None
-        has_query = bool(self.dependant.query_params)
-        needs_key = "access" in self.tags
-        rejects_unknown = needs_key or "web" in self.tags
-
-        async def handler(request: Request) -> Response:
-            authenticator: RequestAuthenticator = request.app.state.authenticator
-            if permission:
-                await authenticator.authorize(request, permission)
-            elif needs_key:
-                await authenticator.authenticate_request(request)
-            if rejects_unknown:
-                query = read_query(request)  # also rejects a parameter that was given twice
-                if query and not has_query:
-                    raise Invalid(field=next(iter(query)), problem="is not a known parameter")
-            parsed = _ParsedRequest(request.scope, request.receive)
-            if has_body:
-                try:
-                    body = await read_body(request, dict(request.scope["headers"]))
-                except ClientDisconnect:
-                    raise HTTPException(400, "The body did not arrive.") from None
-                parsed._body = body
-                parsed.parsed_body = parse_json(body)
-            result: Response = await handle(parsed)
-            return result
-
-        return handler
-
-
-class _ParsedRequest(Request):
-    """A request whose JSON body is already parsed."""
-
-    parsed_body: Any = None
-
-    async def json(self) -> Any:
-        return self.parsed_body

@@ -21,7 +21,7 @@ from functools import partial
 from types import FrameType
 
 import uvicorn
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain.auth.api_keys import Keys
 from retain.auth.local import allows_requests_without_key, check_host
@@ -163,7 +163,7 @@ class Server(uvicorn.Server):
     """A uvicorn server with our own shutdown."""
 
     def __init__(
-        self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], None], parent: int | None
+        self, config: uvicorn.Config, app: Starlette, ready: Callable[[], None], parent: int | None
     ) -> None:
         super().__init__(config)
         self._app = app

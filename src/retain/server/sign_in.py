@@ -7,11 +7,13 @@ A browser sends a key once and gets a cookie, which no script can read and no ot
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
-from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel, Field
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
 
 from retain.api import problem
 from retain.api.responses import answer
@@ -24,13 +26,12 @@ from retain.auth.principal import Principal
 from retain.base.errors import Forbidden, Unauthorized
 from retain.base.version import version
 from retain.chat.session import USER
+from retain.server.api_route import ApiRoute
 from retain.server.cookies import csrf_of, is_here, set_cookie, token_of
 from retain.server.key_routes import Me
 from retain.server.middleware import SIGN_IN
 from retain.server.request_authenticator import RequestAuthenticator
-from retain.server.routes import problems
 
-_STATUSES = (400, 401, 403, 408, 413, 415, 421, 422, 429, 500, 503, 507)
 _PLAIN = (
     "over plain http a browser can sign in on the server's own machine alone, since anybody between could take its cookie: "
     "put a proxy with https before the server, or come through a tunnel to 127.0.0.1"
@@ -74,25 +75,31 @@ class SignInRequest(BaseModel):
     )
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes to an app."""
-    routes = _Routes(authenticator)
-    for method, path, does in (
-        ("GET", "/api/web", routes.visit),
-        ("POST", SIGN_IN, routes.sign_in),
-        ("POST", "/api/web/sign-out", routes.sign_out),
-    ):
-        name = f"web_{does.__name__}"
-        how: dict[str, Any] = {
-            "name": name,
-            "operation_id": name,
-            "tags": ["web"],
-            "response_model": shape(Visit),
-        }
-        app.add_api_route(path, does, methods=[method], responses=problems(*_STATUSES), **how)
+    handlers = _Handlers(authenticator)
+    route = partial(
+        ApiRoute, authenticator=authenticator, tag="web", is_public=True, result=shape(Visit)
+    )
+    app.state.routes += [
+        route(method="GET", path="/api/web", name="web_visit", handler=handlers.visit),
+        route(
+            method="POST",
+            path=SIGN_IN,
+            name="web_sign_in",
+            handler=handlers.sign_in,
+            body=SignInRequest,
+        ),
+        route(
+            method="POST",
+            path="/api/web/sign-out",
+            name="web_sign_out",
+            handler=handlers.sign_out,
+        ),
+    ]
 
 
-class _Routes:
+class _Handlers:
     def __init__(self, authenticator: RequestAuthenticator) -> None:
         self._authenticator = authenticator
 
@@ -111,7 +118,7 @@ class _Routes:
         )
         return answer(await run_in_threadpool(self._visit, principal, token))
 
-    async def sign_in(self, request: Request, said: SignInRequest) -> Response:
+    async def sign_in(self, request: Request, body: SignInRequest) -> Response:
         """Sign a browser in with a key. The response is that of `/api/web`, with a cookie."""
         secure = _is_https(request)
         host = request.headers["host"]
@@ -121,7 +128,7 @@ class _Routes:
             )
         if not (secure or is_here(host)):
             raise Forbidden(problem=_PLAIN)
-        key = said.key.strip()
+        key = body.key.strip()
         if not key.startswith(PREFIX):
             raise Unauthorized(problem=INVALID_CREDENTIAL)
         admitted = await run_in_threadpool(self._authenticator.keys.authenticate, key)
@@ -131,11 +138,11 @@ class _Routes:
         await self._end(request)
         signins = self._audited_signins(request, principal, "signin", admitted.key)
         browser_session: NewBrowserSession = await run_in_threadpool(
-            signins.add, principal.tenant, admitted.key, remember=said.remember
+            signins.add, principal.tenant, admitted.key, remember=body.remember
         )
         visit = await run_in_threadpool(self._visit, principal, browser_session.text)
         response = answer(visit)
-        seconds = browser_session.seconds if said.remember else None
+        seconds = browser_session.seconds if body.remember else None
         response.raw_headers.append(
             _raw(set_cookie(host, browser_session.text, secure=secure, seconds=seconds))
         )

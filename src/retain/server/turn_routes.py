@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import FastAPI
 from pydantic import BaseModel, ConfigDict, Field, create_model
+from starlette.applications import Starlette
 from starlette.responses import Response
 
 from retain.api.endpoints import SCOPE_ENDPOINTS
@@ -54,7 +54,7 @@ class ContextAnswer(BaseModel):
     )
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes for the context and for saving a turn."""
     endpoints = {endpoint.verb: endpoint for endpoint in SCOPE_ENDPOINTS}
     kinds: dict[str, type] = {kind.name: kind for kind in KINDS}

@@ -13,8 +13,9 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from typing import IO, Any
 
-from fastapi import FastAPI, Request
+from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from retain.api.responses import response
@@ -36,7 +37,7 @@ _FORMATS = {
 Store = Callable[[Scope, IO[bytes], Call], Any]
 
 
-def add(app: FastAPI) -> None:
+def add(app: Starlette) -> None:
     """Let the endpoints for large content accept uploads and send downloads."""
     handlers: dict[str, Handler] = app.state.handlers
     handlers["refs_content"].respond = _download

@@ -16,7 +16,7 @@ from functools import cache
 from html import escape
 from pathlib import Path
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -133,7 +133,7 @@ def _read(path: Path) -> File:
     return File(content, packed if packed and len(packed) < len(content) else None, headers)
 
 
-def add(app: FastAPI) -> None:
+def add(app: Starlette) -> None:
     """Add the web app's routes to an app."""
     built_files = files(FOLDER)
 
@@ -145,12 +145,8 @@ def add(app: FastAPI) -> None:
 
     page = _built(built_files["index.html"]) if built_files else _unbuilt()
     for path in ("/", *(f"/{name}{below}" for name in PAGES for below in ("", "/{below:path}"))):
-        app.router.routes.append(
-            TemplateRoute(path, page, methods=["GET"], include_in_schema=False)
-        )
-    app.router.routes.append(
-        TemplateRoute("/assets/{path:path}", asset, methods=["GET"], include_in_schema=False)
-    )
+        app.router.routes.append(TemplateRoute(path, page, methods=["GET"]))
+    app.router.routes.append(TemplateRoute("/assets/{path:path}", asset, methods=["GET"]))
 
     async def not_found(request: Request, error: Exception) -> Response:
         """Show people a page at an unknown address, and programs a problem."""

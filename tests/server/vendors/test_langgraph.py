@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from fastapi import FastAPI
 from langgraph_sdk import get_client, get_sync_client
 from langgraph_sdk.client import LangGraphClient, SyncLangGraphClient
 from langgraph_sdk.errors import (
@@ -15,6 +14,7 @@ from langgraph_sdk.errors import (
     PermissionDeniedError,
     UnprocessableEntityError,
 )
+from starlette.applications import Starlette
 
 from retain import Memory
 from retain.auth.api_keys import Keys
@@ -27,7 +27,7 @@ ADA = {"X-Retain-User": "ada"}
 
 
 @pytest.fixture
-def address(app: FastAPI) -> Iterator[str]:  # noqa: F811
+def address(app: Starlette) -> Iterator[str]:  # noqa: F811
     """The server's URL."""
     with serving(app) as url:
         yield url

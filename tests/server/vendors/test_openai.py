@@ -8,7 +8,6 @@ from typing import Any, cast
 
 import pytest
 from agents import OpenAIConversationsSession
-from fastapi import FastAPI
 from openai import (
     AsyncOpenAI,
     AuthenticationError,
@@ -18,6 +17,7 @@ from openai import (
     OpenAI,
     PermissionDeniedError,
 )
+from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -32,12 +32,12 @@ CONVERSATION = ITEMS[:9]
 
 
 @pytest.fixture
-def address(app: FastAPI) -> Iterator[str]:
+def address(app: Starlette) -> Iterator[str]:
     with serving(app) as url:
         yield f"{url}/v1"
 
 
-def key(app: FastAPI, *permissions: str, **bound: Any) -> str:
+def key(app: Starlette, *permissions: str, **bound: Any) -> str:
     _, text = Keys(app.state.memory.database).create(
         "acme", "a test", permissions or ("read", "write", "delete"), **bound
     )
@@ -46,7 +46,7 @@ def key(app: FastAPI, *permissions: str, **bound: Any) -> str:
 
 
 @pytest.fixture
-def client(app: FastAPI, address: str) -> Iterator[OpenAI]:
+def client(app: Starlette, address: str) -> Iterator[OpenAI]:
     with OpenAI(
         base_url=address, api_key=key(app), max_retries=0, default_headers={"X-Retain-User": "ada"}
     ) as client:
@@ -202,7 +202,7 @@ def test_a_retry_with_its_key_adds_nothing(client: OpenAI) -> None:
 
 
 @one_engine
-def test_errors_have_the_vendors_shape(client: OpenAI, app: FastAPI, address: str) -> None:
+def test_errors_have_the_vendors_shape(client: OpenAI, app: Starlette, address: str) -> None:
     talk = client.conversations.create().id
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"items": [QUESTION] * 21}, "items"),
@@ -253,7 +253,7 @@ def test_errors_have_the_vendors_shape(client: OpenAI, app: FastAPI, address: st
 
 @one_engine
 def test_a_foreign_conversation_is_not_found(
-    client: OpenAI, app: FastAPI, calling: Calling
+    client: OpenAI, app: Starlette, calling: Calling
 ) -> None:
     """S8: the tenant is the key's; a foreign conversation looks unknown."""
     talk = client.conversations.create(items=[QUESTION]).id
@@ -294,7 +294,7 @@ def test_requests_are_audited_and_absent_from_our_document(
     ]
 
 
-def test_the_agents_sdk_session_works_unchanged(app: FastAPI, address: str) -> None:
+def test_the_agents_sdk_session_works_unchanged(app: Starlette, address: str) -> None:
     """`OpenAIConversationsSession` of openai-agents: read, add more items than fit one request,
     pop, clear.
     """

@@ -5,13 +5,13 @@ These routes only translate. Authentication and permissions are the same as for 
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.vendors import anthropic, langgraph, openai
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes of every protocol."""
     anthropic.add(app, authenticator)
     langgraph.add(app, authenticator)

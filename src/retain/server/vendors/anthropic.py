@@ -11,7 +11,7 @@ client.beta.memory_stores.memories.create(store.id, path="/name.md", content="I 
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.vendors.anthropic_formats import Json
@@ -188,6 +188,6 @@ _PROTOCOL = Protocol(
 )
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes."""
     _PROTOCOL.add(app, authenticator, _OPERATIONS)

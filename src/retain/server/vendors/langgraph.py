@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal, TypeVar
 
-from fastapi import FastAPI
 from pydantic import BaseModel, Field
+from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -67,7 +67,7 @@ class _NamespacesBody(BaseModel):
     offset: _Count = 0
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes."""
     store = _StoreRoutes(authenticator)
     add_route(app, "PUT", "/store/items", "write", store.put)

@@ -11,7 +11,7 @@ client.conversations.items.list(conversation.id)
 
 from __future__ import annotations
 
-from fastapi import FastAPI
+from starlette.applications import Starlette
 
 from retain.base.errors import Invalid
 from retain.server.request_authenticator import RequestAuthenticator
@@ -129,6 +129,6 @@ _PROTOCOL = Protocol(
 )
 
 
-def add(app: FastAPI, authenticator: RequestAuthenticator) -> None:
+def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the routes."""
     _PROTOCOL.add(app, authenticator, _OPERATIONS)

@@ -10,8 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.routing import APIRoute
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -24,7 +23,7 @@ from retain.auth.principal import Permission, Principal
 from retain.base.errors import Invalid, RetainError
 from retain.kinds.kind import Services
 from retain.memory import Scope
-from retain.server.handler import IDEMPOTENCY_KEY
+from retain.server.handler import IDEMPOTENCY_KEY, path_arguments
 from retain.server.parsing import parse_json, read_body, read_query
 from retain.server.request_authenticator import RequestAuthenticator
 from retain.server.thread_pool import in_thread
@@ -44,6 +43,20 @@ class Call:
     body: Mapping[str, Any]
     idempotency_key: str | None
     action: Action
+
+
+@dataclass(frozen=True)
+class VendorRoute:
+    """A route of a vendor protocol; its handler authenticates and renders errors itself."""
+
+    method: str
+    path: str
+    permission: Permission
+    handler: Handler
+
+    async def handle(self, request: Request) -> Response:
+        """Respond to one request."""
+        return await self.handler(request)
 
 
 @dataclass(frozen=True)
@@ -84,7 +97,7 @@ class Protocol:
     field_names: Mapping[str, str] = field(default_factory=dict)  # our names to the protocol's
 
     def add(
-        self, app: FastAPI, authenticator: RequestAuthenticator, operations: Sequence[Operation]
+        self, app: Starlette, authenticator: RequestAuthenticator, operations: Sequence[Operation]
     ) -> None:
         """Add a route for each operation."""
         for operation in operations:
@@ -121,7 +134,7 @@ class Protocol:
         body = parse_json(raw_body)
         _reject_unknown(query, operation.query)
         _reject_unknown(body, operation.body)
-        path: dict[str, str] = request.scope["path_params"]
+        path: dict[str, str] = path_arguments(request)
         key = headers[IDEMPOTENCY_KEY].decode("latin-1") if IDEMPOTENCY_KEY in headers else None
         action = Action(
             operation.name,
@@ -167,18 +180,10 @@ class Protocol:
 
 
 def add_route(
-    app: FastAPI, method: str, path: str, permission: Permission, handler: Handler
+    app: Starlette, method: str, path: str, permission: Permission, handler: Handler
 ) -> None:
     """Add a route that is not in our OpenAPI document: the vendor's contract describes it."""
-    route = APIRoute(  # not the app's route class, which renders errors in our own form
-        path,
-        handler,
-        methods=[method],
-        response_model=None,
-        include_in_schema=False,
-        openapi_extra={"x-retain-permission": permission},
-    )
-    app.router.routes.append(route)
+    app.state.routes.append(VendorRoute(method, path, permission, handler))
 
 
 def _reject_unknown(values: Mapping[str, Any], known: frozenset[str]) -> None:
