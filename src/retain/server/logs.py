@@ -44,7 +44,6 @@ CONFIGURED_LOGGERS = (
     "uvicorn.error",
     "uvicorn.access",
     "uvicorn.asgi",
-    "fastapi",
     "mcp",
     "asyncio",
     "py.warnings",
