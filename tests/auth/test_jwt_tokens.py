@@ -9,6 +9,7 @@ import hmac
 import http.server
 import ipaddress
 import json
+import re
 import ssl
 import threading
 import time
@@ -255,6 +256,133 @@ def test_required_claims(known: JwtAuthenticator, changes: dict[str, Any]) -> No
     text = jwt.api_jws.encode(payload, RSA, "RS256", {"kid": "rsa", "typ": "JWT"})
     with pytest.raises(Unauthorized):
         known.authenticate(text)
+
+
+SECRET = "a-secret-of-the-issuer-with-enough-bytes"
+SUPABASE = {"tenant": None, "scope": None, "role": "authenticated", "session_id": "1"}
+
+
+def signed_with_secret(secret: str = SECRET, **changes: Any) -> str:
+    return jwt.encode(claims(**changes), secret, "HS256")
+
+
+def test_defaults_for_tokens_without_tenant_and_permissions(settings: Settings) -> None:
+    known = JwtAuthenticator(
+        replace(settings, jwt_default_tenant="acme", jwt_default_permissions="read,write")
+    )
+    principal = known.authenticate(signed(**SUPABASE)).principal
+    assert (principal.tenant, principal.user) == ("acme", "ada")
+    assert principal.permissions == {"read", "write"}
+    named = known.authenticate(signed(tenant="other", scope="openid read")).principal
+    assert (named.tenant, named.permissions) == ("other", {"read"})
+    for invalid in ("", 7, ["acme"], "*"):
+        with pytest.raises(Unauthorized):
+            known.authenticate(signed(tenant=invalid))
+
+
+@pytest.mark.parametrize(
+    ("settings_of_provider", "token", "tenant", "permissions"),
+    [
+        pytest.param(
+            {"jwt_tenant": "app_metadata.tenant", "jwt_permissions": "app_metadata.retain"},
+            SUPABASE | {"app_metadata": {"tenant": "acme", "retain": ["read", "write"]}},
+            "acme",
+            {"read", "write"},
+            id="supabase",
+        ),
+        pytest.param(
+            {"jwt_tenant": "https://app.example.org/tenant"},
+            {
+                "tenant": None,
+                "https://app.example.org/tenant": "acme",
+                "aud": [AUDIENCE, "https://acme.auth0.com/userinfo"],
+                "scope": "openid profile",
+                "permissions": ["retain:read"],
+            },
+            "acme",
+            {"read"},
+            id="auth0",
+        ),
+        pytest.param(
+            {"jwt_tenant": "org_id"},
+            {"tenant": None, "org_id": "org_1", "scope": "retain:delete"},
+            "org_1",
+            {"delete"},
+            id="auth0-organization",
+        ),
+        pytest.param(
+            {
+                "jwt_default_tenant": "acme",
+                "jwt_permissions": "realm_access.roles, resource_access.my.client.roles",
+            },
+            {
+                "tenant": None,
+                "scope": "admin",
+                "realm_access": {"roles": ["offline_access", "retain:read"]},
+                "resource_access": {"my.client": {"roles": ["write"]}},
+            },
+            "acme",
+            {"read", "write"},
+            id="keycloak",
+        ),
+    ],
+)
+def test_tokens_of_identity_providers(
+    settings: Settings,
+    settings_of_provider: dict[str, str],
+    token: dict[str, Any],
+    tenant: str,
+    permissions: set[str],
+) -> None:
+    known = JwtAuthenticator(replace(settings, **settings_of_provider))
+    principal = known.authenticate(signed(**token)).principal
+    assert (principal.tenant, principal.permissions) == (tenant, permissions)
+
+
+@pytest.mark.parametrize("keys", [True, False], ids=["with keys", "without keys"])
+def test_hs256_with_the_secret_only(settings: Settings, keys: bool) -> None:
+    known = JwtAuthenticator(
+        replace(settings, jwt_secret=SECRET, jwt_keys=settings.jwt_keys if keys else "")
+    )
+    assert known.authenticate(signed_with_secret()).principal.tenant == "acme"
+    assert known.authenticate(signed_with_secret(scope="admin")).principal.user is None
+    forged = [
+        signed_with_secret(SECRET + "x"),
+        signed_with_secret(aud="another"),
+        jwt.encode(claims(), SECRET, "HS384"),
+        *(CONFUSIONS[name]() for name in CONFUSIONS if name.startswith("HS256")),
+        CONFUSIONS["none"](),
+    ]
+    if not keys:
+        forged.append(signed())
+    for token in forged:
+        with pytest.raises(Unauthorized):
+            known.authenticate(token)
+    if keys:
+        assert known.authenticate(signed()).principal.user == "ada"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"jwt_secret": "short"}, "jwt_secret: must have at least 32 bytes"),
+        ({"jwt_keys": ""}, "jwt_keys: or jwt_secret is needed with jwt_issuer"),
+        ({"jwt_default_tenant": "*"}, "jwt_default_tenant: cannot be '*'"),
+        ({"jwt_default_tenant": "a\nb"}, "jwt_default_tenant: "),
+        ({"jwt_tenant": "user_metadata.tenant"}, "jwt_tenant: cannot be user_metadata.tenant"),
+        ({"jwt_permissions": "scope, user_metadata.may"}, "jwt_permissions: cannot be user_meta"),
+        ({"jwt_default_permissions": "read,admin"}, "jwt_default_permissions"),
+    ],
+)
+def test_unsafe_settings_are_rejected(
+    settings: Settings, changes: dict[str, str], message: str
+) -> None:
+    with pytest.raises(SettingsError, match=re.escape(message)):
+        JwtAuthenticator(replace(settings, **changes))
+
+
+def test_the_secret_is_not_printed(settings: Settings) -> None:
+    assert SECRET not in repr(replace(settings, jwt_secret=SECRET))
 
 
 def test_clock_leeway_and_several_audiences(known: JwtAuthenticator) -> None:

@@ -1,9 +1,10 @@
 """JSON Web Tokens of one issuer, as an alternative to API keys.
 
-The issuer's published key decides which algorithm a signature may use, never the token. Symmetric
-algorithms and `none` are not supported, and no key is taken from a token. Issuer, audience and
-times must be valid, and the tenant is a claim. The subject (`sub`) is the user; only a token with
-the permission `admin` may act for other users.
+The issuer's published key decides which algorithm a signature may use, never the token. HS256 is
+verified only with `jwt_secret`, never with a published key. `none` is not supported, and no key is
+taken from a token. Issuer, audience and times must be valid. Settings name the claims for tenant
+and permissions, and what tokens without them get. The subject (`sub`) is the user; only a token
+with the permission `admin` may act for other users.
 """
 
 from __future__ import annotations
@@ -43,9 +44,13 @@ _ALGORITHMS: Mapping[tuple[str, str | None], tuple[str, ...]] = {
     ("EC", "P-521"): ("ES512",),
     ("OKP", "Ed25519"): ("EdDSA",),
 }
+_SYMMETRIC = "HS256"
 _PUBLIC_FIELDS = ("kty", "crv", "n", "e", "x", "y")
 _TOKEN_TYPES = ("jwt", "at+jwt", "application/at+jwt")
 _MIN_RSA_BITS = 2048
+_MIN_SECRET_BYTES = 32
+_USER_CONTROLLED = ("user_metadata", "raw_user_meta_data")
+"""Claims that a user of Supabase can change: they must not decide what the user may do."""
 _log = logging.getLogger("retain.base.tokens")
 
 
@@ -62,11 +67,15 @@ class JwtAuthenticator:
     def __init__(self, settings: Settings) -> None:
         self._issuer = settings.jwt_issuer
         self._audience = settings.jwt_audience
-        self._tenant = settings.jwt_tenant
-        for name in ("jwt_audience", "jwt_keys", "jwt_tenant"):
-            if not getattr(settings, name):
-                raise SettingsError(where=name, problem="is needed with jwt_issuer")
-        self._key_set = _KeySet(settings.jwt_keys)
+        self._tenant_claim = settings.jwt_tenant
+        self._permission_claims = [
+            name for part in settings.jwt_permissions.split(",") if (name := part.strip())
+        ]
+        self._default_tenant = settings.jwt_default_tenant
+        self._default_permissions = settings.jwt_default_permissions.split(",")
+        _check_settings(settings, self._permission_claims)
+        self._secret = settings.jwt_secret.encode()
+        self._key_set = _KeySet(settings.jwt_keys) if settings.jwt_keys else None
 
     def authenticate(self, text: str) -> Authentication:
         """Return the principal of a token. Every invalid token gets the same error."""
@@ -78,10 +87,9 @@ class JwtAuthenticator:
             id = header.get("kid")
             if "crit" in header or str(header.get("typ") or "JWT").lower() not in _TOKEN_TYPES:
                 raise Unauthorized(problem=INVALID_CREDENTIAL)
-            key = self._key_set.find(id, algorithm)
             claims = jwt.decode(
                 text,
-                key.public,
+                self._find_key(id, algorithm),
                 algorithms=[str(algorithm)],
                 issuer=self._issuer,
                 audience=self._audience,
@@ -100,21 +108,46 @@ class JwtAuthenticator:
         ):
             raise Unauthorized(problem=INVALID_CREDENTIAL) from None
 
+    def _find_key(self, id: Any, algorithm: Any) -> Any:
+        """Return the key that verifies a token: the secret for HS256, else a public key."""
+        if algorithm == _SYMMETRIC and self._secret:
+            return self._secret
+        if self._key_set is None:
+            raise Unauthorized(problem=INVALID_CREDENTIAL)
+        return self._key_set.find(id, algorithm).public
+
     def _authentication(self, claims: Mapping[str, Any]) -> Authentication:
-        tenant = canonical.key(claims[self._tenant], self._tenant)
-        agent = claims.get("agent")
+        tenant = _claim(claims, self._tenant_claim)
+        if tenant is None and self._default_tenant:
+            tenant = self._default_tenant
+        tenant = canonical.key(tenant, self._tenant_claim)
         if tenant == EVERY_TENANT:
             raise Unauthorized(problem=INVALID_CREDENTIAL)
         subject = canonical.key(claims["sub"], "sub")
-        allowed = _permissions(claims)
+        agent = claims.get("agent")
+        permissions = self._permissions(claims)
         principal = Principal(
             tenant,
-            allowed,
+            permissions,
             f"{subject} ({self._issuer})",
-            None if "admin" in allowed else subject,
+            None if "admin" in permissions else subject,
             None if agent is None else canonical.key(agent, "agent"),
         )
         return Authentication(principal, float(claims["exp"]) + LEEWAY_SECONDS - time.time())
+
+    def _permissions(self, claims: Mapping[str, Any]) -> frozenset[Permission]:
+        """Return the permissions that claims name (`read` or `retain:read`), else the defaults."""
+        names: list[str] = []
+        for path in self._permission_claims:
+            value = _claim(claims, path)
+            if isinstance(value, str):
+                names += value.split()
+            else:
+                names += [name for name in value or () if isinstance(name, str)]
+        allowed = {name.removeprefix("retain:") for name in names}
+        if not allowed & PERMISSIONS:
+            allowed.update(self._default_permissions)
+        return frozenset(permission for permission in PERMISSIONS if permission in allowed)
 
 
 def jwt_authenticator(settings: Settings) -> JwtAuthenticator | None:
@@ -122,17 +155,46 @@ def jwt_authenticator(settings: Settings) -> JwtAuthenticator | None:
     return JwtAuthenticator(settings) if settings.jwt_issuer else None
 
 
-def _permissions(claims: Mapping[str, Any]) -> frozenset[Permission]:
-    """Return the permissions (`read` or `retain:read`) in `scope`, `scp` and `permissions`."""
-    names: list[str] = []
-    for claim in ("scope", "scp", "permissions"):
-        value = claims.get(claim)
-        if isinstance(value, str):
-            names += value.split()
-        else:
-            names += [name for name in value or () if isinstance(name, str)]
-    allowed = {name.removeprefix("retain:") for name in names}
-    return frozenset(permission for permission in PERMISSIONS if permission in allowed)
+def _check_settings(settings: Settings, permission_claims: Sequence[str]) -> None:
+    """Raise SettingsError if the settings about tokens are incomplete or not safe."""
+    for name in ("jwt_audience", "jwt_tenant"):
+        if not getattr(settings, name):
+            raise SettingsError(where=name, problem="is needed with jwt_issuer")
+    if not settings.jwt_keys and not settings.jwt_secret:
+        raise SettingsError(where="jwt_keys", problem="or jwt_secret is needed with jwt_issuer")
+    if settings.jwt_secret and len(settings.jwt_secret.encode()) < _MIN_SECRET_BYTES:
+        raise SettingsError(
+            where="jwt_secret", problem=f"must have at least {_MIN_SECRET_BYTES} bytes"
+        )
+    if settings.jwt_default_tenant:
+        try:
+            canonical.key(settings.jwt_default_tenant, "jwt_default_tenant")
+        except Invalid as error:
+            raise SettingsError(where="jwt_default_tenant", problem=error.problem) from None
+        if settings.jwt_default_tenant == EVERY_TENANT:
+            raise SettingsError(
+                where="jwt_default_tenant", problem=f"cannot be {EVERY_TENANT!r}: name one tenant"
+            )
+    for where, path in (
+        ("jwt_tenant", settings.jwt_tenant),
+        *(("jwt_permissions", path) for path in permission_claims),
+    ):
+        if path.split(".")[0] in _USER_CONTROLLED:
+            problem = f"cannot be {path}: users can change it. Use `app_metadata` instead"
+            raise SettingsError(where=where, problem=problem)
+
+
+def _claim(claims: Mapping[str, Any], path: str) -> Any:
+    """Return the claim of this name, else the one that dots lead to, or None.
+
+    Names may have dots, too, such as `https://example.org/tenant` in tokens of Auth0.
+    """
+    if path in claims:
+        return claims[path]
+    for name, inner in claims.items():
+        if isinstance(inner, Mapping) and path.startswith(f"{name}."):
+            return _claim(inner, path.removeprefix(f"{name}."))
+    return None
 
 
 class _KeySet:

@@ -190,7 +190,27 @@ class Settings:
         "", "The audience that a token must name. Required with `jwt_issuer`."
     )
     jwt_keys: str = _setting("", "The issuer's public keys (JWKS): a file or an https address.")
-    jwt_tenant: str = _setting("tenant", "The claim of a token that names the tenant.")
+    jwt_secret: str = _setting(
+        "",
+        "The secret of an issuer that signs with HS256, at least 32 bytes. With `jwt_keys`, or in its place.",
+        secret=True,
+    )
+    jwt_tenant: str = _setting(
+        "tenant",
+        "The claim of a token that names the tenant. Dots lead into a claim, as in `app_metadata.tenant`.",
+    )
+    jwt_default_tenant: str = _setting(
+        "", "The tenant of tokens without that claim. Empty: such tokens are rejected."
+    )
+    jwt_permissions: str = _setting(
+        "scope,scp,permissions",
+        "The claims, separated by commas, that name permissions. Dots lead into a claim.",
+    )
+    jwt_default_permissions: str = _setting(
+        "",
+        "The permissions of tokens that name none of ours: `read`, `write` and `delete`, separated by commas.",
+        choices=("read", "write", "delete"),
+    )
     rate_per_second: float = _setting(
         200.0, "Requests per second of one API key, with bursts of twice as many. 0: no limit."
     )

@@ -146,12 +146,14 @@ def _check_settings(settings: Settings) -> Iterator[Check]:
         if is_needed and not find_spec(module):
             todo = f"Install retain[{extra}]."
             yield Check("settings", "problem", f"The extra `{extra}` is not installed.", todo)
-    if settings.jwt_issuer and not (settings.jwt_audience and settings.jwt_keys):
+    has_key = settings.jwt_keys or settings.jwt_secret
+    if settings.jwt_issuer and not (settings.jwt_audience and has_key):
         yield Check(
             "settings",
             "problem",
             "jwt_issuer is set without jwt_audience and jwt_keys.",
-            "Set both, so that a token for another service is not accepted here.",
+            "Set jwt_audience, so that a token for another service is not accepted here, "
+            "and jwt_keys or jwt_secret.",
         )
     if "*" in settings.allowed_origins or "*" in settings.allowed_hosts:
         yield Check(
