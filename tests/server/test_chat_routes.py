@@ -637,6 +637,49 @@ def test_session_ids_chosen_by_the_client(start_local_server: Start) -> None:
         assert "`retain agents add nobody`" in nobody.json()["detail"]
 
 
+def test_a_tenant_without_agents_gets_the_named_one(start_local_server: Start) -> None:
+    """The answer says that the agent was created; a second unknown agent is a 404."""
+    served = start_local_server(ScriptedModel("Hello."))
+    agents = served.memory.scope(tenant="acme").agents
+    ask = {"message": "Hi.", "agent_id": "scout"}
+    with served.client() as http:
+        for path, body in (
+            ("/agent/run", {"agent": "scout", "input": "Hi."}),
+            ("/api/chat", {"message": "Hi.", "agents": ["scout", "cook"]}),
+            ("/api/chat", ask | {"session_id": "no session"}),
+        ):
+            assert http.post(path, json=body).status_code == 404
+        assert not list(agents.list())
+
+        first = http.post("/api/chat", json=ask)
+        assert first.status_code == 200
+        assert first.json()["agent_id"] == "scout"
+        assert first.json()["notice"] == "Created the agent 'scout': there was none yet."
+        assert http.post("/api/chat", json=ask).json()["notice"] == ""
+        unknown = http.post("/api/chat", json=ask | {"agent_id": "cook"})
+        assert unknown.status_code == 404
+        audit = http.get("/api/audit").json()["data"]
+        assert [row["subject"] for row in audit if row["what"] == "agents_add"] == ["agents scout"]
+    assert [agent.name for agent in agents.list()] == ["scout"]
+
+
+def test_a_stream_says_that_the_agent_was_created(start_local_server: Start) -> None:
+    served = start_local_server(ScriptedModel("Hello."))
+    with served.client() as http:
+        received = stream(http, message="Hi.", agent_id="scout")
+    (message,) = (event for event in received if event.name == "message")
+    assert message.data["notice"] == "Created the agent 'scout': there was none yet."
+
+
+def test_a_key_of_one_user_creates_no_agent(start_local_server: Start) -> None:
+    served = start_local_server(ScriptedModel("Hello."))
+    _, key = Keys(served.memory.database).create("acme", "ada", ["read", "write"], user="ada")
+    with served.client(Authorization=f"Bearer {key}") as http:
+        refused = http.post("/api/chat", json={"message": "Hi.", "agent_id": "scout"})
+    assert refused.status_code == 404
+    assert not list(served.memory.scope(tenant="acme").agents.list())
+
+
 def test_conversations_are_listed(start_local_server: Start) -> None:
     """A5, S6: each with the fields of a list, and how much its summary covers."""
     served = start_local_server(ScriptedModel("Yes."))

@@ -13,7 +13,7 @@ _RETRY_STORED = "The message is stored; the turn can continue. Send it again wit
 _RETRY = "Send it again with the key {key!r}."
 
 
-def reply_data(answer: Answer) -> dict[str, Any]:
+def reply_data(answer: Answer, notice: str = "") -> dict[str, Any]:
     """Return the JSON of an answer."""
     return {
         "session_id": answer.session,
@@ -36,16 +36,17 @@ def reply_data(answer: Answer) -> dict[str, Any]:
         "again": answer.again,
         "cut": answer.cut,
         "error": answer.error,
+        "notice": notice,
     }
 
 
 def event_data(
-    event: Event, session: str, key: str, agents: Sequence[str] = ()
+    event: Event, session: str, key: str, agents: Sequence[str] = (), notice: str = ""
 ) -> Mapping[str, Any]:
     """Return the JSON of an event of a turn, or of a group's turn."""
     owner = {} if event.agent is None else {"agent_id": event.agent}
     if event.what == "message":
-        return reply_data(Answer(**event.data))
+        return reply_data(Answer(**event.data), notice)
     if event.what == "start":
         return {
             **owner,

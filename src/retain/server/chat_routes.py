@@ -24,7 +24,7 @@ from retain.api import problem
 from retain.api.responses import answer
 from retain.auth.principal import Permission, Principal
 from retain.base import canonical, ids, limits
-from retain.base.errors import Invalid, NotFound, Overloaded, RetainError
+from retain.base.errors import AlreadyExists, Invalid, NotFound, Overloaded, RetainError
 from retain.chat import group, saved_turns, serialization, turn
 from retain.chat.caller import Caller
 from retain.chat.events import Answer, Event
@@ -157,12 +157,17 @@ class Chat:
         self._runs = runs
 
     async def say(self, request: Request, body: ChatRequest) -> Response:
-        """Send a message to one or several agents; get one response or events (A1, A6)."""
+        """Send a message to one or several agents; get one response or events (A1, A6).
+
+        If no agent is set up yet, the named one is created; `notice` then says so.
+        """
         if body.agents and body.agent_id is not None:
             raise Invalid(
                 field="agent_id", problem="cannot go with `agents`: name one, or the group"
             )
-        return await self._turn(request, body, body.message, body.agent_id, body.agents)
+        return await self._turn(
+            request, body, body.message, body.agent_id, body.agents, creates_agent=True
+        )
 
     async def run(self, request: Request, body: RunRequest) -> Response:
         """Run an agent with a session's memory (A4)."""
@@ -227,6 +232,8 @@ class Chat:
         message: str,
         agent: str | None,
         agents: Sequence[str] = (),
+        *,
+        creates_agent: bool = False,
     ) -> Response:
         principal, scope = await admitted(self._authenticator, request, "write", body.user, agent)
         principal.require("read")  # an answer quotes what is remembered
@@ -234,10 +241,20 @@ class Chat:
             principal.owner_of(None, name)
         key = _key(request, body.key)
         by = Caller(principal, problem.request_id(request))
-        scope, session, digest = await run_in_threadpool(_ready, scope, message, body, agents, by)
+        ready = partial(_ready, scope, message, body, agents, by)
+        notice = ""
+        try:
+            scope, session, digest = await run_in_threadpool(ready)
+        except NotFound as error:
+            if error.what != "agent" or agents or not creates_agent:
+                raise
+            if not await run_in_threadpool(_add_first_agent, scope, by):
+                raise
+            notice = f"Created the agent {scope.owner.agent!r}: there was none yet."
+            scope, session, digest = await run_in_threadpool(ready)
 
         def work(say: Say) -> dict[str, Any]:
-            return self._work(scope, session.id, message, key, body.images, agents, by, say)
+            return self._work(scope, session.id, message, key, body.images, agents, by, say, notice)
 
         run = self._runs.start((principal.tenant, session.user, session.id, key), digest, work)
         if body.stream or EVENT_STREAM_MEDIA_TYPE in request.headers.get("accept", ""):
@@ -263,28 +280,28 @@ class Chat:
         agents: Sequence[str],
         by: Caller,
         say: Say,
+        notice: str,
     ) -> dict[str, Any]:
         """Run one turn, in its own thread, and return the JSON of its answer."""
 
         def emit(event: Event) -> None:
             if event.what != "done":  # sent with the result, see RunningTurn.end
-                say(event.what, serialization.event_data(event, session, key, agents))
+                say(event.what, serialization.event_data(event, session, key, agents, notice))
 
         memory = self._authenticator.memory
         if not agents:
-            return serialization.reply_data(
-                turn.run(
-                    memory,
-                    scope,
-                    session,
-                    message,
-                    key=key,
-                    images=shown,
-                    emit=emit,
-                    caller=by,
-                    fold=False,
-                )
+            answer = turn.run(
+                memory,
+                scope,
+                session,
+                message,
+                key=key,
+                images=shown,
+                emit=emit,
+                caller=by,
+                fold=False,
             )
+            return serialization.reply_data(answer, notice)
         answers = group.run(
             memory,
             scope,
@@ -329,6 +346,17 @@ def _ready(
     parts = [message, scope.owner.agent, body.images, list(agents)]
     digest = hashlib.sha256(json.dumps(parts).encode()).digest()
     return *enter(scope, body.session_id, agent=agents[0] if agents else AGENT, caller=by), digest
+
+
+def _add_first_agent(scope: Scope, by: Caller) -> bool:
+    """Create the scope's agent if its tenant has none and the caller may; return whether it did."""
+    principal = by.principal
+    is_bound = principal.user is not None or principal.agent is not None
+    if is_bound or scope.owner.agent is None or list(scope.agents.list(limit=1)):
+        return False
+    with contextlib.suppress(AlreadyExists):  # another request just created it
+        by.acting(scope, "agents_add").agents.add(scope.owner.agent)
+    return True
 
 
 def _going_on(scope: Scope, id: str | None) -> Session:
