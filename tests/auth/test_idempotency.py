@@ -12,7 +12,12 @@ import pytest
 from retain import Memory, Scope
 from retain.api.endpoints import ENDPOINTS
 from retain.auth import idempotency as once
-from retain.auth.audit import MULTI_TRANSACTION_ACTIONS, Action, AuditedWriter, respond_once
+from retain.auth.audited_writer import (
+    MULTI_TRANSACTION_ACTIONS,
+    Action,
+    AuditedWriter,
+    respond_once,
+)
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base import clock

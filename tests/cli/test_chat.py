@@ -10,6 +10,7 @@ import re
 import select
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ import pytest
 from retain import Memory
 from retain.base.errors import ModelUnavailable
 from retain.cli.main import main
+from retain.models.model import RemoteModel
 from retain.testing import FakeService, ScriptedModel, calling
 from tests.server.talking import serve
 
@@ -139,6 +141,24 @@ def test_at_a_terminal(env: dict[str, str]) -> None:
         typed.until("> ")
         typed.type("\x04")
         assert typed.ended() == 0
+
+
+def test_the_model_is_loaded_while_the_user_types(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = threading.Event()
+
+    def wait_for_user(prompt: str) -> str:
+        assert loaded.wait(WAIT)
+        raise EOFError
+
+    monkeypatch.setattr(RemoteModel, "prepare", lambda model: loaded.set())
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", wait_for_user)
+    monkeypatch.setenv("RETAIN_DATABASE", env["RETAIN_DATABASE"])
+    monkeypatch.setenv("RETAIN_EMBEDDER", "none")
+    monkeypatch.setenv("RETAIN_MODEL", "gpt-5-mini")
+    assert main(["chat"]) == 0
 
 
 def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:

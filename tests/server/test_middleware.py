@@ -21,7 +21,7 @@ from retain.base.errors import SettingsError
 from retain.base.settings import Settings
 from retain.server import middleware
 from retain.server.app import create_app
-from retain.server.exchange import MOST_PARTS
+from retain.server.guarded_request import MAX_JSON_CONTAINERS
 from retain.server.middleware import ProtectionMiddleware
 from tests.conftest import Limited
 
@@ -609,11 +609,11 @@ def test_the_rate_limit_works_in_a_real_app() -> None:
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        (b'{"x":[' + b"[]," * MOST_PARTS + b"[]]}", 413),
-        (b'{"x":[' + b"{}," * MOST_PARTS + b"{}]}", 413),
-        (b'{"x":"' + b"[{" * MOST_PARTS + b'"}', 200),
-        (b'{"x":"' + rb"\"\\" + b"[{" * MOST_PARTS + rb"\\" + b'"}', 200),
-        (b'["\\\\",' + b"[]," * MOST_PARTS + b'"\\"["]', 413),
+        (b'{"x":[' + b"[]," * MAX_JSON_CONTAINERS + b"[]]}", 413),
+        (b'{"x":[' + b"{}," * MAX_JSON_CONTAINERS + b"{}]}", 413),
+        (b'{"x":"' + b"[{" * MAX_JSON_CONTAINERS + b'"}', 200),
+        (b'{"x":"' + rb"\"\\" + b"[{" * MAX_JSON_CONTAINERS + rb"\\" + b'"}', 200),
+        (b'["\\\\",' + b"[]," * MAX_JSON_CONTAINERS + b'"\\"["]', 413),
     ],
     ids=["lists", "objects", "a text", "a text with quotes", "texts with quotes around lists"],
 )

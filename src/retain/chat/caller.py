@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retain.auth.audit import Action, acting_as
+from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import Principal
 from retain.memory import Scope
 

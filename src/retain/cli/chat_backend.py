@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from retain.base import ids
-from retain.chat import serialization, turn
+from retain.chat import serialization, turn, warm_up
 from retain.chat.events import Event
 from retain.chat.session import enter
 from retain.client import Client
@@ -26,6 +27,10 @@ class LocalBackend:
     def __init__(self, memory: Memory, scope: Scope, id: str | None) -> None:
         self._memory = memory
         self.scope, self.session = enter(scope, id)
+
+    def warming_up(self) -> AbstractContextManager[object]:
+        """Load the model's libraries while the user types."""
+        return warm_up.warming_up(self._memory)
 
     def switch(self, id: str) -> None:
         """Continue another session."""
@@ -60,6 +65,10 @@ class RemoteBackend:
         opened = client.send("POST", "/api/chat/sessions", Owner(""), {}, body).json()
         self.scope = client.scope(user=opened["user"], agent=opened["agent"])
         self.session: Session = self.scope.sessions.get(opened["id"])
+
+    def warming_up(self) -> AbstractContextManager[object]:
+        """Load nothing: the server has the model."""
+        return nullcontext()
 
     def switch(self, id: str) -> None:
         """Continue another session."""

@@ -44,7 +44,8 @@ def chat(arguments: Arguments) -> int:
         if arguments.message is not None:
             _answer(backend, arguments.message, arguments)
         elif sys.stdin.isatty() and not arguments.json:
-            _Terminal(backend).run()
+            with backend.warming_up():
+                _Terminal(backend).run()
         else:
             _answer_lines(backend, arguments)
     return 0

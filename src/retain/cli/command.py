@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from retain.auth import audit_log
-from retain.auth.audit import Action, acting_as, is_audited
+from retain.auth.audited_writer import Action, acting_as, is_audited
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Full, Invalid, ReadOnly
 from retain.base.settings import Settings

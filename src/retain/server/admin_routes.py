@@ -22,7 +22,7 @@ from retain.api.responses import answer
 from retain.api.schemas import LENIENT, Moment, Text, shape
 from retain.api.users import StoredUser, list_users
 from retain.auth import audit_log as audit
-from retain.auth.audit import Action, acting_as, is_audited
+from retain.auth.audited_writer import Action, acting_as, is_audited
 from retain.auth.principal import Principal
 from retain.base import canonical, limits
 from retain.base.errors import Full

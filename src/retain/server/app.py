@@ -30,7 +30,7 @@ from retain.server import (
     vendors,
     web_app,
 )
-from retain.server.life import life
+from retain.server.lifespan import lifespan
 from retain.server.request_authenticator import RequestAuthenticator
 
 if find_spec("mcp"):  # a separate extra: other libraries need an older version
@@ -41,7 +41,7 @@ else:
 
 def create_app(memory: Memory) -> Starlette:
     """Return the app for an open memory. The caller closes the memory."""
-    app = Starlette(lifespan=life)
+    app = Starlette(lifespan=lifespan)
     app.router.redirect_slashes = False
     app.state.memory = memory
     app.state.authenticator = authenticator = RequestAuthenticator(memory)

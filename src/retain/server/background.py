@@ -21,7 +21,7 @@ from retain.base import limits
 from retain.base.errors import NotFound
 from retain.jobs.runner import JobResults, JobRunner
 from retain.memory import Memory
-from retain.server import life
+from retain.server import lifespan
 
 GATHER_SECONDS = 0.5
 """After a write, wait this long to process further writes with it."""
@@ -153,4 +153,4 @@ def install(app: Starlette) -> None:
         finally:
             await asyncio.to_thread(background.stop)
 
-    life.during(app, working)
+    lifespan.register(app, working)

@@ -31,7 +31,7 @@ from retain.chat.events import Answer, Event
 from retain.chat.session import AGENT, USER, enter, of_agent, require_agent
 from retain.kinds.sessions import Session
 from retain.memory import Scope
-from retain.server import life
+from retain.server import lifespan
 from retain.server.api_route import ApiRoute
 from retain.server.chat_schemas import (
     Asked,
@@ -66,7 +66,9 @@ _FINISHING = 0.6  # share of the stop time for running turns; the rest is for th
 def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     """Add the chat routes to an app; `app.state.runs` holds the running turns."""
     app.state.runs = runs = RunningTurns(limits.MAX_RUNNING_TURNS)
-    life.during(app, lambda: runs.during(app.state.stopping, limits.STOP_SECONDS * _FINISHING))
+    lifespan.register(
+        app, lambda: runs.during(app.state.stopping, limits.STOP_SECONDS * _FINISHING)
+    )
     chat = Chat(authenticator, runs)
     turn = partial(
         chat_route,

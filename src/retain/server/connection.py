@@ -11,7 +11,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from retain.api import problem
-from retain.server.exchange import SECURITY
+from retain.server.guarded_request import SECURITY_HEADERS
 
 MOST_HEADERS = 100
 MOST_HEADER_BYTES = 32 << 10
@@ -102,7 +102,7 @@ class Connection(HttpToolsProtocol):
             return
         if self.cycle is None or self.cycle.response_complete:
             answer = problem.answer(status, detail, "")
-            headers = [*answer.raw_headers, *SECURITY, (b"connection", b"close")]
+            headers = [*answer.raw_headers, *SECURITY_HEADERS, (b"connection", b"close")]
             lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
             head = b"HTTP/1.1 %d %s\r\n" % (status, _REASONS[status])
             self.transport.write(head + lines + b"\r\n" + bytes(answer.body))

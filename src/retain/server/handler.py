@@ -24,7 +24,7 @@ from retain.api.endpoints import Endpoint
 from retain.api.invoke import invoke
 from retain.api.responses import rendered, response
 from retain.api.schemas import Whose, messages
-from retain.auth.audit import Action, is_audited, respond_once
+from retain.auth.audited_writer import Action, is_audited, respond_once
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import Principal
 from retain.base import limits

@@ -21,7 +21,7 @@ from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import LENIENT, STRICT, Moment, Text, shape
 from retain.auth.api_keys import Key, Keys, parse_permissions
-from retain.auth.audit import Action, acting_as
+from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import Permission, Principal
 from retain.base import clock
 from retain.base.errors import Forbidden

@@ -21,7 +21,7 @@ from retain.auth.principal import PERMISSIONS
 from retain.base.errors import NotFound, Unauthorized
 from retain.mcp.mcp_caller import McpCaller
 from retain.mcp.server import Context, Profile, create_server
-from retain.server.life import during
+from retain.server import lifespan
 from retain.server.request_authenticator import RequestAuthenticator
 
 PATHS: dict[str, Profile] = {"/mcp": "agent", "/mcp/all": "all", "/mcp/graph": "graph"}
@@ -34,7 +34,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     for path, profile in PATHS.items():
         endpoint = Endpoint(authenticator, profile)
         app.router.routes.append(Route(path, endpoint))
-        during(app, endpoint.running)
+        lifespan.register(app, endpoint.running)
 
     async def metadata(request: Request) -> Response:
         return JSONResponse(_metadata(authenticator, request))

@@ -40,7 +40,6 @@ from retain.jobs.runner import JobResults
 from retain.memory import Memory
 from retain.server import logs
 from retain.server.database_metrics import Figures
-from retain.server.operator import operator
 from retain.server.request_authenticator import RequestAuthenticator
 
 MAX_MODEL_NAMES = 100
@@ -277,7 +276,7 @@ class ScraperAuthenticator:
         ]
         digest = hashlib.sha256(b"\n".join(headers)).digest()
         try:
-            await operator(self._authenticator, request)
+            await self._authenticator.authorize_operator(request)
         except StorageError:
             if not headers or self._admitted_until.get(digest, 0.0) < time.monotonic():
                 raise

@@ -22,9 +22,9 @@ from retain.auth.local import is_loopback
 from retain.base import limits
 from retain.base.errors import SettingsError, Unauthorized
 from retain.base.settings import Settings
-from retain.server import life
+from retain.server import lifespan
 from retain.server.cookies import SAFE, token_of
-from retain.server.exchange import BodyDeadline, Exchange, Rejected
+from retain.server.guarded_request import BodyDeadline, GuardedRequest, Rejected
 from retain.server.rate_limit import Rate
 from retain.server.request_authenticator import UNAUTHENTICATED
 
@@ -106,36 +106,36 @@ class ProtectionMiddleware:
             request_id = f"{random.getrandbits(96):024x}"
         state = scope.setdefault("state", {})
         state["request_id"] = request_id
-        exchange = Exchange(scope, receive, send, request_id, self._deadline, self._learn)
-        state["exchange"] = exchange
+        guarded = GuardedRequest(scope, receive, send, request_id, self._deadline, self._learn)
+        state["guarded"] = guarded
         path = scope["path"]
         is_long = path.startswith(LONG_RUNNING_PATHS) or (
             path == "/mcp" and scope["method"] == "GET"
         )
-        exchange.is_long = is_long
+        guarded.is_long = is_long
         try:
-            self._check_source(scope, headers, exchange)
+            self._check_source(scope, headers, guarded)
             if (
-                exchange.allowed_origin
+                guarded.allowed_origin
                 and b"access-control-request-method" in headers
                 and scope["method"] == "OPTIONS"
             ):
-                await exchange.answer_preflight()
+                await guarded.answer_preflight()
                 return
             if path not in HEALTH:
                 if path != METRICS:
                     self._check_load(self.running(long=is_long))
-                self._check_rate(scope, exchange)
-            has_body = self._check_body(scope, headers, exchange)
+                self._check_rate(scope, guarded)
+            has_body = self._check_body(scope, headers, guarded)
         except Rejected as rejected:
-            await exchange.reject(rejected)
+            await guarded.reject(rejected)
             return
         self.in_flight += not is_long
         self.long_running += is_long
         try:
-            await self.app(scope, exchange.receive if has_body else receive, exchange.send)
+            await self.app(scope, guarded.receive if has_body else receive, guarded.send)
         except Exception:
-            if not exchange.rejected:  # otherwise the body was rejected while the app read it
+            if not guarded.rejected:  # otherwise the body was rejected while the app read it
                 raise
         finally:
             self.in_flight -= not is_long
@@ -147,7 +147,7 @@ class ProtectionMiddleware:
         return total - self._deadline.waiting(long=long)
 
     def _check_source(
-        self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange
+        self, scope: Scope, headers: Mapping[bytes, bytes], guarded: GuardedRequest
     ) -> None:
         """Reject repeated headers, unknown hosts and foreign origins."""
         if len(headers) != len(scope["headers"]):
@@ -161,7 +161,7 @@ class ProtectionMiddleware:
             self._check_host(host, scope)
         origin = headers.get(b"origin")
         if origin is not None:
-            self._check_origin(origin.decode("latin-1"), host.decode("latin-1"), scope, exchange)
+            self._check_origin(origin.decode("latin-1"), host.decode("latin-1"), scope, guarded)
         elif scope["method"] not in SAFE and headers.get(b"sec-fetch-site", b"none") not in (
             b"none",
             b"same-origin",
@@ -182,13 +182,13 @@ class ProtectionMiddleware:
         if len(self._accepted_hosts) < MAX_REMEMBERED_HOSTS:
             self._accepted_hosts.add(host)
 
-    def _check_origin(self, origin: str, host: str, scope: Scope, exchange: Exchange) -> None:
+    def _check_origin(self, origin: str, host: str, scope: Scope, guarded: GuardedRequest) -> None:
         own_origins = (
             f"{scope.get('scheme', 'http')}://{host}",
             f"https://{host}",  # behind a proxy that terminates TLS
         )
         if origin in self._origins:
-            exchange.allowed_origin = origin
+            guarded.allowed_origin = origin
         elif origin not in own_origins:
             message = "Pages of this origin may not call the server. Add it to allowed_origins."
             raise Rejected(403, message)
@@ -204,7 +204,7 @@ class ProtectionMiddleware:
             )
             raise Rejected(503, message, seconds=RETRY_SECONDS)
 
-    def _check_rate(self, scope: Scope, exchange: Exchange) -> None:
+    def _check_rate(self, scope: Scope, guarded: GuardedRequest) -> None:
         """Reject a client over its rate limit.
 
         Each credential has its own limit, checked before the credential itself. Wrong credentials
@@ -212,12 +212,12 @@ class ProtectionMiddleware:
         """
         if not self.settings.rate_per_second:
             return
-        peer = exchange.peer
+        peer = guarded.peer
         signs_in = scope["path"] == SIGN_IN
         try:
             credential = credential_of(scope["headers"])
         except Unauthorized:
-            exchange.wrong_keys = self._wrong_keys
+            guarded.wrong_keys = self._wrong_keys
             self._reject_if_early(self._wrong_keys.empty(peer))
             return
         if credential is None and (token := token_of(scope)):
@@ -225,15 +225,15 @@ class ProtectionMiddleware:
         if credential is None or signs_in:
             early = 0.0
             if signs_in:
-                exchange.wrong_keys = self._wrong_sign_ins
+                guarded.wrong_keys = self._wrong_sign_ins
                 early = self._wrong_sign_ins.empty(peer)
             if not early and peer != "127.0.0.1" and not is_loopback(peer):
                 early = self._rate.take(peer)
         else:
-            exchange.wrong_keys = self._wrong_keys
-            exchange.digest = hashlib.sha256(credential).digest()
-            early = self._rate.take(exchange.digest)
-            if not early and exchange.digest not in self._accepted_credentials:
+            guarded.wrong_keys = self._wrong_keys
+            guarded.digest = hashlib.sha256(credential).digest()
+            early = self._rate.take(guarded.digest)
+            if not early and guarded.digest not in self._accepted_credentials:
                 early = self._wrong_keys.empty(peer)
         self._reject_if_early(early)
 
@@ -243,36 +243,38 @@ class ProtectionMiddleware:
             message = f"Too many requests: the limit is {rate} per second (rate_per_second)."
             raise Rejected(429, message, seconds=seconds)
 
-    def _learn(self, exchange: Exchange, status: int) -> None:
+    def _learn(self, guarded: GuardedRequest, status: int) -> None:
         """Remember accepted credentials; count wrong ones against the client's address.
 
         A request without a credential is not counted: any web page can make a browser send one,
         and must not be able to block the user's sign-in.
         """
-        digest = exchange.digest
-        if status == 401 or UNAUTHENTICATED in exchange.state:
-            if exchange.wrong_keys is not None:
-                exchange.wrong_keys.take(exchange.peer)
+        digest = guarded.digest
+        if status == 401 or UNAUTHENTICATED in guarded.state:
+            if guarded.wrong_keys is not None:
+                guarded.wrong_keys.take(guarded.peer)
             self._accepted_credentials.discard(digest or b"")
             return
         accepted = self._accepted_credentials
-        if digest is not None and digest not in accepted and "principal" in exchange.state:
+        if digest is not None and digest not in accepted and "principal" in guarded.state:
             if len(accepted) >= MAX_REMEMBERED_CREDENTIALS:
                 accepted.clear()
             accepted.add(digest)
 
-    def _check_body(self, scope: Scope, headers: Mapping[bytes, bytes], exchange: Exchange) -> bool:
+    def _check_body(
+        self, scope: Scope, headers: Mapping[bytes, bytes], guarded: GuardedRequest
+    ) -> bool:
         """Return whether the request has a body; reject one that declares too large a size."""
         length = headers.get(b"content-length")
         if length is None and b"transfer-encoding" not in headers:
             return False
         waiting = self._deadline.waiting_by_peer
         if waiting and (
-            waiting[exchange.peer] >= MAX_WAITING_BODIES_PER_ADDRESS
+            waiting[guarded.peer] >= MAX_WAITING_BODIES_PER_ADDRESS
             or waiting.total() >= MAX_WAITING_BODIES
         ):
             message = (
-                f"Too many bodies are still arriving: {waiting[exchange.peer]} from this address. "
+                f"Too many bodies are still arriving: {waiting[guarded.peer]} from this address. "
                 f"Retry in {RETRY_SECONDS} s."
             )
             raise Rejected(503, message, seconds=RETRY_SECONDS, closes=True)
@@ -280,14 +282,14 @@ class ProtectionMiddleware:
             message = "Compressed bodies (Content-Encoding) are not supported."
             raise Rejected(415, message, closes=True)
         upload_limit = self._upload_limit(scope["path"], headers)
-        exchange.max_bytes = upload_limit or self.settings.max_body_bytes
-        exchange.json_chunks = None if upload_limit else []
+        guarded.max_bytes = upload_limit or self.settings.max_body_bytes
+        guarded.json_chunks = None if upload_limit else []
         if length is not None:
             if not length.isdigit():
                 message = "Content-Length must be a number of bytes."
                 raise Rejected(400, message, closes=True)
-            if len(length) > 15 or int(length) > exchange.max_bytes:
-                raise exchange.too_large()
+            if len(length) > 15 or int(length) > guarded.max_bytes:
+                raise guarded.too_large()
         return True
 
     def _upload_limit(self, path: str, headers: Mapping[bytes, bytes]) -> int:
@@ -319,7 +321,7 @@ def install(app: Starlette) -> None:
         limiter.total_tokens = 2 * limits.MAX_IN_FLIGHT + 8
         yield
 
-    life.during(app, enough_threads)
+    lifespan.register(app, enough_threads)
     app.build_middleware_stack = build_protected  # type: ignore[method-assign]
 
 

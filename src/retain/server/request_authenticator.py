@@ -20,7 +20,7 @@ from retain.auth.authenticator import (
 )
 from retain.auth.local import is_loopback
 from retain.auth.principal import Permission, Principal
-from retain.base.errors import Invalid, RetainError, Unauthorized
+from retain.base.errors import Forbidden, Invalid, RetainError, Unauthorized
 from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
 from retain.server.cookies import check_csrf, token_of
@@ -70,6 +70,21 @@ class RequestAuthenticator(Authenticator):
         """Return the principal of a request. Raise Forbidden unless it is the tenant's admin."""
         principal = await self.authorize(request, "admin")
         principal.require_whole_tenant(action)
+        return principal
+
+    def is_operator(self, principal: Principal) -> bool:
+        """Return whether a principal is an admin of the server's own tenant.
+
+        Only the operator may see data about the whole database, such as its number of rows. Other
+        tenants may not, whatever permissions their keys have.
+        """
+        return "admin" in principal.permissions and principal.tenant == self.memory.settings.tenant
+
+    async def authorize_operator(self, request: HTTPConnection) -> Principal:
+        """Return the principal of a request. Raise Forbidden unless it is the operator."""
+        principal = await self.authorize_admin(request, "see data about the whole server")
+        if not self.is_operator(principal):
+            raise Forbidden(problem="this is for admins of the server's own tenant")
         return principal
 
     async def authenticate_request(

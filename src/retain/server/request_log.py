@@ -12,7 +12,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from retain.server import logs, traces
-from retain.server.exchange import Exchange
+from retain.server.guarded_request import GuardedRequest
 from retain.server.metrics import Metrics
 
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
@@ -53,8 +53,8 @@ class Watch:
             raise
         finally:
             seconds = time.perf_counter() - started
-            exchange: Exchange = state["exchange"]
-            status = exchange.status
+            guarded: GuardedRequest = state["guarded"]
+            status = guarded.status
             is_gone = isinstance(error, asyncio.CancelledError) or (error is None and not status)
             status = status or (CLOSED if is_gone else 500)
             plain = scope["path"] if scope["path"] in self._plain else UNKNOWN
@@ -70,7 +70,7 @@ class Watch:
                 route,
                 status,
                 seconds,
-                exchange.sent_bytes,
+                guarded.sent_bytes,
                 state,
                 failure,
                 trace.trace_id if trace else None,

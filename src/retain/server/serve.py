@@ -28,12 +28,12 @@ from retain.auth.local import allows_requests_without_key, check_host
 from retain.base import limits
 from retain.base.errors import SettingsError
 from retain.base.settings import Settings
+from retain.chat.warm_up import warming_up
 from retain.memory import Memory
 from retain.server import logs, metrics
 from retain.server.app import create_app
 from retain.server.connection import Connection
 from retain.server.middleware import ProtectionMiddleware
-from retain.server.warm import warming
 from retain.server.workers import Workers
 from retain.storage.connect import absent, in_memory
 
@@ -133,7 +133,7 @@ def _serve(
         if parent is not None:
             # Keep this handler to the end: a signal must not interrupt closing the memory.
             signal.signal(signal.SIGTERM, http_server.handle_exit)
-        with warming(memory):
+        with warming_up(memory):
             http_server.run(sockets=[listener])
     except SystemExit as error:  # it could not start, and has printed why
         return error.code if isinstance(error.code, int) else 1

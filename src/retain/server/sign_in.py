@@ -20,7 +20,7 @@ from retain.api.responses import answer
 from retain.api.schemas import STRICT, Text, shape
 from retain.api.users import first_user
 from retain.auth.api_keys import INVALID_CREDENTIAL, PREFIX, parse_permissions
-from retain.auth.audit import Action, acting_as
+from retain.auth.audited_writer import Action, acting_as
 from retain.auth.browser_sessions import BrowserSessions, NewBrowserSession
 from retain.auth.principal import Principal
 from retain.base.errors import Forbidden, Unauthorized

@@ -22,7 +22,6 @@ from retain.api.status import Status, status
 from retain.base import clock
 from retain.memory import Memory
 from retain.server.api_route import ApiRoute
-from retain.server.operator import is_operator
 from retain.server.request_authenticator import RequestAuthenticator
 
 # A field named `schema` hides a deprecated method.
@@ -68,7 +67,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
         and since when the server runs. In a large database the counts may be some seconds old.
         """
         principal = await authenticator.authorize_admin(request, "see the status of the tenant")
-        tenant = None if is_operator(authenticator, principal) else principal.tenant
+        tenant = None if authenticator.is_operator(principal) else principal.tenant
         result = await run_in_threadpool(counts.status, tenant)
         if tenant is None:  # these times concern all tenants
             worked_at = clock.to_datetime_or_none(app.state.metrics.worked_at)

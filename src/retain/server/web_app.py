@@ -23,7 +23,7 @@ from starlette.responses import HTMLResponse, Response
 from retain.api import problem
 from retain.base.errors import NotFound
 from retain.base.version import version
-from retain.server.exchange import styled
+from retain.server.guarded_request import styled
 from retain.server.routes import TemplateRoute
 
 FOLDER = Path(__file__).with_name("site")

@@ -2,7 +2,7 @@
 
 A kind describes its change and passes it with the function that makes it. `Writer` runs the
 function in a transaction and then notifies its listeners, such as background jobs.
-`retain.auth.audit.AuditedWriter` adds the audit row and the idempotent response to the same
+`retain.auth.audited_writer.AuditedWriter` adds the audit row and the idempotent response to the same
 transaction.
 """
 

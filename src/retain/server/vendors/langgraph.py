@@ -20,7 +20,7 @@ from retain.api import namespaces, problem
 from retain.api.namespaces import checked
 from retain.api.responses import Written, encoded
 from retain.api.schemas import STRICT
-from retain.auth.audit import Action, acting_as
+from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import Permission, Principal
 from retain.base import canonical, limits
 from retain.base.errors import Forbidden, Invalid

@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from retain.api import problem
 from retain.api.responses import Written, encoded
-from retain.auth.audit import Action, acting_as, respond_once
+from retain.auth.audited_writer import Action, acting_as, respond_once
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import Permission, Principal
 from retain.base.errors import Invalid, RetainError

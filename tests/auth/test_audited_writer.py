@@ -13,8 +13,8 @@ import pytest
 from retain import Memory, Scope
 from retain.api.rendering import as_json
 from retain.auth import audit_log
-from retain.auth.audit import FREQUENT_ACTIONS, Action, acting_as, is_audited, respond_once
 from retain.auth.audit_log import AuditRecord
+from retain.auth.audited_writer import FREQUENT_ACTIONS, Action, acting_as, is_audited, respond_once
 from retain.auth.idempotency import StoredResponse
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Conflict, Invalid, NotFound

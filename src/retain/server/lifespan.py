@@ -10,13 +10,13 @@ from starlette.applications import Starlette
 Part = Callable[[], AbstractAsyncContextManager[object]]
 
 
-def during(app: Starlette, part: Part) -> None:
+def register(app: Starlette, part: Part) -> None:
     """Register a context manager to enter when the server starts and to leave when it stops."""
     app.state.parts = (*getattr(app.state, "parts", ()), part)
 
 
 @asynccontextmanager
-async def life(app: Starlette) -> AsyncIterator[None]:
+async def lifespan(app: Starlette) -> AsyncIterator[None]:
     """Run all registered parts while the app runs."""
     async with AsyncExitStack() as stack:
         for part in getattr(app.state, "parts", ()):

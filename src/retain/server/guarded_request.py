@@ -23,7 +23,7 @@ CSP = (
     "default-src 'self'; script-src 'self'; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-SECURITY = (
+SECURITY_HEADERS = (
     (b"content-security-policy", CSP.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -34,7 +34,7 @@ SECURITY = (
 PRIVATE_PATHS = ("/api", "/agent", "/mcp", "/metrics")
 BYTES_PER_SECOND = 64 << 10
 """A body may take `REQUEST_SECONDS`, plus one second for each of these many bytes received."""
-MOST_PARTS = 200_000
+MAX_JSON_CONTAINERS = 200_000
 """Maximum number of lists and objects in a JSON body. A million of them fit into 3 MB, and parsing
 them would block the server for seconds."""
 LINGER_SECONDS = 1.0
@@ -73,7 +73,7 @@ class Rejected(Exception):
         self.closes = closes
 
 
-class Exchange:
+class GuardedRequest:
     """One request and its response."""
 
     __slots__ = (
@@ -160,7 +160,7 @@ class Exchange:
             if self.json_chunks is not None:
                 self.json_chunks.append(chunk)
                 if self.body_complete and has_too_many_parts(self.json_chunks):
-                    text = f"The body has more than {MOST_PARTS:,} lists and objects."
+                    text = f"The body has more than {MAX_JSON_CONTAINERS:,} lists and objects."
                     await self.reject(Rejected(413, text))
                     return _DISCONNECT
                 if self.body_complete:
@@ -228,7 +228,7 @@ class Exchange:
     def _with_common_headers(self, headers: Any) -> list[tuple[bytes, bytes]]:
         result = [*headers, (b"x-request-id", self._request_id.encode())]
         names = {name for name, _ in headers}
-        result += [header for header in SECURITY if header[0] not in names]
+        result += [header for header in SECURITY_HEADERS if header[0] not in names]
         if self._is_private and b"cache-control" not in names:
             result.append(_NO_STORE)
         if self.allowed_origin:
@@ -248,16 +248,16 @@ def styled(style: str) -> dict[str, str]:
 
 def has_too_many_parts(chunks: list[bytes]) -> bool:
     """Return whether JSON has too many lists and objects; brackets inside strings do not count."""
-    if sum(chunk.count(b"[") + chunk.count(b"{") for chunk in chunks) <= MOST_PARTS:
+    if sum(chunk.count(b"[") + chunk.count(b"{") for chunk in chunks) <= MAX_JSON_CONTAINERS:
         return False
     body = b"".join(chunks).replace(b"\\\\", b"").replace(b'\\"', b"")
     if body.count(b'"') > 2 * _MAX_STRINGS:
         return True
     body = _STRING.sub(b"", body)
-    return body.count(b"[") + body.count(b"{") > MOST_PARTS
+    return body.count(b"[") + body.count(b"{") > MAX_JSON_CONTAINERS
 
 
-Learn = Callable[[Exchange, int], None]
+Learn = Callable[[GuardedRequest, int], None]
 """Called with the status of the response."""
 
 
@@ -270,47 +270,47 @@ class BodyDeadline:
         """Bodies that are still arriving, by the address of the client."""
         self.waiting_long = 0
         """Those of them that belong to long-running requests."""
-        self._waiting: dict[Exchange, asyncio.Task[Any]] = {}
-        self._late: set[Exchange] = set()
+        self._waiting: dict[GuardedRequest, asyncio.Task[Any]] = {}
+        self._late: set[GuardedRequest] = set()
         self._is_scheduled = False
 
     def waiting(self, *, long: bool) -> int:
         """Return how many bodies are still arriving, of long-running or of ordinary requests."""
         return self.waiting_long if long else len(self._waiting) - self.waiting_long
 
-    async def receive(self, exchange: Exchange) -> Message:
+    async def receive(self, guarded: GuardedRequest) -> Message:
         """Return the next part of a body, or raise TimeoutError."""
         loop = asyncio.get_running_loop()
         task = asyncio.current_task()
         assert task is not None
-        exchange.started_at = exchange.started_at or loop.time()
-        self._waiting[exchange] = task
-        self.waiting_by_peer[exchange.peer] += 1
-        self.waiting_long += exchange.is_long
+        guarded.started_at = guarded.started_at or loop.time()
+        self._waiting[guarded] = task
+        self.waiting_by_peer[guarded.peer] += 1
+        self.waiting_long += guarded.is_long
         if not self._is_scheduled:
             self._is_scheduled = True
             loop.call_later(_CHECK_SECONDS, self._check, loop)
         try:
-            return await exchange.receive_raw()
+            return await guarded.receive_raw()
         except asyncio.CancelledError:
-            if exchange in self._late and not task.uncancel():
+            if guarded in self._late and not task.uncancel():
                 raise TimeoutError from None
             raise
         finally:
-            del self._waiting[exchange]
-            self._late.discard(exchange)
-            self.waiting_long -= exchange.is_long
-            self.waiting_by_peer[exchange.peer] -= 1
-            if not self.waiting_by_peer[exchange.peer]:
-                del self.waiting_by_peer[exchange.peer]
+            del self._waiting[guarded]
+            self._late.discard(guarded)
+            self.waiting_long -= guarded.is_long
+            self.waiting_by_peer[guarded.peer] -= 1
+            if not self.waiting_by_peer[guarded.peer]:
+                del self.waiting_by_peer[guarded.peer]
 
     def _check(self, loop: asyncio.AbstractEventLoop) -> None:
         """Cancel the tasks whose bodies are late."""
         now = loop.time()
-        for exchange, task in self._waiting.items():
-            allowed = self.seconds + exchange.received_bytes / BYTES_PER_SECOND
-            if now - exchange.started_at > allowed and exchange not in self._late:
-                self._late.add(exchange)
+        for guarded, task in self._waiting.items():
+            allowed = self.seconds + guarded.received_bytes / BYTES_PER_SECOND
+            if now - guarded.started_at > allowed and guarded not in self._late:
+                self._late.add(guarded)
                 task.cancel()
         self._is_scheduled = bool(self._waiting)
         if self._is_scheduled:

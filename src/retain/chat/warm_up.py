@@ -1,28 +1,32 @@
-"""Warm-up: load libraries and model weights in a thread while the server already responds."""
+"""Warm-up: load libraries and model weights in a thread while the program already responds.
+
+The libraries of a model take up to 15 seconds to import. The first chat must not wait for them.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from retain.base.errors import RetainError
 from retain.memory import Memory
 from retain.models.model import RemoteModel
 from retain.search.embedders import embed_texts
 from retain.search.service_embedder import ServiceEmbedder
 
 _JOIN_SECONDS = 5.0
-_log = logging.getLogger("retain.warm")
+_log = logging.getLogger("retain.warm_up")
 
 
 @contextmanager
-def warming(memory: Memory) -> Iterator[threading.Thread]:
+def warming_up(memory: Memory) -> Iterator[threading.Thread]:
     """Load in a thread. Errors are only logged: the first request that needs it raises them."""
     stopping = threading.Event()
     thread = threading.Thread(
-        target=_load, args=(memory, stopping), name="retain-warm", daemon=True
+        target=_load, args=(memory, stopping), name="retain-warm-up", daemon=True
     )
     thread.start()
     try:
@@ -53,6 +57,18 @@ def _loads(memory: Memory) -> Iterator[tuple[str, Callable[[], object]]]:
     embedder = services.embedder
     if embedder is not None and not isinstance(embedder, ServiceEmbedder):
         yield "the embedder", lambda: embed_texts(embedder, ["hello"])
-    for model in {services.models.main, services.models.summary}:
+    models = [services.models.main, services.models.summary]
+    models += [services.models.named(name) for name in _models_of_agents(memory)]
+    for model in dict.fromkeys(models):
         if isinstance(model, RemoteModel):
             yield f"what {model.name} needs", model.prepare
+
+
+def _models_of_agents(memory: Memory) -> Sequence[str]:
+    """Return the models that agents of the configured tenant choose."""
+    try:
+        agents = list(memory.scope(tenant=memory.settings.tenant).agents.list())
+    except RetainError as error:
+        _log.warning("Cannot read the agents: %s", type(error).__name__)
+        return []
+    return [agent.model for agent in agents if agent.model]

@@ -1,0 +1,50 @@
+"""Loading of embedder and models while the server starts."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from retain import Memory
+from retain.base.settings import Settings
+from retain.chat.warm_up import warming_up
+
+
+def test_the_embedder_and_the_models_are_loaded(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "retain.warm_up")
+    settings = Settings(
+        database="memory:", model="gpt-5-mini", base_url="http://127.0.0.1:9/v1", api_key="k" * 20
+    )
+    with Memory.open(settings=settings) as memory, warming_up(memory) as thread:
+        thread.join(120)
+    loaded = [record.getMessage().partition(" is loaded")[0] for record in caplog.records]
+    assert loaded == ["the embedder", "what gpt-5-mini needs"]
+
+
+def test_models_that_agents_choose_are_loaded(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "retain.warm_up")
+    settings = Settings(
+        database="memory:", embedder="none", base_url="http://127.0.0.1:9/v1", api_key="k" * 20
+    )
+    with Memory.open(settings=settings) as memory:
+        agents = memory.scope(tenant=settings.tenant).agents
+        agents.add("scout", model="gpt-5-nano")
+        agents.add("cook", model="gpt-5-nano")
+        with warming_up(memory) as thread:
+            thread.join(120)
+    assert len(caplog.records) == 1
+    assert caplog.records[0].getMessage().startswith("what gpt-5-nano needs is loaded")
+
+
+def test_a_failed_load_is_logged_and_does_not_stop_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    settings = Settings(database="memory:", embedder="none", model="nobody:nothing")
+    with Memory.open(settings=settings) as memory, warming_up(memory) as thread:
+        thread.join(120)
+    (record,) = caplog.records
+    assert (
+        record.getMessage()
+        == "what nobody:nothing needs could not be loaded before it is needed: SettingsError"
+    )
