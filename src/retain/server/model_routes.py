@@ -20,7 +20,6 @@ from retain.base.errors import RetainError
 from retain.base.settings import Settings
 from retain.models.model import Model, Models
 from retain.server.api_route import ApiRoute
-from retain.server.operator import operator
 from retain.server.request_authenticator import RequestAuthenticator
 
 _TEST_SECONDS = 30.0
@@ -68,7 +67,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
 
     async def test(request: Request, body: ModelRequestBody) -> Response:
         """Call a chat model once, and use it until the server restarts if `use` is set."""
-        await operator(authenticator, request)
+        await authenticator.authorize_operator(request)
         return answer(await run_in_threadpool(_test, authenticator, body))
 
     app.state.routes.append(
