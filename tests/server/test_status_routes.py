@@ -1,4 +1,4 @@
-"""The status of a tenant, and how often its rows are counted."""
+"""The status of a tenant, and how often its rows are cached_status."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def test_slow_counts_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         status_routes, "time", SimpleNamespace(monotonic=lambda: float(next(times)))
     )
-    counted = status_routes.Counted(memory)
+    cached_status = status_routes.CachedStatus(memory)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add()
-    assert counted.status("acme").rows["sessions"] == 1  # took 2 s, so it is cached until 40
+    assert cached_status.status("acme").rows["sessions"] == 1  # took 2 s, so it is cached until 40
     me.sessions.add()
-    assert counted.status("acme").rows["sessions"] == 1
-    assert counted.status("other").rows["sessions"] == 0
-    seen = [counted.status("acme").rows["sessions"] for _ in range(30)]
+    assert cached_status.status("acme").rows["sessions"] == 1
+    assert cached_status.status("other").rows["sessions"] == 0
+    seen = [cached_status.status("acme").rows["sessions"] for _ in range(30)]
     assert seen == sorted(seen)
     assert seen[-1] == 2
 
@@ -46,10 +46,10 @@ def test_counting_one_tenant_does_not_block_another(memory: Memory) -> None:
 
     memory, faults = with_faults(memory)
     faults.wrap(hold_large_tenant)
-    counted = status_routes.Counted(memory)
+    cached_status = status_routes.CachedStatus(memory)
     with ThreadPoolExecutor(1) as pool:
-        large = pool.submit(counted.status, "large")
+        large = pool.submit(cached_status.status, "large")
         assert started.wait(30)
-        assert counted.status("acme").rows["sessions"] == 0
+        assert cached_status.status("acme").rows["sessions"] == 0
         go_on.set()
         assert large.result().rows["sessions"] == 0

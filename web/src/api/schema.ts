@@ -1781,13 +1781,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Keys List
+         * List the keys of the tenant, oldest first, including expired and revoked ones.
          * @description List the keys of the tenant, oldest first, including expired and revoked ones.
          */
         get: operations["keys_list"];
         put?: never;
         /**
-         * Keys Create
+         * Create a key for the caller's tenant, with at most the caller's permissions.
          * @description Create a key for the caller's tenant, with at most the caller's permissions.
          *
          *     Only this response has its text.
@@ -1810,7 +1810,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Keys Revoke
+         * Revoke a key: in this process at once, in other processes within seconds.
          * @description Revoke a key: in this process at once, in other processes within seconds.
          */
         delete: operations["keys_revoke"];
@@ -1827,7 +1827,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Me
+         * Return the caller: tenant, permissions, and the user or agent the key is bound to.
          * @description Return the caller: tenant, permissions, and the user or agent the key is bound to.
          */
         get: operations["me"];
@@ -1847,7 +1847,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Audit
+         * List the actions in the tenant, newest first: who did what and when, without content.
          * @description List the actions in the tenant, newest first: who did what and when, without content.
          */
         get: operations["audit"];
@@ -1867,7 +1867,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Users List
+         * List the users that have data, the last active one first, with the number of records.
          * @description List the users that have data, the last active one first, with the number of records.
          */
         get: operations["users_list"];
@@ -1889,7 +1889,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Users Export
+         * Export everything of one user, as JSON Lines for `retain import`. It is audited.
          * @description Export everything of one user, as JSON Lines for `retain import`. It is audited.
          */
         post: operations["users_export"];
@@ -1909,7 +1909,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Users Erase
+         * Erase everything of one user, and return what was removed. Needs `admin` and `delete`.
          * @description Erase everything of one user, and return what was removed. Needs `admin` and `delete`.
          */
         post: operations["users_erase"];
@@ -1931,6 +1931,8 @@ export interface paths {
         /**
          * Send a message to one or several agents; get one response or events (A1, A6).
          * @description Send a message to one or several agents; get one response or events (A1, A6).
+         *
+         *     If no agent is set up yet, the named one is created; `notice` then says so.
          */
         post: operations["chat"];
         delete?: never;
@@ -2097,7 +2099,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Web Visit
+         * Return whether a key is needed, and who the caller is. Needs no key itself.
          * @description Return whether a key is needed, and who the caller is. Needs no key itself.
          */
         get: operations["web_visit"];
@@ -2119,7 +2121,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Web Sign In
+         * Sign a browser in with a key. The response is that of `/api/web`, with a cookie.
          * @description Sign a browser in with a key. The response is that of `/api/web`, with a cookie.
          */
         post: operations["web_sign_in"];
@@ -2139,7 +2141,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Web Sign Out
+         * End the sign-in of this browser and delete its cookie.
          * @description End the sign-in of this browser and delete its cookie.
          */
         post: operations["web_sign_out"];
@@ -2159,7 +2161,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Web Model
+         * Call a chat model once, and use it until the server restarts if `use` is set.
          * @description Call a chat model once, and use it until the server restarts if `use` is set.
          */
         post: operations["web_model"];
@@ -2177,9 +2179,11 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What is here, and what is due.
-         * @description What is here, how far the vectors are behind, what work is due, and since when the server runs: of the tenant,
-         *     or of the whole database for who runs the server. In a large database the counts may be some seconds old.
+         * Return the numbers of stored records, pending jobs and missing vectors.
+         * @description Return the numbers of stored records, pending jobs and missing vectors.
+         *
+         *     They are those of the tenant; the operator of the server gets those of the whole database,
+         *     and since when the server runs. In a large database the counts may be some seconds old.
          */
         get: operations["status"];
         put?: never;
@@ -3868,6 +3872,11 @@ export interface components {
              * @description In a group: why this agent did not answer.
              */
             error: string;
+            /**
+             * Notice
+             * @description What the server did besides, such as creating the agent.
+             */
+            notice: string;
         };
         /**
          * Report
@@ -9984,7 +9993,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10032,7 +10041,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -10063,14 +10072,14 @@ export interface operations {
             query?: never;
             header?: never;
             path: {
-                /** @description The key's id. */
+                /** @description The id of the key. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10105,7 +10114,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10153,7 +10162,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10195,7 +10204,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10233,7 +10242,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description JSON Lines */
+            /** @description The records of the user, one JSON object per line. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10271,7 +10280,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10301,11 +10310,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description The turn's key. */
+                /** @description The key of the turn. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -10322,7 +10331,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer, or the events of the turn */
+            /** @description The answer, or the events of the turn. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10355,11 +10364,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description The turn's key. */
+                /** @description The key of the turn. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -10376,7 +10385,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer, or the events of the turn */
+            /** @description The answer, or the events of the turn. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10409,11 +10418,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
-                /** @description The turn's key. */
+                /** @description The key of the turn. */
                 "Idempotency-Key"?: string;
             };
             path?: never;
@@ -10433,7 +10442,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The answer, or the events of the turn */
+            /** @description The answer, or the events of the turn. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10475,22 +10484,22 @@ export interface operations {
                 agents?: string[];
             };
             header?: {
-                /** @description The last event that was seen. */
-                "last-event-id"?: string;
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
+                /** @description The id of the last event received. */
+                "Last-Event-ID"?: string;
             };
             path: {
-                /** @description The turn's key. */
+                /** @description The key of the turn. */
                 key: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description The answer, or the events of the turn */
+            /** @description The events of the turn. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10531,20 +10540,20 @@ export interface operations {
                 agents?: string[];
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The turn's key. */
+                /** @description The key of the turn. */
                 key: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10589,9 +10598,9 @@ export interface operations {
                 spoken?: boolean;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -10599,7 +10608,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10631,9 +10640,9 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path?: never;
@@ -10646,7 +10655,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10697,20 +10706,20 @@ export interface operations {
                 turns_only?: boolean;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The id of the session. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10747,20 +10756,20 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The id of the session. */
                 id: string;
             };
             cookie?: never;
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10797,13 +10806,13 @@ export interface operations {
                 agent?: string | null;
             };
             header?: {
-                /** @description Whose memory is meant. */
+                /** @description The user whose memory is used. */
                 "X-Retain-User"?: string;
-                /** @description Which agent's memory is meant. */
+                /** @description The agent whose memory is used. */
                 "X-Retain-Agent"?: string;
             };
             path: {
-                /** @description The session's id. */
+                /** @description The id of the session. */
                 id: string;
             };
             cookie?: never;
@@ -10819,7 +10828,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10856,7 +10865,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10900,7 +10909,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10935,7 +10944,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -10979,7 +10988,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11013,7 +11022,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description Successful response. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11036,6 +11045,7 @@ export interface operations {
             431: components["responses"]["431"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
+            507: components["responses"]["507"];
         };
     };
 }
