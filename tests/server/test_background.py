@@ -117,19 +117,19 @@ def test_failures_are_reported_and_survived(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told: list[JobResults | None] = []
+    results: list[JobResults | None] = []
     monkeypatch.setattr(module, "GATHER_SECONDS", 0.01)
-    working._told = lambda worked, seconds: told.append(worked)
+    working._on_round = lambda worked, seconds: results.append(worked)
     rounds.fail = 1
     working.start()
-    wait_until(lambda: told == [None])
+    wait_until(lambda: results == [None])
     assert "the later work failed: Unreachable" in caplog.text
     rest = working._rest(0.0)
     assert rest > 50  # twice the usual pause
     working._failures = 0
     working.wake("a")
-    wait_until(lambda: len(told) == 2)
-    assert told[1] is not None
+    wait_until(lambda: len(results) == 2)
+    assert results[1] is not None
     assert working._failures == 0
 
 
@@ -139,7 +139,7 @@ def test_the_pause_grows_with_the_duration_of_a_round(working: Background) -> No
     assert 27 <= working._rest(0.1) <= 30
     assert working._rest(10.0) >= 0.9 * 190
     working._failures = 20
-    assert working._rest(100.0) <= module.LONGEST_REST
+    assert working._rest(100.0) <= module.MAX_REST_SECONDS
 
 
 @one_engine
@@ -155,10 +155,10 @@ def test_stop_interrupts_a_running_round(working: Background, rounds: Rounds) ->
 def test_a_tenant_whose_first_write_was_rolled_back_is_no_failure(
     open_memory: Callable[..., Memory],
 ) -> None:
-    told: list[JobResults | None] = []
-    made = Background(open_memory(), lambda worked, seconds: told.append(worked))
+    results: list[JobResults | None] = []
+    made = Background(open_memory(), lambda worked, seconds: results.append(worked))
     assert made._round(["nobody"]) >= 0
-    assert told == [JobResults({})]
+    assert results == [JobResults({})]
 
 
 def test_two_processes_do_no_work_twice(open_memory: Callable[..., Memory]) -> None:

@@ -29,10 +29,10 @@ def test_burst_is_twice_the_rate() -> None:
 def test_the_buckets_are_bounded(monkeypatch: object) -> None:
     clock = Clock()
     limit = Rate(1, clock)
-    for n in range(rate_limit.MOST_KEPT * 2):
+    for n in range(rate_limit.MAX_REMEMBERED_CLIENTS * 2):
         limit.take(str(n))
-    assert len(limit._full_at) <= rate_limit.MOST_KEPT
-    last = str(rate_limit.MOST_KEPT * 2 - 1)
+    assert len(limit._full_at) <= rate_limit.MAX_REMEMBERED_CLIENTS
+    last = str(rate_limit.MAX_REMEMBERED_CLIENTS * 2 - 1)
     assert limit.take(last) == 0
     assert limit.take(last) > 0, "the one used last was forgotten"
 

@@ -115,9 +115,13 @@ def test_a_lone_writer_commits_in_its_own_thread() -> None:
 def test_waiting_jobs_share_the_next_commit_in_order() -> None:
     desk = BlockableCommit()
     order: list[int] = []
-    leader, others = queue_behind_leader(
-        desk, [lambda _, n=n: order.append(n) or n for n in range(40)]
-    )  # type: ignore[misc,func-returns-value]
+
+    def append(n: int) -> int:
+        order.append(n)
+        return n
+
+    jobs = [lambda _, n=n: append(n) for n in range(40)]  # type: ignore[misc]
+    leader, others = queue_behind_leader(desk, jobs)
     desk.open.set()
     assert leader.done().result == "leader"
     assert [asker.done().result for asker in others] == list(range(40))

@@ -25,7 +25,7 @@ from retain.server import lifespan
 
 GATHER_SECONDS = 0.5
 """After a write, wait this long to process further writes with it."""
-LONGEST_REST = 300.0
+MAX_REST_SECONDS = 300.0
 _SHARE = 19  # rounds over all tenants may use at most one twentieth of the time
 _JOIN_SECONDS = 2.0
 _WARN_SECONDS = 60.0
@@ -39,16 +39,16 @@ class Stopped(Exception):
 class Background:
     """The thread that runs jobs.
 
-    told: called with the results of each round, None if it failed
+    on_round: called with the results of each round, None if it failed
     """
 
     def __init__(
         self,
         memory: Memory,
-        told: Callable[[JobResults | None, float], None] = lambda worked, seconds: None,
+        on_round: Callable[[JobResults | None, float], None] = lambda worked, seconds: None,
     ) -> None:
         self._memory = memory
-        self._told = told
+        self._on_round = on_round
         self._worker = JobRunner(memory.services)
         self._touched: set[str] = set()
         self._woken = threading.Event()
@@ -92,7 +92,9 @@ class Background:
     def _rest(self, took: float) -> float:
         """Return the pause after a round over all tenants: longer after a long one or failures."""
         rest = max(limits.JOB_INTERVAL_SECONDS, _SHARE * took) * (1 << min(self._failures, 8))
-        return min(rest, max(LONGEST_REST, limits.JOB_INTERVAL_SECONDS)) * random.uniform(0.9, 1.0)
+        return min(rest, max(MAX_REST_SECONDS, limits.JOB_INTERVAL_SECONDS)) * random.uniform(
+            0.9, 1.0
+        )
 
     def _wait(self, until: float) -> None:
         """Wait for a write, and a moment longer for others, or until the next round is due."""
@@ -130,7 +132,7 @@ class Background:
             )
             log.warning("the later work failed in part (%s): `retain jobs` says why", jobs)
         with suppress(Exception):
-            self._told(worked, took)
+            self._on_round(worked, took)
         return took
 
     def _check(self, done: int, total: int) -> None:

@@ -266,7 +266,7 @@ class Chat:
         try:
             result = await run.result()
         except RetainError as error:
-            return _refusal(error, request, session.id, key, run.kept)
+            return _refusal(error, request, session.id, key, run.message_stored)
         return Response(
             json.dumps(result, ensure_ascii=False).encode("utf-8", "replace"),
             media_type="application/json",
@@ -388,14 +388,16 @@ def _became(
     }
 
 
-def _refusal(error: RetainError, request: Request, session: str, key: str, kept: bool) -> Response:
+def _refusal(
+    error: RetainError, request: Request, session: str, key: str, message_stored: bool
+) -> Response:
     """Return the error response of a turn; for a server error, with how to retry."""
     response = problem.of_error(error, problem.request_id(request))
     if error.status < 500:
         return response
     body = json.loads(bytes(response.body))
     body |= {
-        "detail": f"{body['detail']} {serialization.retry_hint(key, kept)}",
+        "detail": f"{body['detail']} {serialization.retry_hint(key, message_stored)}",
         "key": key,
         "session_id": session,
     }

@@ -13,8 +13,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from retain.api import problem
 from retain.server.guarded_request import SECURITY_HEADERS
 
-MOST_HEADERS = 100
-MOST_HEADER_BYTES = 32 << 10
+MAX_HEADERS = 100
+MAX_HEADER_BYTES = 32 << 10
 _REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large"}
 
 
@@ -25,13 +25,13 @@ class TooManyHeaders(Exception):
 class Connection(HttpToolsProtocol):
     """A connection that limits the headers of its requests."""
 
-    def __init__(self, *given: Any, seconds: float, **named: Any) -> None:
-        super().__init__(*given, **named)
+    def __init__(self, *args: Any, seconds: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         self._seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
         self._reading = True
         """True while headers are expected: of the first request, or of one that has started."""
-        self._came = self._size = 0
+        self._received_bytes = self._size = 0
         self._status = 400
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -48,8 +48,8 @@ class Connection(HttpToolsProtocol):
         """Count received bytes; if headers are missing, start the timer for the rest."""
         super().data_received(data)
         if self._reading and not self.transport.is_closing():
-            self._came += len(data)
-            if self._came > MOST_HEADER_BYTES:
+            self._received_bytes += len(data)
+            if self._received_bytes > MAX_HEADER_BYTES:
                 self._refuse(431, _TOO_MANY)
             elif self._timer is None:
                 self._timer = self.loop.call_later(self._seconds, self._too_slow)
@@ -58,7 +58,7 @@ class Connection(HttpToolsProtocol):
         """Reset the counters at the first bytes of a request."""
         super().on_message_begin()
         self._reading = True
-        self._came = self._size = 0
+        self._received_bytes = self._size = 0
 
     def on_url(self, url: bytes) -> None:
         """Count a part of the URL; the first header checks the sum."""
@@ -68,7 +68,7 @@ class Connection(HttpToolsProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """Count one whole header, or trailer of a body."""
         self._size += len(name) + len(value)
-        if self._size > MOST_HEADER_BYTES or len(self.headers) >= MOST_HEADERS:
+        if self._size > MAX_HEADER_BYTES or len(self.headers) >= MAX_HEADERS:
             self._status = 431
             raise TooManyHeaders
         super().on_header(name, value)
@@ -109,4 +109,4 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
-_TOO_MANY = f"The headers are over {MOST_HEADERS} or over {MOST_HEADER_BYTES:,} bytes: send fewer."
+_TOO_MANY = f"The headers are over {MAX_HEADERS} or over {MAX_HEADER_BYTES:,} bytes: send fewer."

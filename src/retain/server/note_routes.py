@@ -113,17 +113,17 @@ async def _stream(app: Starlette, authenticator: RequestAuthenticator, call: Cal
 
 
 async def _events(
-    app: Starlette, look: Callable[..., list[NoteVersion]], after: int, found: list[NoteVersion]
+    app: Starlette, look: Callable[..., list[NoteVersion]], after: int, changes: list[NoteVersion]
 ) -> AsyncGenerator[bytes, None]:
     beat = time.monotonic()
     pause = SOON
     yield b"retry: 1000\n\n"
     while not app.state.stopping.is_set():
-        for change in found:
+        for change in changes:
             yield encode_event(change.version, EVENT, as_json(change))
             after = change.version
         moment = time.monotonic()
-        if found:
+        if changes:
             beat = moment
             pause = SOON
         elif moment - beat >= HEARTBEAT_SECONDS:
@@ -132,7 +132,7 @@ async def _events(
         await _rest(app, pause)
         pause = min(pause * _SLOWER, LATER)
         try:
-            found = await in_thread(look, after=after)
+            changes = await in_thread(look, after=after)
         except RetainError:
             return  # the client reconnects and gets the error, if it persists
 

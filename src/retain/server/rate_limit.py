@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 BURST_SECONDS = 2.0
-MOST_KEPT = 20_000
+MAX_REMEMBERED_CLIENTS = 20_000
 
 
 class Rate:
@@ -24,7 +24,7 @@ class Rate:
         early = full_at - now - BURST_SECONDS
         if early > 0:
             return early
-        if len(self._full_at) >= MOST_KEPT and name not in self._full_at:
+        if len(self._full_at) >= MAX_REMEMBERED_CLIENTS and name not in self._full_at:
             self._drop_full(now)
         self._full_at[name] = full_at
         return 0.0
@@ -37,6 +37,6 @@ class Rate:
     def _drop_full(self, now: float) -> None:
         """Drop full buckets; if few are full, drop those that were used longest ago."""
         remaining = {name: full_at for name, full_at in self._full_at.items() if full_at > now}
-        while len(remaining) > MOST_KEPT // 2:
+        while len(remaining) > MAX_REMEMBERED_CLIENTS // 2:
             del remaining[next(iter(remaining))]
         self._full_at = remaining

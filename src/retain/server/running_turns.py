@@ -47,7 +47,7 @@ class RunningTurn:
         """Hash of the request."""
         self.ended = 0.0
         """Monotonic time of the end; 0 while it runs."""
-        self.kept = False
+        self.message_stored = False
         """True once the message is stored: a retry with the key then continues from it."""
         self._lock = threading.Lock()
         self._events: deque[tuple[int, bytes]] = deque()
@@ -61,7 +61,7 @@ class RunningTurn:
         """Add an event, from any thread. Events after the end are ignored."""
         with self._lock:
             if not self.ended:
-                self.kept = self.kept or event == "start"
+                self.message_stored = self.message_stored or event == "start"
                 self._add(event, data)
             wakes = tuple(self._wakes)
         for wake in wakes:
@@ -251,7 +251,9 @@ class RunningTurns:
                 error=error,
                 last=(
                     "error",
-                    serialization.failure_data(error, *run.name[2:], message_stored=run.kept),
+                    serialization.failure_data(
+                        error, *run.name[2:], message_stored=run.message_stored
+                    ),
                 ),
             )
 
@@ -263,7 +265,9 @@ class RunningTurns:
             if not isinstance(error, RetainError):
                 # A bug of ours; the stream has had no error event yet.
                 _log.exception("a turn failed")
-                failure = serialization.failure_data(error, *run.name[2:], message_stored=run.kept)
+                failure = serialization.failure_data(
+                    error, *run.name[2:], message_stored=run.message_stored
+                )
             run.end(error=error, last=None if failure is None else ("error", failure))
         else:
             run.end(result)

@@ -46,13 +46,13 @@ _NO_KEY = """retain: nobody can come in yet: this server needs a key, and there 
 Make one, on this database: retain keys create NAME --permissions read,write,delete,admin"""
 WAIT_SECONDS = 2.0
 """A request waits this long for the database; then the client is asked to retry."""
-Told = Callable[[str], None]
+OnListening = Callable[[str], None]
 
 
-def serve(settings: Settings, told: Told) -> int:
+def serve(settings: Settings, on_listening: OnListening) -> int:
     """Serve until a signal to stop; return the exit status.
 
-    told: called with the URL once the server listens
+    on_listening: called with the URL once the server listens
     """
     if settings.workers > 1 and in_memory(settings):
         problem = f"{settings.workers} processes would each have a database of their own in memory: use a file, or one worker"
@@ -70,7 +70,7 @@ def serve(settings: Settings, told: Told) -> int:
                 print(_NO_KEY, file=sys.stderr, flush=True)
             listener.listen(2048)
             if settings.workers == 1:
-                return _serve(memory, listener, lambda: told(_address(listener)))
+                return _serve(memory, listener, lambda: on_listening(_address(listener)))
 
         def work(ready: Callable[[], None], parent: int) -> int:
             with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as mine:
@@ -81,7 +81,7 @@ def serve(settings: Settings, told: Told) -> int:
             return Workers(
                 settings.workers,
                 work,
-                lambda: told(_address(listener)),
+                lambda: on_listening(_address(listener)),
                 metrics.worker_exited,
                 seconds,
             ).run()

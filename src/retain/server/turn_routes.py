@@ -100,10 +100,10 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     handler.respond = keep
 
 
-def _report(given: ReportShape) -> Report:
-    items = [Item(*item) for item in given.items]
-    left_out = [Item(*item) for item in given.left_out]
-    return Report(given.budget, given.tokens, items, left_out, given.shares)
+def _report(shape: ReportShape) -> Report:
+    items = [Item(*item) for item in shape.items]
+    left_out = [Item(*item) for item in shape.left_out]
+    return Report(shape.budget, shape.tokens, items, left_out, shape.shares)
 
 
 async def _context(handler: Handler, call: Call) -> Response:

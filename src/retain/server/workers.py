@@ -30,7 +30,7 @@ _MAX_PAUSE_SECONDS = 5.0
 class Workers:
     """`count` worker processes that do the same work.
 
-    told:         called once all workers are ready
+    on_ready:     called once all workers are ready
     gone:         called with the process id of each worker that ended
     stop_seconds: time to stop after a signal; workers that are left then are killed
     """
@@ -39,13 +39,13 @@ class Workers:
         self,
         count: int,
         work: Work,
-        told: Callable[[], None],
+        on_ready: Callable[[], None],
         gone: Callable[[int], None],
         stop_seconds: float,
     ) -> None:
         self._count = count
         self._work = work
-        self._told: Callable[[], None] | None = told
+        self._on_ready: Callable[[], None] | None = on_ready
         self._gone = gone
         self._stop_seconds = stop_seconds
         self._killed_at = float("inf")
@@ -114,9 +114,9 @@ class Workers:
         if select.select([self._heard], [], [], seconds)[0]:
             with suppress(BlockingIOError):
                 self._ready += os.read(self._heard, 1024).count(_READY)
-        if self._ready >= self._count and self._told:
-            self._told()
-            self._told = None
+        if self._ready >= self._count and self._on_ready:
+            self._on_ready()
+            self._on_ready = None
 
     def _bury(self) -> None:
         """Reap ended workers and schedule restarts. Stop if a worker fails before all are ready."""
@@ -127,7 +127,7 @@ class Workers:
             began = self._started.pop(pid, time.monotonic())
             self._gone(pid)
             status = os.waitstatus_to_exitcode(wait_status)
-            if self._told:
+            if self._on_ready:
                 self._status = self._status or abs(status)
                 self._asked = max(1, self._asked)
             if self._asked:
