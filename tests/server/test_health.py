@@ -81,7 +81,7 @@ def test_a_stopping_server_is_not_ready(app: Starlette, calling: Calling) -> Non
 
 @one_engine
 def test_a_server_at_capacity_is_not_ready(
-    app: FastAPI, calling: Calling, monkeypatch: pytest.MonkeyPatch
+    app: Starlette, calling: Calling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check itself counts as a request. Requests whose bodies are still arriving do not."""
     stranger = calling(None)
