@@ -16,7 +16,7 @@ from starlette.responses import Response
 
 from retain.api.responses import answer
 from retain.api.schemas import STRICT, Text, shape
-from retain.base.errors import RetainError
+from retain.base.errors import Invalid, RetainError
 from retain.base.settings import Settings
 from retain.models.model import Model, Models
 from retain.server.api_route import ApiRoute
@@ -114,5 +114,6 @@ def _test(authenticator: RequestAuthenticator, body: ModelRequestBody) -> ModelT
 def _main_model(settings: Settings) -> Model:
     seconds = min(settings.model_seconds, _TEST_SECONDS)
     model = Models(replace(settings, model_seconds=seconds)).main
-    assert model is not None, "the request names a model"
+    if model is None:
+        raise Invalid(field="model", problem="must name a model")
     return model
