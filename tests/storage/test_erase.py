@@ -11,7 +11,7 @@ import pytest
 
 from retain import Memory, Scope
 from retain.auth import audit_log
-from retain.auth.audit import Action, acting_as
+from retain.auth.audited_writer import Action, acting_as
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Invalid, NotFound, StorageError
 from retain.kinds.graph import Entity, Relation
