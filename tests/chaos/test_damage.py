@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,7 @@ from retain import Memory
 from retain.base import limits
 from retain.base.errors import Corrupt, NotOurs, ReadOnly, SchemaTooNew, StorageError, Unreachable
 from retain.cli.main import main
+from retain.storage.sqlite.log_check import lost_commits
 from tests.chaos.history import messages_of
 from tests.chaos.writer import ROOT, SESSION, scope_of
 from tests.conftest import SETTINGS
@@ -250,6 +252,41 @@ def test_an_inaccessible_folder(open_folder: Path) -> None:
     assert as_somebody_else(folder / "agent.db")["error"] == "Unreachable"
     folder.chmod(0o700)
     assert list(folder.iterdir()) == []
+
+
+def test_doctor_finds_commits_behind_a_flipped_bit_of_the_log(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Issue 14, 5: SQLite drops them in silence, with every check of the file passed."""
+    path = tmp_path / "agent.db"
+    crashed = tmp_path / "crashed"
+    crashed.mkdir()
+    copy = crashed / "agent.db"
+    log = crashed / "agent.db-wal"
+    with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
+        for number in range(5):
+            scope_of(memory).sessions.add(f"session {number}")
+        shutil.copy(path, copy)
+        shutil.copy(tmp_path / "agent.db-wal", log)
+
+    def doctor() -> tuple[int, str]:
+        status = main(["doctor", "--database", f"sqlite:///{copy}"])
+        return status, capsys.readouterr().out
+
+    assert lost_commits(log) == 0
+    before = log.read_bytes()
+    frame = 24 + PAGE
+    for number in (0, 1, (len(before) // frame) // 2):
+        damaged = bytearray(before)
+        damaged[32 + number * frame + 1000] ^= 1
+        log.write_bytes(damaged)
+        status, out = doctor()
+        assert (status, "commits in it are lost" in out) == (1, True)
+        assert log.read_bytes() == damaged, "doctor opened the file"
+    log.write_bytes(before[: -frame // 2])  # a torn last write is no damage
+    assert lost_commits(log) == 0
+    log.write_bytes(before)
+    assert doctor()[0] == 0
 
 
 def test_a_read_only_disk_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

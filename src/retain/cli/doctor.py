@@ -29,7 +29,7 @@ from retain.models import EXTRACTIVE
 from retain.search.embedders import embed_texts
 from retain.search.index import open_index
 from retain.storage.blobs import Blobs
-from retain.storage.connect import connect, embedded, folder, in_memory, verify_backup
+from retain.storage.connect import connect, embedded, folder, in_memory, lost_commits, verify_backup
 from retain.storage.database import Finding
 from retain.storage.verify import verify
 
@@ -80,6 +80,14 @@ def _run_checks(arguments: Arguments) -> Iterator[Check]:
         if _can_be_created(settings):
             message = f"There is no database yet at {settings.shown('database')}."
             yield Check("database", "ok", message, "The first write or `retain serve` creates it.")
+        elif lost := lost_commits(settings):
+            # Opening the database would discard what is left of them.
+            yield Check(
+                "database",
+                "problem",
+                f"The write-ahead log is damaged: {lost} commits in it are lost when it is opened.",
+                "Copy the file with its -wal and -shm now; then restore a backup, or accept the loss.",
+            )
         else:
             with Memory.open(settings=settings, migrate_up=False, create=False) as memory:
                 address = database_address(memory)

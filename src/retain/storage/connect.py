@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,8 +16,11 @@ from retain.storage.folder import Folder
 from retain.storage.migrate import Migration, shipped
 from retain.storage.postgres.dump import DUMP_HEAD, verify_dump
 from retain.storage.postgres.foreign_tables import ForeignServer
+from retain.storage.sqlite import log_check
 from retain.storage.sqlite.engine import SqliteDatabase
 from retain.storage.sqlite.foreign_file import HEAD, ForeignFile
+
+LOG_CHECK_PAUSES = (0.05, 0.2, 0.0)
 
 
 def connect(
@@ -102,6 +106,23 @@ def verify_backup(
     if head.startswith(HEAD):
         return verify_file(replace(settings, database=f"sqlite:///{file}", ref_folder=""))
     raise Invalid(field=str(file), problem="is not a backup of retain")
+
+
+def lost_commits(settings: Settings) -> int:
+    """Return how many commits in the log of a database file cannot be read; call before opening it.
+
+    Opening the file discards the log behind a damaged place.
+    """
+    url = settings.database
+    if in_memory(settings) or not url.startswith("sqlite:///"):
+        return 0
+    log = Path(url.removeprefix("sqlite:///") + "-wal")
+    for pause in LOG_CHECK_PAUSES:
+        lost = log_check.lost_commits(log)
+        if not lost:
+            return 0
+        time.sleep(pause)  # another process may just be writing to it
+    return lost
 
 
 def foreign(source: str) -> ForeignFile | ForeignServer:
