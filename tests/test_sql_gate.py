@@ -24,7 +24,7 @@ BUILDERS = {
     "storage/sqlite/maintenance.py script",
 }
 """Where statements are put together at run time: whole tables' from checked names, and migrations from our own files."""
-TABLES = {"select", "delete", "insert", "find", "count"}
+TABLES = {"select", "delete", "delete_of_agent", "insert", "find", "count"}
 LOOKS_LIKE_SQL = re.compile(
     r"\s*(select|with \w+ as|insert into|update \w+ set|delete from|"
     r"(create|alter|drop) (table|index|unique|view|function|trigger|policy|role|schema|virtual|extension|database)|grant|revoke|pragma|"

@@ -85,7 +85,7 @@ from retain.search.reindexer import Place
 from retain.search.rerankers import Reranker
 from retain.storage.copy import Copied, Progress
 from retain.storage.database import Finding
-from retain.storage.erase import Receipt
+from retain.storage.erase import AgentReceipt, Receipt
 from retain.text.documents import Media
 from retain.text.view import View
 
@@ -751,6 +751,8 @@ class AsyncMemory:
         """Run the background jobs that are due once: vectors, summaries, consolidation, retention."""
     async def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove all data of one user and return a receipt."""
+    async def erase_agent(self, agent: str, *, tenant: str | None = None) -> AgentReceipt:
+        """Remove an agent with its entries, notes and sessions, and return a receipt."""
     async def backup(self, target: Path | str) -> None:
         """Write a consistent copy of the open database, and its large contents beside it."""
     async def close(self) -> None:

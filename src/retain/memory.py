@@ -50,7 +50,7 @@ from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
 from retain.storage.copy import Copied, Progress, export, import_
 from retain.storage.database import EVERY_TENANT, Finding, Transaction
-from retain.storage.erase import Receipt, erase
+from retain.storage.erase import AgentReceipt, Receipt, erase, erase_agent
 from retain.storage.transaction_database import TransactionBlobs, as_database
 from retain.storage.verify import count, verify
 from retain.storage.writer import Change, Writer
@@ -396,6 +396,17 @@ class Memory:
             self.services.blobs,
             self._existing(owner.tenant, "tenant"),
             user,
+        )
+
+    def erase_agent(self, agent: str, *, tenant: str | None = None) -> AgentReceipt:
+        """Remove an agent with its entries, notes and sessions, and return a receipt."""
+        owner = self.scope(tenant=tenant, agent=canonical.key(agent, "agent")).owner
+        return erase_agent(
+            self.services.writer,
+            TABLES,
+            self.services.blobs,
+            self._existing(owner.tenant, "tenant"),
+            agent,
         )
 
     def backup(self, target: Path | str) -> None:

@@ -93,7 +93,7 @@ def fill(
 ) -> None:
     """Fill every table, with unusual text in every text column."""
     memory.scope(tenant=tenant).agents.add(
-        f"cook of {tenant}", prompt=WEIRD[3], model=WEIRD[5], tools=["a", "'b"], icon="\U0001f9d1"
+        f"cook of {tenant}", prompt=WEIRD[3], model=WEIRD[5], tools=["set_state"], icon="\U0001f9d1"
     )
     for user in users:
         me = memory.scope(tenant=tenant, user=user, agent="scout")

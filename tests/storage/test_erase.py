@@ -284,3 +284,32 @@ def test_every_table_with_a_user_is_erased(memory: Memory) -> None:
         columns = memory.database.read("acme", lambda tx, name=table.name: tx.columns(name))  # type: ignore[misc]
         if {"user_id", "session_id", "user"} & set(columns):
             assert table.owned, table.name
+
+
+def test_an_agent_is_forgotten(memory: Memory) -> None:
+    """D10: entries, notes and sessions of all users, with a receipt; other agents keep theirs."""
+    for agent in ("scout", "critic"):
+        for user in ("ada", "bob"):
+            me = memory.scope(tenant="acme", user=user, agent=agent)
+            session = me.sessions.resume().id
+            me.messages.append(session, "user", f"The harbour of {agent}.")
+            me.entries.add(f"The harbour is red, says {agent}.", kind="core")
+            me.notes.append(f"The harbour opens at nine, says {agent}.")
+            me.refs.add("crane " * 1000, f"the harbour log of {agent}", session=session)
+        memory.scope(tenant="acme").agents.add(agent)
+    receipt = memory.erase_agent("scout", tenant="acme")
+    assert (receipt.agent, receipt.removed["sessions"], receipt.removed["entries"]) == (
+        "scout",
+        2,
+        2,
+    )
+    assert receipt.removed["notes"] == receipt.removed["refs"] == 2
+    everybody = memory.scope(tenant="acme")
+    assert [agent.name for agent in everybody.agents.list()] == ["critic"]
+    found = [hit.text for hit in everybody.search("harbour", limit=50)]
+    assert len(found) >= 6
+    assert not [text for text in found if "scout" in text]
+    assert {session.agent for session in everybody.sessions.list()} == {"critic"}
+    assert [finding for finding in memory.verify() if not finding.ok] == []
+    with pytest.raises(NotFound):
+        memory.erase_agent("critic", tenant="typo")

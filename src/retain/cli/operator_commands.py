@@ -156,10 +156,20 @@ def purge(arguments: Arguments) -> int:
 
 def erase(arguments: Arguments) -> int:
     """Erase a user."""
-    if not arguments.user:
-        raise Invalid(field="user", problem="is required: the user to erase, such as --user ada")
+    if bool(arguments.user) == bool(arguments.agent):
+        problem = "is required: the user to erase, such as --user ada, or an agent: --agent scout"
+        raise Invalid(field="user", problem=problem)
     with open_memory(arguments) as memory:
         tenant = arguments.tenant or memory.settings.tenant
+        if arguments.agent:
+            _confirm(
+                arguments,
+                f"This permanently removes agent {arguments.agent} of tenant {tenant} with its "
+                "entries, notes and sessions.",
+            )
+            erasing = audited(memory, tenant, "agents_erase")
+            show(erasing.erase_agent(arguments.agent, tenant=tenant), json_wanted=arguments.json)
+            return 0
         _confirm(
             arguments,
             f"This permanently removes all data of user {arguments.user} of tenant {tenant}.",
@@ -257,7 +267,10 @@ search index. Data of other users and data that belongs to no user stay. So do b
 that were made before: remove or redo them.
 
 The command asks for confirmation. The receipt has the number of removed rows per table. To keep a
-copy, run `retain export FILE --user NAME` first."""
+copy, run `retain export FILE --user NAME` first.
+
+With `--agent NAME` instead of `--user`, it removes that agent with its entries, notes and sessions of
+all users. Messages that it wrote in sessions of other agents stay."""
 
 GROUPS = {
     "migrate": "Show, apply and revert schema migrations.",
@@ -333,9 +346,9 @@ COMMANDS = (
     Command(
         "erase",
         erase,
-        "Remove all data of one user and print a receipt.",
+        "Remove all data of one user, or of one agent, and print a receipt.",
         "retain erase --user ada --yes",
-        ("tenant", "user"),
+        ("tenant", "user", "agent"),
         _YES,
         details=ERASE_DETAILS,
     ),

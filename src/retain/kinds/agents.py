@@ -65,7 +65,7 @@ class Agents(Kind):
     """The configured agents of a tenant. Memory works for any agent name, configured or not."""
 
     name = "agents"
-    tables = (Table("agents", order="name"),)
+    tables = (Table("agents", order="name", of_agent="name = :agent"),)
 
     def add(
         self,

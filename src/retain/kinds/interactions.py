@@ -14,6 +14,7 @@ from retain.base.masking import derived
 from retain.base.settings import Settings
 from retain.kinds.kind import Kind, Owner, Page, Table, decode_cursor, make_page, own_session
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import OF_AGENT_SESSION
 
 By = Literal["hour", "day", "model", "route", "agent"]
 Split = Literal["model", "route", "agent"]
@@ -145,6 +146,7 @@ class Interactions(Kind):
             "interactions",
             order="id",
             owned="(user_id = :user or session_id in (select id from sessions where tenant = :tenant and user_id = :user))",
+            of_agent=f"(agent = :agent or {OF_AGENT_SESSION})",
         ),
     )
 

@@ -146,8 +146,13 @@ class Notes(Kind):
 
     name = "notes"
     tables = (
-        Table("notes", order="user_id, agent", owned="user_id = :user"),
-        Table("note_versions", order="user_id, agent, version", owned="user_id = :user"),
+        Table("notes", order="user_id, agent", owned="user_id = :user", of_agent="agent = :agent"),
+        Table(
+            "note_versions",
+            order="user_id, agent, version",
+            owned="user_id = :user",
+            of_agent="agent = :agent",
+        ),
     )
     checks = (
         Check(

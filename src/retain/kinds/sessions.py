@@ -90,8 +90,13 @@ class Sessions(Kind):
 
     name = "sessions"
     tables = (
-        Table("sessions", order="id", owned="user_id = :user"),
-        Table("active_sessions", order="user_id, agent", owned="user_id = :user"),
+        Table("sessions", order="id", owned="user_id = :user", of_agent="agent = :agent"),
+        Table(
+            "active_sessions",
+            order="user_id, agent",
+            owned="user_id = :user",
+            of_agent="agent = :agent",
+        ),
     )
     checks = (
         Check(

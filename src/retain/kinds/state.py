@@ -20,6 +20,7 @@ from retain.search.index import split_text
 from retain.search.query import Hit
 from retain.search.reindexer import Findable, Place
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import OF_AGENT_SESSION
 
 MAX_ITEMS_IN_PROMPT = 50
 MAX_ITEMS_IN_RESULT = 50
@@ -160,6 +161,7 @@ class State(Kind):
             "state",
             order="area, key",
             owned="(user_id = :user or session_id in (select id from sessions where tenant = :tenant and user_id = :user))",
+            of_agent=OF_AGENT_SESSION,
             live="(expires_at is null or expires_at > :now)",
         ),
     )

@@ -27,6 +27,7 @@ from retain.messages.message import Message, records
 from retain.models import summarizer
 from retain.storage import leases
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import OF_AGENT_SESSION
 
 ROUTE = "summary"
 """The route of a summary's model calls in the interactions."""
@@ -117,7 +118,9 @@ class Summaries(Kind):
     """The rolling summaries of the scope's sessions."""
 
     name = "summaries"
-    tables = (Table("summaries", order="session_id, number", owned=_OWNED),)
+    tables = (
+        Table("summaries", order="session_id, number", owned=_OWNED, of_agent=OF_AGENT_SESSION),
+    )
     checks = (
         Check(
             "summaries cover every message once",

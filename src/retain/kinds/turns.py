@@ -12,6 +12,7 @@ from retain.base import canonical, clock, ids
 from retain.base.errors import NotFound
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import OF_AGENT_SESSION
 
 _OWNED = "session_id in (select id from sessions where tenant = :tenant and user_id = :user)"
 _NEWEST_TURNS = """select id, session_id, first_seq, last_seq, interaction_id, report, created_at from turns
@@ -59,7 +60,7 @@ class Turns(Kind):
     """The turns of the scope's sessions, saved with `save_turn`."""
 
     name = "turns"
-    tables = (Table("turns", order="id", owned=_OWNED),)
+    tables = (Table("turns", order="id", owned=_OWNED, of_agent=OF_AGENT_SESSION),)
     checks = (
         Check(
             "a turn has its messages",

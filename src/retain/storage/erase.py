@@ -103,3 +103,45 @@ def _hash_audit_subjects(tx: Transaction, user: str) -> int:
         [{"number": number, "subject": hash_subject(subject)} for number, subject in rows],
     )
     return len(rows)
+
+
+@dataclass(frozen=True)
+class AgentReceipt:
+    """The number of rows that forgetting an agent removed from each table."""
+
+    tenant: str
+    agent: str
+    erased_at: datetime
+    removed: dict[str, int]
+    compacted: bool
+
+
+def erase_agent(
+    writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, agent: str
+) -> AgentReceipt:
+    """Remove an agent with its entries, notes and sessions, of all users (D10).
+
+    Messages that it wrote in the sessions of other agents stay: they belong to those sessions.
+    """
+
+    def work(tx: Transaction) -> tuple[int, dict[str, int]]:
+        tx.run(
+            """delete from search_items where tenant = :tenant and (
+                   agent = :agent or session_id in (
+                       select id from sessions where tenant = :tenant and agent = :agent))""",
+            agent=agent,
+        )
+        removed = {}
+        for table in (table for table in reversed(tables) if table.of_agent):
+            removed[table.name] = tx.run(table.delete_of_agent(), agent=agent)
+        return tx.now, removed
+
+    change = Change("agents", "erase", tenant, subject=agent)
+    at, removed = writer.write(change, work, frees_space=True, long=True)
+    try:
+        blobs.collect(tenant)
+        compacted = writer.database.compact()
+    except StorageError:  # the rows are erased; the receipt says that files are left
+        compacted = False
+    removed = dict(reversed(removed.items()))
+    return AgentReceipt(tenant, agent, clock.to_datetime(at), removed, compacted)

@@ -13,10 +13,17 @@ from retain.storage.database import Transaction
 
 _IDENTIFIER = re.compile(r"[a-z][a-z_]*")
 
+OF_AGENT_SESSION = (
+    "session_id in (select id from sessions where tenant = :tenant and agent = :agent)"
+)
+"""Condition for rows of the sessions of `:agent`."""
+
 
 @dataclass(frozen=True)
 class Table:
     """A table: the order of its rows, and the conditions for rows of `:user` and unexpired rows.
+
+    `of_agent` is the condition for rows that go when the agent `:agent` is forgotten.
 
     `local` columns describe storage in this database: exports omit them, and an import sets them to
     these values.
@@ -25,6 +32,7 @@ class Table:
     name: str
     order: str
     owned: str = ""
+    of_agent: str = ""
     live: str = ""
     local: Mapping[str, str] = field(default_factory=dict)
 
@@ -43,6 +51,10 @@ class Table:
     def delete(self) -> str:
         """Return the statement that deletes the rows of one user."""
         return f"delete from {self.name} where tenant = :tenant and {self.owned}"
+
+    def delete_of_agent(self) -> str:
+        """Return the statement that deletes the rows of one agent."""
+        return f"delete from {self.name} where tenant = :tenant and {self.of_agent}"
 
     def insert(self, columns: Sequence[str]) -> str:
         """Return the statement that adds one row unless its key exists."""

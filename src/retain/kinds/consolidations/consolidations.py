@@ -88,12 +88,14 @@ class Consolidations(Kind):
 
     name = "consolidations"
     tables = (
-        Table("consolidations", order="id", owned="user_id = :user"),
+        Table("consolidations", order="id", owned="user_id = :user", of_agent="agent = :agent"),
         Table(
             "consolidation_sources",
             order="entry_id",
             owned="""consolidation_id in (
                 select id from consolidations where tenant = :tenant and user_id = :user)""",
+            of_agent="""consolidation_id in (
+                select id from consolidations where tenant = :tenant and agent = :agent)""",
         ),
     )
     checks = (

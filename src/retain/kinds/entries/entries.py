@@ -59,9 +59,15 @@ class Entries(Kind):
 
     name = "entries"
     tables = (
-        Table("entries", order="id", owned="user_id = :user", local={"failures": "0"}),
+        Table(
+            "entries",
+            order="id",
+            owned="user_id = :user",
+            of_agent="agent = :agent",
+            local={"failures": "0"},
+        ),
         Table("boards", order="board"),
-        Table("board_members", order="board, agent"),
+        Table("board_members", order="board, agent", of_agent="agent = :agent"),
     )
     checks = ENTRY_INDEX.checks
     findable = ENTRY_INDEX

@@ -19,6 +19,7 @@ from retain.messages.message import COLUMNS, Message, NewMessage, Role, merge_co
 from retain.messages.shortening import prompt_tokens
 from retain.search.query import Hit
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import OF_AGENT_SESSION
 
 _INSERT_MESSAGE = """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens, tokens_in, tokens_out,
                                    cost, created_at)
@@ -92,9 +93,9 @@ class Messages(Kind):
 
     name = "messages"
     tables = (
-        Table("messages", order="session_id, seq", owned=_OWNED),
-        Table("message_keys", order="session_id, key", owned=_OWNED),
-        Table("mentions", order="session_id, seq, key", owned=_OWNED),
+        Table("messages", order="session_id, seq", owned=_OWNED, of_agent=OF_AGENT_SESSION),
+        Table("message_keys", order="session_id, key", owned=_OWNED, of_agent=OF_AGENT_SESSION),
+        Table("mentions", order="session_id, seq, key", owned=_OWNED, of_agent=OF_AGENT_SESSION),
     )
     checks = (
         Check(

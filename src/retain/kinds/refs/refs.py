@@ -40,6 +40,7 @@ from retain.models import Model
 from retain.search.query import Hit
 from retain.storage.blobs import Stored
 from retain.storage.database import Row, Transaction
+from retain.storage.tables import OF_AGENT_SESSION
 from retain.text import describe
 from retain.text.measure import Measure
 from retain.text.view import MAX_TOKENS, MIN_TOKENS, View
@@ -202,7 +203,7 @@ class Refs(Kind):
             local={"file": "null", "whole": "0", "staged_at": ":now"},
         ),
         Table("blob_parts", order="user_id, digest, part", owned="user_id = :user"),
-        Table("refs", order="key", owned="user_id = :user"),
+        Table("refs", order="key", owned="user_id = :user", of_agent=OF_AGENT_SESSION),
     )
     checks = (
         Check(
