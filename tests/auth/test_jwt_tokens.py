@@ -217,7 +217,9 @@ CONFUSIONS = confusions()
 def test_confused_tokens_are_rejected(known: JwtAuthenticator, what: str) -> None:
     with pytest.raises(Unauthorized) as caught:
         known.authenticate(CONFUSIONS[what]())
-    assert str(caught.value).startswith("A key is needed here: it is unknown, expired or revoked.")
+    assert str(caught.value).startswith(
+        "Authentication failed: the key is unknown, expired or revoked."
+    )
 
 
 @pytest.mark.parametrize(

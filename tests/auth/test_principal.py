@@ -64,7 +64,9 @@ def allowed(owner: Principal, endpoint: Endpoint, named: dict[str, Any], user: s
 
 
 def test_errors_name_the_missing_permission() -> None:
-    with pytest.raises(Forbidden, match="this key is no admin's, it may only read"):
+    with pytest.raises(
+        Forbidden, match="this key lacks the permission admin; its permissions are: read"
+    ):
         Principal("acme", frozenset({"read"}), "x").require("admin")
-    with pytest.raises(Forbidden, match="this key may not write, it may only read"):
+    with pytest.raises(Forbidden, match="this key may not write; its permissions are: read"):
         Principal("acme", frozenset({"read"}), "x").require("write")

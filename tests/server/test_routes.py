@@ -567,7 +567,7 @@ def test_a_key_reads_and_changes_only_what_it_may(calling: Calling, memory: Memo
         ("GET", "/api/items/k?place=m&refresh=true", {}),
     ]
     for method, path, said in calls:
-        assert_problem(scout.request(method, path, **said), 403, None, "one agent alone")
+        assert_problem(scout.request(method, path, **said), 403, None, "bound to one user or agent")
         assert scout.request(method, path, headers=ada, **said).status_code in (200, 404)
     assert scout.get("/api/items/k?place=m").json()["value"] == {"a": 1}
 

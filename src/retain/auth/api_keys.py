@@ -29,7 +29,7 @@ from retain.storage.writer import Change, Writer
 PREFIX = "rtn_"
 MAX_NAME_BYTES = 200
 """The audit log has name and id together, without cutting either."""
-INVALID_CREDENTIAL = "it is unknown, expired or revoked"
+INVALID_CREDENTIAL = "the key is unknown, expired or revoked"
 """The error text of every invalid credential, whatever the reason."""
 PERMISSION_ORDER: tuple[Permission, ...] = ("read", "write", "delete", "admin")
 COLUMNS = "id, name, permissions, user_id, agent, created_at, expires_at, last_used_at, revoked_at"

@@ -160,7 +160,7 @@ class Authenticator:
 
 def no_credential() -> Unauthorized:
     """Return the error for a request that needs a credential and has none."""
-    return Unauthorized(problem="none was sent")
+    return Unauthorized(problem="no key was sent")
 
 
 def credential_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:

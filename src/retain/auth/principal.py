@@ -31,16 +31,16 @@ class Principal:
     def require(self, permission: Permission) -> None:
         """Raise Forbidden unless the principal has a permission."""
         if permission not in self.permissions:
-            lacks = "is no admin's" if permission == "admin" else f"may not {permission}"
-            allowed = ", ".join(sorted(self.permissions)) or "do nothing"
-            raise Forbidden(problem=f"this key {lacks}, it may only {allowed}")
+            lacks = f"may not {permission}"
+            if permission == "admin":
+                lacks = "lacks the permission admin"
+            allowed = ", ".join(sorted(self.permissions)) or "none"
+            raise Forbidden(problem=f"this key {lacks}; its permissions are: {allowed}")
 
     def require_whole_tenant(self, action: str) -> None:
         """Raise Forbidden if the principal is bound to one user or agent."""
         if self.user is not None or self.agent is not None:
-            raise Forbidden(
-                problem=f"a key that is for one user or one agent alone may not {action}"
-            )
+            raise Forbidden(problem=f"a key bound to one user or agent may not {action}")
 
     def require_for(
         self, permission: Permission, kind: str, arguments: Mapping[str, Any], user: str | None
@@ -68,7 +68,7 @@ class Principal:
         """
         for field, bound, named in (("user", self.user, user), ("agent", self.agent, agent)):
             if bound is not None and named not in (None, bound):
-                raise Forbidden(problem=f"this key is for the {field} {bound!r} alone")
+                raise Forbidden(problem=f"this key is bound to the {field} {bound!r}")
         return self.tenant, self.user or user, self.agent or agent
 
 

@@ -122,7 +122,7 @@ class NoSection(NotFound):
 
 
 class Unauthorized(RetainError):
-    """A key is needed here: {problem}. Send it as `Authorization: Bearer rtn_…`; `retain keys create` makes one."""
+    """Authentication failed: {problem}. Send a key as `Authorization: Bearer rtn_…`; create one with `retain keys create`."""
 
     status = 401
     exit_code = 8

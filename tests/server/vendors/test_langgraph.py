@@ -154,9 +154,9 @@ def test_a_key_is_needed_and_its_permissions_apply(address: str, memory: Memory)
     scout = get_sync_client(url=address, api_key=key(memory, agent="scout"))
     assert scout.store.get_item(["m"], key="k")["value"] == {}
     assert len(scout.store.search_items(["m"])["items"]) == 1
-    with pytest.raises(PermissionDeniedError, match="one agent alone"):
+    with pytest.raises(PermissionDeniedError, match="bound to one user or agent"):
         scout.store.delete_item(["m"], key="k")
-    with pytest.raises(PermissionDeniedError, match="one agent alone"):
+    with pytest.raises(PermissionDeniedError, match="bound to one user or agent"):
         scout.store.put_item(["m"], key="k", value={})
     assert tenants.get(("m",), "k") == kept
 
