@@ -19,7 +19,7 @@ from retain.jobs.model_calls import record
 from retain.jobs.reindex import Reindexed, catch_up, reindex
 from retain.jobs.retention import Purged, purge
 from retain.jobs.runner import JobResults, JobRunner
-from retain.kinds import KINDS, SEARCHED, search_scope
+from retain.kinds import KINDS, SEARCHABLE_KINDS, search_scope
 from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
 from retain.kinds.consolidations import Consolidations
@@ -211,10 +211,10 @@ class Scope:
 def _searchable(kinds: Sequence[str]) -> list[str]:
     """Return the names of kinds without duplicates; raise Invalid for one that is not searched."""
     names = [kinds] if isinstance(kinds, str) else list(dict.fromkeys(kinds))
-    unknown = [name for name in names if name not in SEARCHED]
+    unknown = [name for name in names if name not in SEARCHABLE_KINDS]
     if names and not unknown:
         return names
-    problem = f"must be among {', '.join(SEARCHED)}"
+    problem = f"must be among {', '.join(SEARCHABLE_KINDS)}"
     raise Invalid(field="kinds", problem=f"{problem}, not {unknown[0]!r}" if unknown else problem)
 
 
@@ -276,7 +276,7 @@ class Memory:
             if migrate_up:
                 migrate.up(opened, migrations)
                 catch_up(memory.services)
-        except BaseException:
+        except BaseException:  # an interruption must not leave the database open
             memory.close()
             raise
         return memory

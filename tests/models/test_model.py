@@ -536,7 +536,7 @@ def test_an_unusable_model_gives_the_reason(
 def test_without_the_extra(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pydantic_ai.direct", None)
     with pytest.raises(
-        SettingsError, match=r"the models need more libraries: install retain\[models\] from where"
+        SettingsError, match=r"models require the extra `models`; install retain\[models\]"
     ):
         ask(model_at(service))
     assert not service.requests

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from retain.api.rendering import as_json
 from retain.auth.idempotency import StoredResponse
-from retain.base import clock
 from retain.kinds.kind import Page
 from retain.messages.message import Message
 
@@ -67,9 +66,6 @@ class _MessageJson(msgspec.Struct):
 
 def _message(message: Message) -> _MessageJson:
     values = vars(message)  # reading the attributes of this class takes twice as long
-    microseconds = values.get("_at")
-    if microseconds is None:
-        microseconds = clock.from_datetime(message.created_at, "created_at")
     return _MessageJson(
         values["session"],
         values["seq"],
@@ -79,7 +75,7 @@ def _message(message: Message) -> _MessageJson:
         values["tokens_in"],
         values["tokens_out"],
         values["cost"],
-        clock.to_datetime(microseconds),
+        values["created_at"],
         msgspec.Raw(values["raw"]),
     )
 

@@ -83,7 +83,7 @@ def respond_once(
         response = render(call(_with_writer(services, writer)))
     except Replayed as replayed:
         return replayed.response
-    except BaseException:
+    except BaseException:  # a cancelled request must release its key too
         writer.release_key()
         raise
     writer.store_response(response)

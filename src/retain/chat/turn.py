@@ -395,14 +395,13 @@ class _ToolLoop:
                 use_tools=not last,
                 seconds=left,
             )
-        except Exception as error:
+        except Exception as error:  # a custom model may raise anything; each failure is recorded
             took = (time.monotonic() - started) * 1000
             self._record_call(
                 Reply("", (), self._model.name, latency_ms=took), f"{type(error).__name__}: {error}"
             )
             if isinstance(error, RetainError):
                 raise
-            # A custom model may raise anything.
             problem = f"{type(error).__name__}: {error}"
             raise ModelError(model=_model_name(self._model.name), problem=problem) from error
 

@@ -16,7 +16,7 @@ from retain.base.clock import parse_time
 from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
 from retain.cli.output import display_width, plain, wrap
 from retain.jobs.embed import lag
-from retain.kinds import SEARCHED
+from retain.kinds import SEARCHABLE_KINDS
 from retain.kinds.search_scope import LIKELY_SCORE, SearchResults
 from retain.search import snippet, words
 from retain.search.query import Hit
@@ -183,7 +183,7 @@ def _advice(arguments: Arguments) -> str:
     """Return what to try if there are no hits."""
     names = ("kind", "session", "since", "until", "user", "agent")
     filters = [f"--{name}" for name in names if getattr(arguments, name)]
-    where = ", ".join(arguments.kind or SEARCHED)
+    where = ", ".join(arguments.kind or SEARCHABLE_KINDS)
     without = f", or without {' and '.join(filters)}" if filters else ""
     return f"Nothing was found in {where}. Try other words{without}."
 
@@ -223,8 +223,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "--kind": {
         "metavar": "KIND",
         "action": "append",
-        "choices": SEARCHED,
-        "help": f"only this kind; may be repeated: {', '.join(SEARCHED)}",
+        "choices": SEARCHABLE_KINDS,
+        "help": f"only this kind; may be repeated: {', '.join(SEARCHABLE_KINDS)}",
     },
     "--session": {"metavar": "ID", "help": "only this session"},
     "--since": {

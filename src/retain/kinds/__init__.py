@@ -38,5 +38,5 @@ KINDS: tuple[type[Kind], ...] = (
     Checkpoints,
 )
 
-SEARCHED = tuple(kind.name for kind in KINDS if kind.findable)
+SEARCHABLE_KINDS = tuple(kind.name for kind in KINDS if kind.findable)
 """The names of the kinds that can be searched."""

@@ -247,7 +247,7 @@ class GraphTools:
             return _failed(f"Entity with name {error.id} not found")
         except RetainError as error:
             return _failed(problem.told(error))
-        except Exception:
+        except Exception:  # a defect: logged, and reported to the model without details
             _log.exception("Tool %s failed.", name)
             return _failed(UNEXPECTED)
         return CallToolResult(

@@ -96,7 +96,7 @@ def call_result(call: Callable[[], Answer], name: str, known: Container[str]) ->
         answer = call()
     except RetainError as error:
         return error_result(problem.told(error))
-    except Exception:
+    except Exception:  # a defect: logged, and reported to the model without details
         _log.exception("Tool %s failed.", name)
         return error_result(UNEXPECTED)
     if set(answer) == {"error"}:

@@ -20,7 +20,7 @@ from retain.models.chat import OnText, to_pydantic_ai
 
 MAX_RESPONSE_BYTES = 4 << 20
 """Maximum size of an HTTP response."""
-_INSTALL = "the models need more libraries: install retain[models] from where you got retain"
+_INSTALL = "models require the extra `models`; install retain[models]"
 _RETRY_STATUSES = frozenset({408, 409, 425, 429})
 _OPENAI_NAMES = re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
 _KEYS = re.compile(r"\b(?:sk|pk|rk|api[-_]?key|bearer)[-_ :=]+[^\s\"',;]{6,}", re.I)
@@ -123,7 +123,7 @@ async def ask(name: str, base_url: str, api_key: str, question: ModelRequest) ->
         model = _model(name, base_url, api_key, client)
         try:
             return await _answer(model, name, question)
-        except Exception as error:
+        except Exception as error:  # the providers' libraries have no common error class
             raise _to_failure(error, name, trace) from None
 
 

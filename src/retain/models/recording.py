@@ -47,7 +47,7 @@ class RecordedModel:
             answer = self._model.complete(system, prompt, max_tokens=max_tokens)
         except NotCalled:
             raise
-        except Exception as error:
+        except Exception as error:  # every failed call is recorded; raised again
             self._record(
                 ModelCall(
                     self.name,

@@ -29,7 +29,7 @@ _MODELS = ("model.onnx", "onnx/model.onnx")
 _MAX_TOKENS = 256  # of one text; encoders that are small enough were trained with fewer
 _TOKENS_PER_BATCH = 2048  # with padding
 _MAX_THREADS = 4
-_INSTALL = "minilm needs more libraries: install retain[minilm] from where you got retain"
+_INSTALL = "minilm requires the extra `minilm`; install retain[minilm]"
 
 
 class _Encoder(NamedTuple):

@@ -297,7 +297,7 @@ class RecordedEmbedder:
         model = self._embedder.model
         try:
             vectors, tokens = self._embedder.metered(texts, self._seconds)
-        except Exception as error:
+        except Exception as error:  # every failed call is recorded; raised again
             self._note(
                 ModelCall(
                     model,

@@ -168,7 +168,7 @@ class _Handlers:
         file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed once sent
         try:
             self._memory.export(file, tenants=[principal.tenant], user=user)
-        except BaseException as error:
+        except BaseException as error:  # close the file even if the request is cancelled
             file.close()
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise Full(

@@ -134,7 +134,7 @@ class ProtectionMiddleware:
         self.long_running += is_long
         try:
             await self.app(scope, guarded.receive if has_body else receive, guarded.send)
-        except Exception:
+        except Exception:  # the app may raise anything once its body was rejected
             if not guarded.rejected:  # otherwise the body was rejected while the app read it
                 raise
         finally:

@@ -48,7 +48,7 @@ class Watch:
             self._metrics.request_started()
         try:
             await self._app(scope, receive, send)
-        except BaseException as raised:
+        except BaseException as raised:  # a cancelled request is logged too; raised again
             error = raised
             raise
         finally:

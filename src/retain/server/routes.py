@@ -227,9 +227,9 @@ class EndpointRouter:
             response = problem.of(error, request)
         except ClientDisconnect:
             return  # nobody waits for a response
-        except Exception:
+        except Exception:  # a defect: answered with 500 and raised again for the log
             await problem.unexpected(request)(scope, receive, send)
-            raise  # for the log
+            raise
         await response(scope, receive, send)
 
     def _find(self, routes: Iterable[EndpointRoute], scope: Scope) -> RequestHandler:

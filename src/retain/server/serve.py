@@ -99,7 +99,7 @@ def bind(host: str, port: int) -> socket.socket:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
-        except BaseException:
+        except BaseException:  # close the socket even on Ctrl+C
             listener.close()
             raise
     except OSError as error:

@@ -119,7 +119,7 @@ def span(
     token = context.attach(trace.set_span_in_context(started))
     try:
         yield started
-    except BaseException as error:
+    except BaseException as error:  # a cancelled span failed too; raised again
         failed(started, type(error).__name__)
         raise
     finally:

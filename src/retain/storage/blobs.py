@@ -244,7 +244,7 @@ class Blobs:
                 while len(self._checksums) >= _MAX_REMEMBERED_CHECKSUMS:
                     self._checksums.pop(next(iter(self._checksums)), None)
                 self._checksums[key] = checksums
-        except BaseException:
+        except BaseException:  # an interruption must not leave the file open
             close()
             raise
 
@@ -384,7 +384,7 @@ class Blobs:
                 self.database.backup(unfinished)
                 self.folder.copy_to(beside)
             os.rename(unfinished, target)
-        except BaseException:
+        except BaseException:  # an interrupted backup must not leave files behind
             unfinished.unlink(missing_ok=True)
             remove_unfinished_copy(beside)
             raise

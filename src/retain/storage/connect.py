@@ -47,7 +47,7 @@ def connect(
         try:
             from retain.storage.postgres.engine import PostgresDatabase
         except ImportError as error:
-            problem = f"PostgreSQL needs the extra `postgres` ({error}): install retain[postgres] from where you got retain"
+            problem = f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
             raise SettingsError(where="database", problem=problem) from error
         return PostgresDatabase(url, settings, clock, wait_seconds), shipped("postgres")
     file_name = url.removeprefix("sqlite:").lstrip("/")

@@ -74,7 +74,7 @@ class Folder:
                 name = f"{place}/{digest}.{secrets.token_hex(8)}"
                 os.rename(unfinished, self.path / name)
                 self._settle(unfinished.parent)
-            except BaseException:
+            except BaseException:  # an interruption must not leave a partial file
                 unfinished.unlink(missing_ok=True)
                 file.close()
                 raise

@@ -147,7 +147,7 @@ def _title(reader: Any) -> str:
     """Return the title in the metadata; '' if there is none or it cannot be read."""
     try:
         return " ".join(str(reader.metadata.title or "").split()) if reader.metadata else ""
-    except Exception:
+    except Exception:  # a damaged file may raise anything, and a title is not essential
         return ""
 
 

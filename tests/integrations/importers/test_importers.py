@@ -379,7 +379,7 @@ def test_without_its_library_a_server_import_names_the_package(
 ) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(
-        SettingsError, match=r"install retain\[postgres\] from where you got retain"
+        SettingsError, match=r"requires the extra `postgres` .*; install retain\[postgres\]"
     ):
         import_from(memory, "postgresql://localhost:1/none", format, tenant="acme", user="ada")
 

@@ -123,7 +123,7 @@ class RefPreparer:
                 measured, source, status, media, self._model(session)
             )
             new_key = key or placeholder.new_key(source or description or summary)
-        except BaseException:
+        except BaseException:  # an interruption too must not leave the content behind
             self._services.blobs.settle(self._owner.tenant, stored)  # no reference will use it
             raise
         values = {

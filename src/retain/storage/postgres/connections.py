@@ -84,7 +84,7 @@ class Pool:
                 return self._idle.pop()
             except IndexError:
                 return self._connect()
-        except BaseException:
+        except BaseException:  # an interruption must not lose the slot
             self._free_slot()
             raise
 

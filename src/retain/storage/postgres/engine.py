@@ -248,10 +248,10 @@ class PostgresDatabase:
                     error, transaction.committing and connection.closed
                 ) from error
             raise translate_error(error) from error
-        except Exception:
+        except Exception:  # whatever the caller's work raises
             roll_back(connection)
             raise
-        except BaseException:
+        except BaseException:  # interrupted, perhaps in the middle of a command
             connection.close()  # the pool replaces it
             raise
         finally:

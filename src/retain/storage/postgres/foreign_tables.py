@@ -25,7 +25,7 @@ class ForeignServer:
         try:
             import psycopg as _  # noqa: F401 - first, so that whatever is read says what it needs
         except ImportError as error:
-            problem = f"PostgreSQL needs the extra `postgres` ({error}): install retain[postgres] from where you got retain"
+            problem = f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
             raise SettingsError(where="file", problem=problem) from error
         self._address = address
 

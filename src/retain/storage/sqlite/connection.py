@@ -74,7 +74,7 @@ def open_read_only(path: Path, wait_seconds: float) -> apsw.Connection:
             connection.set_busy_handler(BusyHandler(wait_seconds))
             connection.execute("pragma cache_size = -8192")
             mark = connection.pragma("application_id")
-        except BaseException:
+        except BaseException:  # an interruption must not leave the file open
             connection.close()
             raise
     except apsw.CantOpenError as error:
@@ -110,7 +110,7 @@ def _open(path: Path, wait_seconds: float, writing: bool, relaxed: bool) -> apsw
         connection.execute("pragma wal_autocheckpoint = 2000").fetchall()
         connection.execute("pragma journal_size_limit = 67108864").fetchall()
         connection.execute("pragma query_only = off" if writing else "pragma query_only = on")
-    except BaseException:
+    except BaseException:  # an interruption must not leave the file open
         connection.close()
         raise
     return connection

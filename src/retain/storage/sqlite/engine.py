@@ -236,7 +236,7 @@ class SqliteDatabase:
             for job in batch:
                 if job.tenant not in self._known_tenants and job.error is None:
                     self._known_tenants.add(job.tenant)
-        except BaseException as error:
+        except BaseException as error:  # an interruption must not leave a transaction open
             if connection.in_transaction:
                 connection.execute("rollback")
             if isinstance(error, apsw.IOError | apsw.CorruptError | InDoubt):

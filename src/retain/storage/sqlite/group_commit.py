@@ -78,7 +78,7 @@ class GroupCommit:
                 job.wake.acquire()  # until the job is done, or this thread is the leader
             if self._leader is job:
                 self._lead(job)
-        except BaseException as error:
+        except BaseException as error:  # an interrupted leader must hand over to the next job
             self._leave(job, error)
             raise
         return job.outcome()
