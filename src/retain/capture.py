@@ -20,13 +20,13 @@ from retain.aio import AsyncScope
 from retain.base.errors import Invalid, RetainError, TooLarge
 from retain.memory import Scope
 
-Given = ParamSpec("Given")
+Params = ParamSpec("Params")
 _MAX_SOURCE_CHARACTERS = 100
 
 
 def captured(
     scope: Scope | AsyncScope, *, session: str | None = None, name: str | None = None
-) -> Callable[[Callable[Given, Any]], Callable[Given, Any]]:
+) -> Callable[[Callable[Params, Any]], Callable[Params, Any]]:
     """Return a decorator that replaces a result of over 500 tokens by a reference's line.
 
     session: the session that the references belong to
@@ -39,16 +39,16 @@ def captured(
             "captured() needs a scope before the function: @captured(me), or captured(me)(function)"
         )
 
-    def wrap(function: Callable[Given, Any]) -> Callable[Given, Any]:
+    def wrap(function: Callable[Params, Any]) -> Callable[Params, Any]:
         called: str = name or getattr(function, "__name__", "") or type(function).__name__
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise TypeError(
                 f"captured() cannot wrap {called}, a generator: return the whole result instead"
             )
-        keep = functools.partial(_kept, scope, session)
+        keep = functools.partial(_keep_result, scope, session)
 
         @functools.wraps(function)
-        def run(*args: Given.args, **named: Given.kwargs) -> Any:
+        def run(*args: Params.args, **named: Params.kwargs) -> Any:
             start = time.perf_counter()
             result = function(*args, **named)
             source = name or _source(called, args, named)
@@ -61,7 +61,7 @@ def captured(
             return keep(result, source, start)
 
         @functools.wraps(function)
-        async def run_async(*args: Given.args, **named: Given.kwargs) -> Any:
+        async def run_async(*args: Params.args, **named: Params.kwargs) -> Any:
             start = time.perf_counter()
             return await _after(
                 function(*args, **named), name or _source(called, args, named), start, keep
@@ -97,7 +97,7 @@ async def _after(
     return await _noted(stored, output) if inspect.iscoroutine(stored) else stored
 
 
-def _kept(
+def _keep_result(
     scope: Scope | AsyncScope, session: str | None, result: Any, source: str, start: float
 ) -> Any:
     """Return the result or the line that replaces it; with an `AsyncScope`, an awaitable of it."""
@@ -109,17 +109,17 @@ def _kept(
             result, source=source, status="Success", session=session, metadata=metadata
         )
     except RetainError as error:
-        return _not_kept(error, result)
+        return _handle_failure(error, result)
 
 
-async def _noted(kept: Awaitable[Any], result: Any) -> Any:
+async def _noted(writing: Awaitable[Any], result: Any) -> Any:
     try:
-        return await kept
+        return await writing
     except RetainError as error:
-        return _not_kept(error, result)
+        return _handle_failure(error, result)
 
 
-def _not_kept(error: RetainError, result: Any) -> Any:
+def _handle_failure(error: RetainError, result: Any) -> Any:
     """Return a result that is not JSON; for any other failure, raise it with the result."""
     if (
         isinstance(error, Invalid)

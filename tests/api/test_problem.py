@@ -88,7 +88,7 @@ def test_errors_do_not_reveal_the_database_address(
 def test_the_detail_of_a_problem(error: StorageError, caplog: pytest.LogCaptureFixture) -> None:
     """Advice is included; row data quoted by an engine is not, not even in the log."""
     caplog.set_level(logging.INFO)
-    told = problem.told(error, "r1")
+    told = problem.error_text(error, "r1")
     assert WHERE not in told
     assert "{" not in told
     assert ("7 MiB" in told) == isinstance(error, ReadTooLong)

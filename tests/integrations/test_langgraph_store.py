@@ -27,7 +27,7 @@ from langgraph.store.base import (
 from langgraph.store.memory import InMemoryStore
 
 from retain import Memory, Scope
-from retain.api.namespaces import stored, told
+from retain.api.namespaces import readable_name, stored
 from retain.base.errors import Invalid
 from retain.integrations.langgraph import AsyncRetainStore, LangChainEmbedder, RetainStore
 from tests.conftest import SETTINGS, Now, one_engine
@@ -188,8 +188,8 @@ def counter() -> Iterator[int]:
     )
 )
 def test_every_name_round_trips(name: str) -> None:
-    assert told(stored(name)) == name
-    assert told(stored(stored(name))) == stored(name)
+    assert readable_name(stored(name)) == name
+    assert readable_name(stored(stored(name))) == stored(name)
 
 
 @one_engine
@@ -427,6 +427,6 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         fact="The user is called Ada and lives in Porto.",
     )
     ask("My cat is Kafka.", "remember", fact="The user has a cat called Kafka.")
-    told = ask("Where do I live?", "recall", question="Where does the user live?")
-    results = [message.text for message in told if isinstance(message, ToolMessage)]
+    readable_name = ask("Where do I live?", "recall", question="Where does the user live?")
+    results = [message.text for message in readable_name if isinstance(message, ToolMessage)]
     assert results == ["The user is called Ada and lives in Porto."]

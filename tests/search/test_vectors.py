@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from retain.search import vector_cache
-from retain.search.vector_cache import NOBODY, Page, Source, VectorCache, Whose
+from retain.search.vector_cache import NOBODY, Page, RowOwner, Source, VectorCache
 from tests.search.test_engine import directions
 
-KEY = ("acme", "test@1", Whose(NOBODY))
+KEY = ("acme", "test@1", RowOwner(NOBODY))
 
 
 class Table:
@@ -61,7 +61,7 @@ def test_vectors_beyond_the_limit_are_read_each_time(caplog: pytest.LogCaptureFi
 
 def test_least_recently_used_entries_are_evicted() -> None:
     table, cache = Table(1000), VectorCache(200_000)
-    keys = [("acme", "test@1", Whose("user", name)) for name in "abcd"]
+    keys = [("acme", "test@1", RowOwner("user", name)) for name in "abcd"]
     for key in keys:
         table.scores(cache, key=key)
     assert 0 < cache.bytes <= 200_000
@@ -84,12 +84,12 @@ def test_memory_usage_is_tracked() -> None:
     table, cache = Table(1000), VectorCache(300_000)
     for n in range(2000):
         table.numbers = list(range(1, 1 + n % 40))
-        table.scores(cache, key=("acme", "test@1", Whose("user", str(n))))
+        table.scores(cache, key=("acme", "test@1", RowOwner("user", str(n))))
     kept = cache._entries.values()
     assert cache.bytes == sum(shelf.bytes for shelf in kept) <= 300_000
     table.numbers = []
     for n in range(2000):  # an entry without vectors takes some memory too
-        table.scores(cache, key=("acme", "test@1", Whose("user", f"none {n}")))
+        table.scores(cache, key=("acme", "test@1", RowOwner("user", f"none {n}")))
     assert len(kept) <= 300_000 // vector_cache.EMPTY_BYTES
 
 

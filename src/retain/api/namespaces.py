@@ -36,7 +36,7 @@ def place(namespace: Iterable[str]) -> Namespace:
 
 def namespace(place: Namespace) -> Namespace:
     """Convert the place of items to a namespace."""
-    return tuple([told(name) for name in place])
+    return tuple([readable_name(name) for name in place])
 
 
 def stored(name: str) -> str:
@@ -46,7 +46,7 @@ def stored(name: str) -> str:
     return _REFUSED.sub(lambda match: quote(match.group(), safe=""), name)
 
 
-def told(name: str) -> str:
+def readable_name(name: str) -> str:
     """Convert one of our names back to the label or key."""
     return _QUOTED.sub(lambda match: unquote(match.group()), name) if "%" in name else name
 
@@ -182,7 +182,7 @@ def record(item: PlacedItem) -> dict[str, Any]:
     """Return the fields of LangGraph's item."""
     return {
         "namespace": namespace(item.place),
-        "key": told(item.key),
+        "key": readable_name(item.key),
         "value": item.value,
         "created_at": item.created_at,
         "updated_at": item.updated_at,

@@ -126,11 +126,11 @@ def of_error(error: RetainError, request_id: str) -> Response:
     more = {"field": error.details["field"]} if "field" in error.details else {}
     kind = _CAMEL.sub("-", type(error).__name__).lower()
     return answer(
-        error.status, told(error, request_id), request_id, type=kind, headers=headers, **more
+        error.status, error_text(error, request_id), request_id, type=kind, headers=headers, **more
     )
 
 
-def told(error: RetainError, request_id: str | None = None) -> str:
+def error_text(error: RetainError, request_id: str | None = None) -> str:
     """Return the public text of an error; the reason of a database failure goes to the log only."""
     if isinstance(error, StorageError):
         fields = {

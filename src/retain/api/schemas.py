@@ -50,22 +50,22 @@ LENIENT = ConfigDict(extra="forbid")
 """For a query, where every value is text."""
 
 
-def _text(given: Any) -> str:
+def _text(value: Any) -> str:
     """Accept any text, even with lone surrogates; the library decides what becomes of those."""
-    if not isinstance(given, str):
+    if not isinstance(value, str):
         raise PydanticCustomError("string_type", "must be text")
-    return given
+    return value
 
 
-def _moment(given: Any, info: ValidationInfo) -> datetime:
-    moment = parse_time(_text(given), info.field_name or "")
+def _moment(value: Any, info: ValidationInfo) -> datetime:
+    moment = parse_time(_text(value), info.field_name or "")
     assert moment is not None
     return moment
 
 
-def _split(given: Any) -> Any:
+def _split(value: Any) -> Any:
     """Split a list in a query: a repeated parameter, or one with commas or JSON."""
-    words = [given] if isinstance(given, str) else given
+    words = [value] if isinstance(value, str) else value
     return (
         [part for text in words for part in canonical.listed(text)] if words is not None else None
     )
@@ -75,7 +75,7 @@ Text = Annotated[str, PlainValidator(_text, json_schema_input_type=str)]
 Moment = Annotated[datetime, PlainValidator(_moment, json_schema_input_type=datetime)]
 _TEXTS = {"type": "string"}
 _COUNT = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}]}
-_SAID = {
+_MESSAGE_SCHEMA = {
     "type": "object",
     "description": "A message; what a provider has beside role and content becomes part of the content.",
     "required": ["role"],
@@ -94,7 +94,9 @@ _SAID = {
     },
 }
 _USED: dict[str, Any] = {name: {} for name in Usage.__dataclass_fields__}
-Messages = Annotated[list[Any], WithJsonSchema({"type": "array", "minItems": 1, "items": _SAID})]
+Messages = Annotated[
+    list[Any], WithJsonSchema({"type": "array", "minItems": 1, "items": _MESSAGE_SCHEMA})
+]
 Used = Annotated[
     Any,
     WithJsonSchema(
@@ -106,11 +108,13 @@ Used = Annotated[
         }
     ),
 ]
-_SAYS = Annotated[Any, WithJsonSchema({"anyOf": [_TEXTS, {"type": "object"}, {"type": "array"}]})]
+_CONTENT_SCHEMA = Annotated[
+    Any, WithJsonSchema({"anyOf": [_TEXTS, {"type": "object"}, {"type": "array"}]})
+]
 _WIRE: tuple[tuple[Any, Any], ...] = (
     (str, Text),
     (datetime, Moment),
-    (Content, _SAYS),
+    (Content, _CONTENT_SCHEMA),
     (Output, Any),
     (Json, Any),
     (tuple[int, int], Annotated[str, Field(pattern=r"^\d{1,9}-\d{1,9}$", examples=["1-40"])]),
@@ -150,7 +154,7 @@ def method_of(endpoint: Endpoint, kinds: Mapping[str, type]) -> Callable[..., An
 
 
 @functools.cache
-def asked(
+def build_request_model(
     endpoint: Endpoint,
     method: Callable[..., Any],
     leave: tuple[str, ...],
@@ -176,14 +180,14 @@ def asked(
             Field(default, **shown),
         )
     if in_query:
-        model_fields |= whose()
+        model_fields |= owner_fields()
     title = endpoint.name.title().replace("_", "")
     return create_model(
         f"{title}{name}", __config__=LENIENT if in_query else STRICT, **model_fields
     )
 
 
-def whose() -> dict[str, Any]:
+def owner_fields() -> dict[str, Any]:
     """Return the parameters `user` and `agent`, which replace the headers of that purpose."""
     return {
         "user": (
@@ -197,13 +201,13 @@ def whose() -> dict[str, Any]:
     }
 
 
-Whose = create_model("Whose", __config__=LENIENT, **whose())
+OwnerParameters = create_model("OwnerParameters", __config__=LENIENT, **owner_fields())
 
 
-def messages(given: Sequence[Any]) -> list[Any]:
+def messages(items: Sequence[Any]) -> list[Any]:
     """Return the messages of a body with their times parsed."""
     parsed = []
-    for place, message in enumerate(given):
+    for place, message in enumerate(items):
         if isinstance(message, dict) and message.get("created_at") is not None:
             where = f"messages[{place}].created_at"
             if not isinstance(message["created_at"], str):

@@ -88,7 +88,7 @@ def list_users(
 
     search: only users whose name contains this text, in upper or lower case
     """
-    size = canonical.whole(limit, "limit", 1, limits.MAX_PAGE)
+    size = canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
     at, person = decode_cursor(after, [int, str]) if after else (_NEWEST, "")
     escaped = search.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
     rows = database.read(

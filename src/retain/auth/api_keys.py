@@ -122,7 +122,7 @@ class Keys:
 
     def list(self, tenant: str, *, limit: int = 100, after: str | None = None) -> Page[Key]:
         """Return the keys of a tenant, oldest first, with expired and revoked ones."""
-        size = canonical.whole(limit, "limit", 1, 1000)
+        size = canonical.check_integer(limit, "limit", 1, 1000)
         start, last = decode_cursor(after, [int, str]) if after else (0, "")
         rows = self._database.read(
             tenant,

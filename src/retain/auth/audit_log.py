@@ -99,7 +99,7 @@ def list_records(
     max_limit: int = 1000,
 ) -> Page[AuditRecord]:
     """Return a page of a tenant's audit log, newest first."""
-    size = canonical.whole(limit, "limit", 1, max_limit)
+    size = canonical.check_integer(limit, "limit", 1, max_limit)
     (start,) = decode_cursor(after, [int]) if after else (2**62,)
     values = {
         "who": None if who is None else canonical.key(who, "who"),

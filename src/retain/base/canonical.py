@@ -94,12 +94,12 @@ def within(value: str, field: str, limit: int) -> str:
     return value
 
 
-def whole(value: int, field: str, least: int = 0, most: int = 2**53) -> int:
+def check_integer(value: int, field: str, minimum: int = 0, maximum: int = 2**53) -> int:
     """Return a whole number, or raise `Invalid` if it is out of bounds."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise Invalid(field=field, problem=f"must be a whole number, not {type(value).__name__}")
-    if not least <= value <= most:
-        raise Invalid(field=field, problem=f"must be from {least} to {most}, not {value}")
+    if not minimum <= value <= maximum:
+        raise Invalid(field=field, problem=f"must be from {minimum} to {maximum}, not {value}")
     return value
 
 
@@ -114,12 +114,12 @@ def amount(value: float, field: str) -> float:
     return float(value) + 0.0  # SQLite does not keep the sign of -0.0
 
 
-def several(values: Sequence[T], field: str, most: int) -> Sequence[T]:
+def check_list(values: Sequence[T], field: str, maximum: int) -> Sequence[T]:
     """Return a list, or raise if it is empty or too long."""
     if isinstance(values, str | bytes) or not isinstance(values, Sequence) or not values:
         raise Invalid(field=field, problem=f"must be a non-empty list of {field}")
-    if len(values) > most:
-        raise TooLarge(field=field, size=len(values), unit=field, limit=most)
+    if len(values) > maximum:
+        raise TooLarge(field=field, size=len(values), unit=field, limit=maximum)
     return values
 
 

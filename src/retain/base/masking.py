@@ -120,7 +120,7 @@ _lock = threading.Lock()
 _counts: Counter[str] = Counter()
 
 
-def mask(text: str, found: Callable[[str], None] = lambda kind: None) -> str:
+def mask(text: str, on_match: Callable[[str], None] = lambda kind: None) -> str:
     """Replace each secret by a mark; call `found` with the kind of each."""
     low = text.lower()
     for kind, needs, pattern in _PATTERNS:
@@ -133,12 +133,12 @@ def mask(text: str, found: Callable[[str], None] = lambda kind: None) -> str:
         def mark(match: re.Match[str], kind: str = kind) -> str:
             group = match.re.groups
             secret = match[group]
-            whole = match[0]
+            match_text = match[0]
             if kind == "credential" and _CODE.fullmatch(secret):
-                return whole
-            found(kind)
+                return match_text
+            on_match(kind)
             start = match.start(group) - match.start()
-            return whole[:start] + _mark(kind, secret) + whole[start + len(secret) :]
+            return match_text[:start] + _mark(kind, secret) + match_text[start + len(secret) :]
 
         text = pattern.sub(mark, text)
     return text
@@ -226,17 +226,20 @@ def _decide(value: Any, masked: Any, kinds: list[str], field: str, mode: Mode) -
     return masked if mode == "mask" else value
 
 
-def _mask_json(value: Any, found: Callable[[str], None], depth: int) -> Any:
+def _mask_json(value: Any, on_match: Callable[[str], None], depth: int) -> Any:
     if isinstance(value, str):
-        return mask(value, found)
+        return mask(value, on_match)
     if isinstance(value, Mapping):
-        return {mask(name, found): _under(name, item, found, depth) for name, item in value.items()}
+        return {
+            mask(name, on_match): _under(name, item, on_match, depth)
+            for name, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_mask_json(item, found, depth + 1) for item in value]
+        return [_mask_json(item, on_match, depth + 1) for item in value]
     return value
 
 
-def _under(name: str, item: Any, found: Callable[[str], None], depth: int) -> Any:
+def _under(name: str, item: Any, on_match: Callable[[str], None], depth: int) -> Any:
     kinds: list[str] = []
     masked = _mask_json(item, kinds.append, depth + 1)
     if (
@@ -249,7 +252,7 @@ def _under(name: str, item: Any, found: Callable[[str], None], depth: int) -> An
         kinds = ["credential"]
         masked = _mark("credential", item)
     for kind in kinds:
-        found(kind)
+        on_match(kind)
     return masked
 
 

@@ -141,7 +141,7 @@ def cut(text: str, tokens: int, *, end: bool = False, some: bool = False) -> str
     size = len(text)
     if size <= _BLOCK and estimate(text) <= tokens:
         return text
-    length_limit = _most(
+    length_limit = _largest_fit(
         lambda length: estimate(text[size - length :] if end else text[:length]) <= tokens, size
     )
     if end:
@@ -149,7 +149,7 @@ def cut(text: str, tokens: int, *, end: bool = False, some: bool = False) -> str
     return text[: boundary(text, length_limit) or (max(length_limit, 1) if some else 0)]
 
 
-def _most(fits: Callable[[int], bool], size: int) -> int:
+def _largest_fit(fits: Callable[[int], bool], size: int) -> int:
     """Return the largest length that fits.
 
     Search upwards from small lengths, so that a small cut does not read a huge text.

@@ -227,7 +227,7 @@ def run(arguments: Arguments) -> int:
     settings = load_settings(arguments)
     tokens = limits.REF_TOKENS
     if arguments.tokens is not None:
-        tokens = canonical.whole(arguments.tokens, "tokens")
+        tokens = canonical.check_integer(arguments.tokens, "tokens")
     canonical.key(arguments.type, "type")
     _check_session(arguments)
     with contextlib.suppress(OSError, ValueError):

@@ -77,7 +77,7 @@ def assemble(
     """Return the context for a new message of a session, within a budget of tokens."""
     canonical.key(session, "session")
     if budget is not None:
-        canonical.whole(budget, "budget", 1)
+        canonical.check_integer(budget, "budget", 1)
     if isinstance(others, str) or not isinstance(others, Sequence):
         raise Invalid(field="others", problem="must be a list of names")
     new = _new_message(message)

@@ -184,7 +184,7 @@ def section(
     ]
     oldest_first = sorted(zip(best, pieces, strict=True), key=lambda pair: pair[0].at)
     pieces = [piece for _, piece in oldest_first]
-    return Section("recall", pieces, lambda kept: f"{HEAD}\n{join_lines(kept)}")
+    return Section("recall", pieces, lambda selected: f"{HEAD}\n{join_lines(selected)}")
 
 
 def _shared(hits: Sequence[Hit]) -> list[Hit]:

@@ -135,9 +135,11 @@ def window(
 
 def _newest_question(messages: Sequence[Message], shown: Sequence[Line]) -> int:
     """Return the number of the newest message in which the user says something; 0 if none does."""
-    asked = {message.seq for message in messages if message.role == "user"}
-    said = [line.seq for line in shown if line.seq in asked and line.message.result is None]
-    return max(said, default=0)
+    user_seqs = {message.seq for message in messages if message.role == "user"}
+    shown_user_seqs = [
+        line.seq for line in shown if line.seq in user_seqs and line.message.result is None
+    ]
+    return max(shown_user_seqs, default=0)
 
 
 def _limited(line: Line, budget: int, newest: int) -> Line:
@@ -317,9 +319,9 @@ def with_speaker(name: str, text: str) -> str:
     return f"{name}: " + "\n  ".join(text.splitlines())
 
 
-def _with_unique_ids(seq: int, made: Sequence[Call]) -> list[Call]:
+def _with_unique_ids(seq: int, calls: Sequence[Call]) -> list[Call]:
     unique: list[Call] = []
-    for number, call in enumerate(made):
+    for number, call in enumerate(calls):
         taken = {other.id for other in unique}
         id = call.id if call.id and call.id not in taken else f"call_{seq}_{number}"
         unique.append(Call(id, call.name, call.arguments))

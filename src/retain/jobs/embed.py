@@ -74,7 +74,7 @@ def lag(services: Services, tenant: str) -> Lag:
         if not pending:
             return Lag(0, 0.0, model.name)
         look = _lacking(tx, model, 0)
-        while not look.numbers and not look.whole:
+        while not look.numbers and not look.is_last:
             look = _lacking(tx, model, look.top)
         (oldest,) = (tx.one(_ROW_TIME, number=look.numbers[0]) if look.numbers else None) or (
             tx.now,
@@ -162,7 +162,7 @@ class EmbedJob:
         first = seen.floor
         again = seen.again()
         look = _scan(services, tenant, model, first)
-        while not (due := again + seen.ready(look.numbers)) and not look.whole:
+        while not (due := again + seen.ready(look.numbers)) and not look.is_last:
             first = look.top
             look = _scan(services, tenant, model, first)
         lease = leases.claim(services.database, tenant, "embed", LEASE_SECONDS) if due else None
@@ -187,7 +187,7 @@ class EmbedJob:
                     )
                     if progress:
                         progress(min(start + BATCH_SIZE, len(due)), len(due))
-                if look.whole:
+                if look.is_last:
                     break
                 look = _scan(services, tenant, model, look.top)
                 due = seen.ready(look.numbers)
@@ -204,12 +204,12 @@ class EmbedJob:
 
 
 class _Scan(NamedTuple):
-    """The rows without a vector, oldest first, up to `top`; `whole` if that is the last row."""
+    """The rows without a vector, oldest first, up to `top`; `is_last` if that is the last row."""
 
     now: int
     numbers: list[int]
     top: int
-    whole: bool
+    is_last: bool
 
 
 def _lacking(tx: Transaction, model: _Model, above: int) -> _Scan:
@@ -225,7 +225,7 @@ def _lacking(tx: Transaction, model: _Model, above: int) -> _Scan:
         tx.now,
         [number for number in rows if number not in embedded],
         top,
-        whole=len(rows) < NUMBERS_PER_READ,
+        is_last=len(rows) < NUMBERS_PER_READ,
     )
 
 

@@ -34,7 +34,7 @@ def reindex(
             raise NotFound(what="tenant", id=tenant)
     total = Reindexed()
     for tenant in known if tenants is None else tenants:
-        total += _fill(services, tenant, total.added, progress, whole=True)
+        total += _fill(services, tenant, total.added, progress, mend=True)
     return total
 
 
@@ -103,9 +103,9 @@ def _fill_under_lease(
 
 
 def _fill(
-    services: Services, tenant: str, before: int, progress: Progress | None, *, whole: bool = False
+    services: Services, tenant: str, before: int, progress: Progress | None, *, mend: bool = False
 ) -> Reindexed:
-    """Add missing rows to the index of a tenant; with `whole`, also remove stray ones."""
+    """Add missing rows to the index of a tenant; with `mend`, also remove stray ones."""
     done = before
 
     def added(rows: int) -> None:
@@ -115,4 +115,4 @@ def _fill(
             progress(done, 0)
 
     filling = Reindexer(services.database, services.index, services.blobs, tenant, added)
-    return filling.run(_KINDS) + (filling.mend() if whole else Reindexed())
+    return filling.run(_KINDS) + (filling.mend() if mend else Reindexed())

@@ -189,12 +189,12 @@ def fold_after_turn(services: Services, owner: Owner, session: str) -> None:
         log.warning("The summary of session %s failed: %s", session, error)
 
 
-def _fold(services: Services, tenant: str, one: _Due) -> JobResult:
+def _fold(services: Services, tenant: str, due: _Due) -> JobResult:
     """Fold one session for its user and agent."""
-    summaries = Summaries(services, Owner(tenant, one.user, one.agent))
+    summaries = Summaries(services, Owner(tenant, due.user, due.agent))
     try:
-        before = summaries.get(one.session).number
-        after = summaries.fold(one.session).number
+        before = summaries.get(due.session).number
+        after = summaries.fold(due.session).number
     except NotFound:  # removed since it was found to be due
         return JobResult()
     return JobResult(done=1) if after > before else JobResult(left=1)

@@ -133,7 +133,7 @@ class Agents(Kind):
     ) -> Agent:
         """Change the given fields of an agent; with `if_version`, only that version of it."""
         if if_version is not None:
-            canonical.whole(if_version, "if_version")
+            canonical.check_integer(if_version, "if_version")
         changes = self._values(
             name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon
         )

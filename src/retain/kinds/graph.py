@@ -192,21 +192,21 @@ class Graphs(Kind):
             existing = {
                 entity.name
                 for entity in checked
-                if tx.one(_ENTITIES_NAMED, user=self._whose, name=entity.name)
+                if tx.one(_ENTITIES_NAMED, user=self._graph_user, name=entity.name)
             }
             new = [entity for entity in checked if entity.name not in existing]
-            last = _last(tx, "entities", user=self._whose)
+            last = _last(tx, "entities", user=self._graph_user)
             for number, entity in enumerate(new, last + 1):
                 id = ids.uuid7()
                 values = {
                     "id": id,
-                    "user": self._whose,
+                    "user": self._graph_user,
                     "number": number,
                     "source": self._owner.source,
                 }
                 tx.run(_INSERT_ENTITY, **values, name=entity.name, type=entity.type)
                 self._services.index.add(
-                    tx, _items(id, 0, self._whose, entity.name, entity.type, tx.now)
+                    tx, _items(id, 0, self._graph_user, entity.name, entity.type, tx.now)
                 )
                 self._keep(tx, id, entity.name, 1, entity.observations)
             return new
@@ -249,11 +249,11 @@ class Graphs(Kind):
             new = [
                 relation
                 for relation in checked
-                if not tx.one(_RELATED, user=self._whose, **relation.__dict__)
+                if not tx.one(_RELATED, user=self._graph_user, **relation.__dict__)
             ]
-            last = _last(tx, "relations", user=self._whose)
+            last = _last(tx, "relations", user=self._graph_user)
             rows = [
-                {"id": ids.uuid7(), "user": self._whose, "number": n, **relation.__dict__}
+                {"id": ids.uuid7(), "user": self._graph_user, "number": n, **relation.__dict__}
                 for n, relation in enumerate(new, last + 1)
             ]
             tx.many(_INSERT_RELATION, rows)
@@ -273,14 +273,14 @@ class Graphs(Kind):
         needle = self._seek(query, "query").lower()
 
         def work(tx: Transaction) -> Graph:
-            texts = self._said(tx)
+            texts = self._observations_by_entity(tx)
             entities = [  # no text contains a NUL, so no match spans two texts
                 Entity(name, type, texts.get(id, []))
-                for id, name, type in tx.all(_ENTITIES, user=self._whose)
+                for id, name, type in tx.all(_ENTITIES, user=self._graph_user)
                 if needle in "\0".join((name, type, *texts.get(id, ()))).lower()
             ]
             names = {entity.name for entity in entities}
-            rows = tx.all(_RELATIONS, user=self._whose) if names else []
+            rows = tx.all(_RELATIONS, user=self._graph_user) if names else []
             return Graph(
                 entities, [Relation(*row) for row in rows if row[0] in names or row[1] in names]
             )
@@ -295,22 +295,22 @@ class Graphs(Kind):
             rows = sorted(
                 (row[1], row[0], row[2], row[3])
                 for name in wanted
-                for row in tx.all(_ENTITIES_NAMED, user=self._whose, name=name)
+                for row in tx.all(_ENTITIES_NAMED, user=self._graph_user, name=name)
             )
             entities = [
                 Entity(name, type, [row[1] for row in tx.all(_OBSERVATIONS_OF, id=id)])
                 for _, id, name, type in rows
             ]
-            found_names = {entity.name for entity in entities}
+            names = {entity.name for entity in entities}
             touching = {
                 row
-                for name in found_names
-                for row in tx.all(_RELATIONS_FROM, user=self._whose, name=name)
+                for name in names
+                for row in tx.all(_RELATIONS_FROM, user=self._graph_user, name=name)
             }
             touching |= {
                 row
-                for name in found_names
-                for row in tx.all(_RELATIONS_TO, user=self._whose, name=name)
+                for name in names
+                for row in tx.all(_RELATIONS_TO, user=self._graph_user, name=name)
             }
             return Graph(entities, [Relation(*row[2:]) for row in sorted(touching)])
 
@@ -325,9 +325,11 @@ class Graphs(Kind):
             entity_ids = {
                 row[0]
                 for name in wanted
-                for row in tx.all(_ENTITIES_NAMED, user=self._whose, name=name)
+                for row in tx.all(_ENTITIES_NAMED, user=self._graph_user, name=name)
             }
-            tx.many(_DELETE_RELATIONS_OF, [{"user": self._whose, "name": name} for name in wanted])
+            tx.many(
+                _DELETE_RELATIONS_OF, [{"user": self._graph_user, "name": name} for name in wanted]
+            )
             tx.many(_DELETE_ENTITY, [{"id": id} for id in sorted(entity_ids)])
             self._services.index.remove_all(tx, self.name, sorted(entity_ids))
             return len(entity_ids)
@@ -364,32 +366,34 @@ class Graphs(Kind):
         def work(tx: Transaction) -> int:
             self._alone(tx)
             return sum(
-                tx.run(_DELETE_RELATION, user=self._whose, **relation) for relation in checked
+                tx.run(_DELETE_RELATION, user=self._graph_user, **relation) for relation in checked
             )
 
         return self._write("unrelate", work)
 
-    def _said(self, tx: Transaction) -> dict[str, list[str]]:
+    def _observations_by_entity(self, tx: Transaction) -> dict[str, list[str]]:
         """Return the observations of every entity, by its id."""
         texts: dict[str, list[str]] = {}
-        for id, text in tx.all(_OBSERVATIONS, user=self._whose):
+        for id, text in tx.all(_OBSERVATIONS, user=self._graph_user):
             texts.setdefault(id, []).append(text)
         return texts
 
     def _all(self, tx: Transaction) -> Graph:
-        texts = self._said(tx)
+        texts = self._observations_by_entity(tx)
         entities = [
             Entity(name, type, texts.get(id, []))
-            for id, name, type in tx.all(_ENTITIES, user=self._whose)
+            for id, name, type in tx.all(_ENTITIES, user=self._graph_user)
         ]
-        return Graph(entities, [Relation(*row) for row in tx.all(_RELATIONS, user=self._whose)])
+        return Graph(
+            entities, [Relation(*row) for row in tx.all(_RELATIONS, user=self._graph_user)]
+        )
 
-    def _add_to(self, tx: Transaction, one: Observations) -> list[str]:
-        id = self._first(tx, one.name)
+    def _add_to(self, tx: Transaction, observations: Observations) -> list[str]:
+        id = self._first(tx, observations.name)
         if id is None:
-            raise NotFound(what="entity", id=one.name)
-        new = [text for text in one.texts if not tx.one(_OBSERVED, id=id, text=text)]
-        self._keep(tx, id, one.name, _last(tx, "texts", id=id) + 1, new)
+            raise NotFound(what="entity", id=observations.name)
+        new = [text for text in observations.texts if not tx.one(_OBSERVED, id=id, text=text)]
+        self._keep(tx, id, observations.name, _last(tx, "texts", id=id) + 1, new)
         tx.run(_TOUCH_ENTITY, id=id, source=self._owner.source)
         return new
 
@@ -399,7 +403,9 @@ class Graphs(Kind):
             _INSERT_OBSERVATION,
             [{"id": id, "number": number, "text": text} for number, text in numbered],
         )
-        rows = [_items(id, number, self._whose, name, text, tx.now) for number, text in numbered]
+        rows = [
+            _items(id, number, self._graph_user, name, text, tx.now) for number, text in numbered
+        ]
         self._services.index.add(tx, [item for row in rows for item in row])
 
     def _take_from(self, tx: Transaction, name: str, texts: Sequence[str]) -> int:
@@ -414,20 +420,22 @@ class Graphs(Kind):
         return len(numbers)
 
     def _first(self, tx: Transaction, name: str) -> str | None:
-        row = tx.one(_ENTITIES_NAMED, user=self._whose, name=name)
+        row = tx.one(_ENTITIES_NAMED, user=self._graph_user, name=name)
         return None if row is None else str(row[0])
 
     def _alone(self, tx: Transaction) -> None:
-        tx.lock(f"graph {self._whose}")
+        tx.lock(f"graph {self._graph_user}")
 
     @property
-    def _whose(self) -> str:
+    def _graph_user(self) -> str:
         return self._owner.user or ""
 
-    def _entity(self, one: Entity, field: str) -> Entity:
-        texts = self._texts(one.observations, f"{field}.observations")
+    def _entity(self, entity: Entity, field: str) -> Entity:
+        texts = self._texts(entity.observations, f"{field}.observations")
         return Entity(
-            self._named(one.name, f"{field}.name"), self._named(one.type, f"{field}.type"), texts
+            self._named(entity.name, f"{field}.name"),
+            self._named(entity.type, f"{field}.type"),
+            texts,
         )
 
     def _named(self, value: str, field: str) -> str:
@@ -454,7 +462,7 @@ class Graphs(Kind):
 
 def is_empty(graph: Graphs) -> bool:
     """Return whether a graph has no entity, without reading them all."""
-    return graph._read(lambda tx: _last(tx, "entities", user=graph._whose)) == 0
+    return graph._read(lambda tx: _last(tx, "entities", user=graph._graph_user)) == 0
 
 
 def _last(tx: Transaction, what: str, **values: str) -> int:

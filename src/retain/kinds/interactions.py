@@ -124,8 +124,8 @@ def checked(owner: Owner, settings: Settings, usage: Usage, session: str | None)
             parameters, "parameters", limits.MAX_ATTRIBUTES_BYTES, secrets
         ),
         "latency_ms": canonical.amount(usage.latency_ms, "latency_ms"),
-        "tokens_in": canonical.whole(usage.tokens_in, "tokens_in"),
-        "tokens_out": canonical.whole(usage.tokens_out, "tokens_out"),
+        "tokens_in": canonical.check_integer(usage.tokens_in, "tokens_in"),
+        "tokens_out": canonical.check_integer(usage.tokens_out, "tokens_out"),
         "cost": None if usage.cost is None else canonical.amount(usage.cost, "cost"),
         "error": canonical.text(usage.error, "error", 10_000, secrets),
         "user": owner.user,

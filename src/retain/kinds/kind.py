@@ -257,7 +257,7 @@ class Kind:
         return self._owner.agent
 
     def _limit(self, limit: int) -> int:
-        return canonical.whole(limit, "limit", 1, limits.MAX_PAGE)
+        return canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
 
 
 def own_session(tx: Transaction, owner: Owner, session: str) -> int:
@@ -305,7 +305,7 @@ def decode_cursor(cursor: str, types: list[Any]) -> list[Any]:
         types = types[:1] * len(values)
     if isinstance(values, list) and [type(value) for value in values] == types:
         for value in values:
-            canonical.key(value, "after") if isinstance(value, str) else canonical.whole(
+            canonical.key(value, "after") if isinstance(value, str) else canonical.check_integer(
                 value, "after", 0, 2**62
             )
         return values

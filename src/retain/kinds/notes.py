@@ -236,8 +236,8 @@ class Notes(Kind):
         """Return a unified diff of a version against the one before it, or against another."""
         import difflib  # not needed at start
 
-        new = canonical.whole(version, "version")
-        old = max(new - 1, 0) if against is None else canonical.whole(against, "against")
+        new = canonical.check_integer(version, "version")
+        old = max(new - 1, 0) if against is None else canonical.check_integer(against, "against")
         before, after = self._read(lambda tx: [self._text_at(tx, number) for number in (old, new)])
         lines = difflib.unified_diff(
             _lines(before), _lines(after), f"notes v{old}", f"notes v{new}"
@@ -252,7 +252,7 @@ class Notes(Kind):
 
         A person who restores the newest version accepts what waits for a review in it.
         """
-        canonical.whole(version, "version")
+        canonical.check_integer(version, "version")
         text = self._read(lambda tx: self._text_at(tx, version))  # a version never changes
         return self._change("restore", lambda before: Edited(text), if_version)[0]
 
@@ -264,7 +264,7 @@ class Notes(Kind):
         Notes that were erased and written anew count from 1 again. While there are fewer versions
         than `after`, all of them are returned. Compare `created_at` to notice that.
         """
-        canonical.whole(after, "after")
+        canonical.check_integer(after, "after")
         if canonical.amount(wait, "wait") > MAX_WAIT_SECONDS:
             raise Invalid(
                 field="wait",
@@ -320,7 +320,7 @@ class Notes(Kind):
             for number, part in enumerate(texts, 1)
         ]
         return Section(
-            "notes", pieces, lambda kept: "".join([piece.text for piece in kept]), CUT_NOTICE
+            "notes", pieces, lambda pieces: "".join([piece.text for piece in pieces]), CUT_NOTICE
         )
 
     def _reviewed_text(self, tx: Transaction) -> tuple[str, int]:
@@ -460,7 +460,7 @@ class Notes(Kind):
         key = self._key()
         row_key = {"user_id": key["user"], "agent": key["agent"]}
         if if_version is not None:
-            canonical.whole(if_version, "if_version")
+            canonical.check_integer(if_version, "if_version")
 
         def work(
             tx: Transaction,

@@ -58,7 +58,7 @@ def search(
     min_score: float = 0.0,
 ) -> SearchResults:
     """Return the hits for a query in what the scope may see."""
-    canonical.whole(limit, "limit", 1, MAX_HITS)
+    canonical.check_integer(limit, "limit", 1, MAX_HITS)
     canonical.amount(min_score, "min_score")
     text = checked_query(services, query)
     now = None if at is None else clock.from_datetime(at, "at")
@@ -93,16 +93,16 @@ def start_search(
     services: Services,
     owner: Owner,
     text: str,
-    asked: SearchFilter,
+    filter: SearchFilter,
     now: int | None = None,
     depth: int = query_steps.DEPTH,
 ) -> Query:
     """Match the words of a query in a read transaction, then embed it outside of any."""
 
     def work(tx: Transaction) -> tuple[SearchFilter, int, WordMatches]:
-        if asked.session is not None:
-            own_session(tx, owner, asked.session)
-        visible = _with_boards(tx, owner, asked)
+        if filter.session is not None:
+            own_session(tx, owner, filter.session)
+        visible = _with_boards(tx, owner, filter)
         return visible, tx.now, query_steps.match_words(tx, services.index, text, visible, depth)
 
     visible, read_at, matches = services.database.read(owner.tenant, work)
@@ -139,15 +139,15 @@ def _is_notice(hit: Hit) -> bool:
     return is_answer and hit.text.startswith(NO_MODEL_NOTICE)
 
 
-def _with_boards(tx: Transaction, owner: Owner, asked: SearchFilter) -> SearchFilter:
+def _with_boards(tx: Transaction, owner: Owner, filter: SearchFilter) -> SearchFilter:
     """Limit a search to the whiteboards of the scope's agent; without an agent, no limit."""
     if owner.agent is None:
-        return asked
+        return filter
     rows = tx.all(
         "select board from board_members where tenant = :tenant and agent = :agent",
         agent=owner.agent,
     )
-    return replace(asked, boards=tuple(board for (board,) in rows))
+    return replace(filter, boards=tuple(board for (board,) in rows))
 
 
 def foreign_sources(

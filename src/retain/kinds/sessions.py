@@ -216,12 +216,12 @@ class Sessions(Kind):
             if words:
                 return self._searched(tx, owner, words, min_messages, at, id, size + 1)
             floor_row = tx.one(
-                floor, **owner, least=min_messages, at=at - clock.MINUTE - 1, size=size
+                floor, **owner, min_messages=min_messages, at=at - clock.MINUTE - 1, size=size
             ) or (0,)
             rows = tx.all(
                 page,
                 **owner,
-                least=min_messages,
+                min_messages=min_messages,
                 floor=floor_row[0] - clock.MINUTE,
                 at=at,
                 id=id,
@@ -236,7 +236,7 @@ class Sessions(Kind):
         tx: Transaction,
         owner: Mapping[str, Any],
         words: Sequence[str],
-        least: int,
+        min_messages: int,
         at: int,
         id: str,
         size: int,
@@ -266,7 +266,9 @@ class Sessions(Kind):
                 sessions = [
                     _session(row)
                     for row in tx.all(
-                        _SESSIONS_BY_ID, least=least, **_ids([key for key, _ in batch])
+                        _SESSIONS_BY_ID,
+                        min_messages=min_messages,
+                        **_ids([key for key, _ in batch]),
                     )
                 ]
                 matching += [session for session in sessions if _place(session) < [at, id]]
@@ -412,7 +414,7 @@ _SESSION = (
     + "and id = :id and user_id = coalesce(:user, user_id)) found) seen"
 )
 # A removed message has chatter 2 and does not count.
-_WITH_MESSAGES = """and (:least < 1 or exists (
+_WITH_MESSAGES = """and (:min_messages < 1 or exists (
              select 1 from messages where messages.tenant = :tenant and session_id = sessions.id and chatter < 2)) """
 _RANGE = "and agent = coalesce(:agent, agent) and touched_at <= :at " + _WITH_MESSAGES
 _NTH = "order by touched_at desc limit 1 offset :size"

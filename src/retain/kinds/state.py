@@ -228,7 +228,7 @@ class State(Kind):
         raw = canonical.dump(value, "value", limits.MAX_STATE_BYTES, self._settings.secrets)
         texts = _searchable_texts(raw)
         if if_version is not None:
-            canonical.whole(if_version, "if_version")
+            canonical.check_integer(if_version, "if_version")
         if ttl is not None:
             clock.after(0, ttl, "ttl")
 
@@ -299,7 +299,7 @@ class State(Kind):
         """Remove a key; with `if_version`, only that version of it."""
         canonical.key(key, "key")
         if if_version is not None:
-            canonical.whole(if_version, "if_version")
+            canonical.check_integer(if_version, "if_version")
 
         def work(tx: Transaction) -> None:
             place = self._place(tx, area)["area"]
@@ -322,7 +322,7 @@ class State(Kind):
         self._write("remove", work, row=self._row(area, key))
 
     def _tell(self, key: str, area: str = "user") -> Answer:
-        return _told(self.get(key, area=area))
+        return _item_answer(self.get(key, area=area))
 
     def _put(
         self,
@@ -332,7 +332,7 @@ class State(Kind):
         ttl_seconds: float | None = None,
         if_version: int | None = None,
     ) -> Answer:
-        answer = _told(
+        answer = _item_answer(
             self.set(key, value, area=_own(area), ttl=ttl_seconds, if_version=if_version)
         )
         return {
@@ -342,7 +342,7 @@ class State(Kind):
 
     def _show(self, prefix: str = "", area: str = "user", after: str | None = None) -> Answer:
         page = self.list(prefix=prefix, area=area, limit=MAX_ITEMS_IN_RESULT, after=after)
-        answer: Answer = {"items": [_told(item, _MAX_LISTED_TOKENS) for item in page]}
+        answer: Answer = {"items": [_item_answer(item, _MAX_LISTED_TOKENS) for item in page]}
         return {**answer, "next": page.next} if page.next else answer
 
     def _drop(self, key: str, area: str = "user") -> Answer:
@@ -484,10 +484,10 @@ _DONE = schema(
 )
 
 
-def _told(item: Item, most: int | None = None) -> Answer:
-    """Return an item as a tool's answer; a value over `most` tokens is replaced by a note."""
+def _item_answer(item: Item, max_tokens: int | None = None) -> Answer:
+    """Return an item as a tool's answer; a value over `max_tokens` is replaced by a note."""
     answer: Answer = {"key": item.key, "version": item.version}
-    if most is not None and tokens.estimate(item.raw) > most:
+    if max_tokens is not None and tokens.estimate(item.raw) > max_tokens:
         answer["note"] = "The value is long: get_state shows it."
     else:
         answer["value"] = item.value

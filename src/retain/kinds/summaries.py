@@ -160,7 +160,7 @@ class Summaries(Kind):
         """Return the messages that the summary covers; with `number`, those that one fold added."""
         canonical.key(session, "session")
         if number is not None:
-            canonical.whole(number, "number", 1)
+            canonical.check_integer(number, "number", 1)
         size = self._limit(limit)
         (start,) = decode_cursor(after, [int]) if after else (0,)
 

@@ -134,15 +134,15 @@ class Tool:
             "input_schema": dict(self.parameters),
         }
 
-    def _problem(self, given: Mapping[str, Any]) -> str:
+    def _problem(self, arguments: Mapping[str, Any]) -> str:
         known: Mapping[str, Any] = self.parameters["properties"]
-        for name in given:
+        for name in arguments:
             if name not in known:
                 return f"{self.name} has no argument {name!r}; it has {', '.join(known)}."
         for name in self.parameters.get("required", ()):
-            if name not in given:
+            if name not in arguments:
                 return f"{self.name} needs the argument {name!r}."
-        for name, value in given.items():
+        for name, value in arguments.items():
             wanted = known[name].get("type", "")
             of_type = isinstance(value, _PYTHON_TYPES.get(wanted, object)) and not (
                 isinstance(value, bool) and wanted != "boolean"

@@ -99,7 +99,7 @@ class Turns(Kind):
         """
         canonical.key(session, "session")
         if seq is not None:
-            canonical.whole(seq, "seq", 1)
+            canonical.check_integer(seq, "seq", 1)
         size = self._limit(limit)
         (before,) = decode_cursor(after, [int]) if after else (2**53,)
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_mode
 from retain.api.endpoints import ENDPOINTS, FOR_PEOPLE, SCOPE_ENDPOINTS, Endpoint
 from retain.api.invoke import invoke
 from retain.api.rendering import as_json
-from retain.api.schemas import Used, asked, messages, method_of, shape, whose
+from retain.api.schemas import Used, build_request_model, messages, method_of, owner_fields, shape
 from retain.base.errors import Invalid, NotFound
 from retain.context.assemble import Context
 from retain.kinds import KINDS
@@ -62,7 +62,7 @@ class EndpointTool:
     @cached_property
     def call_model(self) -> type[BaseModel]:
         """The model of a call: the parameters of the verb, and the user and agent."""
-        more: dict[str, Any] = whose()
+        more: dict[str, Any] = owner_fields()
         leave: tuple[str, ...] = ("review",) if self.endpoint.name == _LIST_ENTRIES else ()
         if self.endpoint.verb == "save_turn":
             leave = ("usage", "context")
@@ -70,7 +70,7 @@ class EndpointTool:
                 Used | None,
                 Field(None, description="The model call: its model, tokens, cost and latency."),
             )
-        base = asked(self.endpoint, self.method, leave, in_query=False, name="Call")
+        base = build_request_model(self.endpoint, self.method, leave, in_query=False, name="Call")
         return create_model(base.__name__, __base__=base, **more)
 
     @cached_property
@@ -126,15 +126,15 @@ class EndpointTool:
             values["lines"] = int(first_line), int(last_line)
         return values
 
-    def render(self, found: Any) -> Answer:
+    def render(self, result: Any) -> Answer:
         """Render the result of the verb as a JSON object."""
-        if found is None and self.output_schema[0] is _SUCCESS_SCHEMA:
+        if result is None and self.output_schema[0] is _SUCCESS_SCHEMA:
             return {"success": True}
-        if isinstance(found, bytes):
-            return _render_bytes(found)
-        if isinstance(found, Context):
-            return {"messages": found.messages, "report": found.report.as_json()}
-        answer = as_json(found)
+        if isinstance(result, bytes):
+            return _render_bytes(result)
+        if isinstance(result, Context):
+            return {"messages": result.messages, "report": result.report.as_json()}
+        answer = as_json(result)
         return {"result": answer} if self.output_schema[1] else answer
 
 
@@ -187,13 +187,13 @@ class EndpointTools:
         ]
 
 
-def _without_pending(found: Any) -> Any:
+def _without_pending(result: Any) -> Any:
     """Drop entries that await review: the answer of a tool reaches a model's prompt."""
-    if isinstance(found, Entry) and found.review != "accepted":
-        raise NotFound(what="entry", id=found.id)
-    if isinstance(found, list):
-        return [item for item in found if not isinstance(item, Entry) or item.review == "accepted"]
-    return found
+    if isinstance(result, Entry) and result.review != "accepted":
+        raise NotFound(what="entry", id=result.id)
+    if isinstance(result, list):
+        return [item for item in result if not isinstance(item, Entry) or item.review == "accepted"]
+    return result
 
 
 def _render_bytes(result: bytes) -> Answer:

@@ -246,7 +246,7 @@ class GraphTools:
         except NotFound as error:
             return _failed(f"Entity with name {error.id} not found")
         except RetainError as error:
-            return _failed(problem.told(error))
+            return _failed(problem.error_text(error))
         except Exception:  # a defect: logged, and reported to the model without details
             _log.exception("Tool %s failed.", name)
             return _failed(UNEXPECTED)
@@ -284,12 +284,12 @@ def _graph(caller: McpCaller, tool: GraphTool, arguments: Mapping[str, Any]) -> 
     return caller.acting(scope, tool.action, subject).graph
 
 
-def _name(one: Any) -> str:
+def _name(item: Any) -> str:
     """Return the entity that an argument names, for the audit log."""
     return (
-        str(one)
-        if isinstance(one, str)
-        else next(str(one[key]) for key in ("name", "entityName", "from") if key in one)
+        str(item)
+        if isinstance(item, str)
+        else next(str(item[key]) for key in ("name", "entityName", "from") if key in item)
     )
 
 
@@ -318,12 +318,16 @@ def _relations(arguments: Mapping[str, Any]) -> list[Relation]:
     ]
 
 
-def _entity(one: Entity) -> dict[str, Any]:
-    return {"name": one.name, "entityType": one.type, "observations": list(one.observations)}
+def _entity(entity: Entity) -> dict[str, Any]:
+    return {
+        "name": entity.name,
+        "entityType": entity.type,
+        "observations": list(entity.observations),
+    }
 
 
-def _relation(one: Relation) -> dict[str, Any]:
-    return {"from": one.start, "to": one.target, "relationType": one.type}
+def _relation(relation: Relation) -> dict[str, Any]:
+    return {"from": relation.start, "to": relation.target, "relationType": relation.type}
 
 
 def _render_graph(graph: Graph) -> Answer:
@@ -334,8 +338,8 @@ def _render_graph(graph: Graph) -> Answer:
     return _to_json(answer), answer
 
 
-def _render_list(name: str, told: Sequence[Mapping[str, Any]]) -> Answer:
-    return _to_json(told), {name: told}
+def _render_list(name: str, items: Sequence[Mapping[str, Any]]) -> Answer:
+    return _to_json(items), {name: items}
 
 
 def _render_success(message: str) -> Answer:

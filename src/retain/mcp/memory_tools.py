@@ -95,7 +95,7 @@ def call_result(call: Callable[[], Answer], name: str, known: Container[str]) ->
     try:
         answer = call()
     except RetainError as error:
-        return error_result(problem.told(error))
+        return error_result(problem.error_text(error))
     except Exception:  # a defect: logged, and reported to the model without details
         _log.exception("Tool %s failed.", name)
         return error_result(UNEXPECTED)

@@ -189,7 +189,9 @@ async def _in_thread(
         return await anyio.to_thread.run_sync(work, *arguments)
     except RetainError as error:
         raise MCPError(
-            _error_code(error, ctx, uri), problem.told(error), None if uri is None else {"uri": uri}
+            _error_code(error, ctx, uri),
+            problem.error_text(error),
+            None if uri is None else {"uri": uri},
         ) from None
 
 

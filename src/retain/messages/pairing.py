@@ -220,7 +220,7 @@ def _text_of(output: Any) -> Any:
     return "\n".join(texts) if texts and all(isinstance(text, str) for text in texts) else output
 
 
-def _first(found: Mapping[str, Any], names: Sequence[str]) -> str | None:
+def _first(value: Mapping[str, Any], names: Sequence[str]) -> str | None:
     return next(
-        (found[name] for name in names if isinstance(found.get(name), str) and found[name]), None
+        (value[name] for name in names if isinstance(value.get(name), str) and value[name]), None
     )

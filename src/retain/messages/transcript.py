@@ -21,15 +21,15 @@ _MIN_OUTPUT_TOKENS = 40  # of each tool output, however many there are
 _MEDIA = re.compile(r"image|audio|video|file|document|media|blob")
 
 
-def render(messages: Sequence[Message], most_output: int | None = None) -> str:
-    """Render numbered messages; with `most_output`, shorten longer tool outputs in the middle."""
+def render(messages: Sequence[Message], max_output_tokens: int | None = None) -> str:
+    """Render numbered messages; shorten tool outputs over `max_output_tokens`."""
     names = {
         call.id: call.name
         for message in messages
         for call in pairing.tool_calls(message.content)
         if call.id
     }
-    return "\n".join(_message(message, names, most_output) for message in messages)
+    return "\n".join(_message(message, names, max_output_tokens) for message in messages)
 
 
 def split(messages: Sequence[Message], room: int) -> list[str]:
@@ -38,22 +38,22 @@ def split(messages: Sequence[Message], room: int) -> list[str]:
     Long tool outputs are shortened first. If the text would need more than
     `MAX_PIECES`, its middle is left out, so that any conversation can be summarized.
     """
-    whole = render(messages)
-    if counting.estimate(whole) <= room:
-        return [whole]
+    transcript = render(messages)
+    if counting.estimate(transcript) <= room:
+        return [transcript]
     outputs = sum(len(pairing.tool_results(message.role, message.content)) for message in messages)
     if outputs:
-        whole = render(messages, max(_MIN_OUTPUT_TOKENS, room // (2 * outputs)))
-    if counting.estimate(whole) > room * MAX_PIECES:
-        whole = shorten(whole, room * (MAX_PIECES - 1))
+        transcript = render(messages, max(_MIN_OUTPUT_TOKENS, room // (2 * outputs)))
+    if counting.estimate(transcript) > room * MAX_PIECES:
+        transcript = shorten(transcript, room * (MAX_PIECES - 1))
     pieces: list[str] = []
-    while whole:
-        piece = counting.cut(whole, room, some=True)
-        line = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(whole) else 0
-        if line and counting.estimate(whole[line:]) <= room * (MAX_PIECES - 1 - len(pieces)):
+    while transcript:
+        piece = counting.cut(transcript, room, some=True)
+        line = piece.rfind("\n", len(piece) // 2) + 1 if len(piece) < len(transcript) else 0
+        if line and counting.estimate(transcript[line:]) <= room * (MAX_PIECES - 1 - len(pieces)):
             piece = piece[:line]
         pieces.append(piece)
-        whole = whole[len(piece) :]
+        transcript = transcript[len(piece) :]
     return pieces
 
 
@@ -78,18 +78,20 @@ def visible_text(content: Mapping[str, Any]) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and text)
 
 
-def output_text(found: pairing.Result) -> str:
+def output_text(result: pairing.Result) -> str:
     """Return the output of a tool as text."""
-    return found.output if isinstance(found.output, str) else _json(found.output)
+    return result.output if isinstance(result.output, str) else _json(result.output)
 
 
-def _message(message: Message, names: Mapping[str, str], most_output: int | None) -> str:
+def _message(message: Message, names: Mapping[str, str], max_output_tokens: int | None) -> str:
     owner = f"{message.role} ({_one_line(message.author)})" if message.author else message.role
-    body = "\n".join(_lines(message, names, most_output)) or "(nothing)"
+    body = "\n".join(_lines(message, names, max_output_tokens)) or "(nothing)"
     return f"[{message.seq}] {owner}:\n" + "\n".join(f"    {line}" for line in body.splitlines())
 
 
-def _lines(message: Message, names: Mapping[str, str], most_output: int | None) -> Iterator[str]:
+def _lines(
+    message: Message, names: Mapping[str, str], max_output_tokens: int | None
+) -> Iterator[str]:
     """Yield the text, tool calls, results and parts of a message."""
     results = pairing.tool_results(message.role, message.content)
     spoken = message.content.get("text")
@@ -101,7 +103,7 @@ def _lines(message: Message, names: Mapping[str, str], most_output: int | None) 
     for result in results:
         text = output_text(result)
         named = f" of {names[result.id]}" if result.id in names else ""
-        yield f"result{named}: {text if most_output is None else shorten(text, most_output)}"
+        yield f"result{named}: {text if max_output_tokens is None else shorten(text, max_output_tokens)}"
     parts = message.content.get("parts")
     for part in parts if isinstance(parts, list) else ():
         yield from _part(part)
@@ -122,16 +124,16 @@ def _part(part: Any) -> Iterator[str]:
         yield f"({_one_line(kind)})"
     else:
         text = part if isinstance(part, str) else _json(part)
-        yield _begun(text, _PART)
+        yield _shorten_end(text, _PART)
 
 
 def _one_line(text: str) -> str:
-    return _begun(" ".join(text.split()), _NAME)
+    return _shorten_end(" ".join(text.split()), _NAME)
 
 
-def _begun(text: str, most: int) -> str:
-    """Shorten a text to `most` characters."""
-    return text if len(text) <= most else text[: counting.boundary(text, most) or most] + "…"
+def _shorten_end(text: str, limit: int) -> str:
+    """Shorten a text to `limit` characters."""
+    return text if len(text) <= limit else text[: counting.boundary(text, limit) or limit] + "…"
 
 
 def _json(value: Any) -> str:

@@ -135,26 +135,26 @@ def _image(url: str) -> tuple[bytes, str] | None:
         return None
 
 
-def _text(said: Any) -> str:
-    if isinstance(said, str):
-        return said
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
     return (
-        "\n".join(str(part.get("text", "")) for part in said)
-        if isinstance(said, list)
-        else json.dumps(said)
+        "\n".join(str(part.get("text", "")) for part in content)
+        if isinstance(content, list)
+        else json.dumps(content)
     )
 
 
-def _arguments(given: Any) -> dict[str, Any]:
+def _arguments(arguments: Any) -> dict[str, Any]:
     """Return arguments as an object: every provider rejects a history with anything else.
 
     Invalid or too deeply nested JSON is kept as text.
     """
     try:
-        written = canonical.JsonText(given or "{}") if isinstance(given, str) else given
+        written = canonical.JsonText(arguments or "{}") if isinstance(arguments, str) else arguments
         value = json.loads(canonical.dump(written, "arguments", 1 << 40))
     except (Invalid, RecursionError):
-        value = given if isinstance(given, str) else repr(type(given))
+        value = arguments if isinstance(arguments, str) else repr(type(arguments))
     return value if isinstance(value, dict) else {"arguments": value}
 
 
@@ -165,10 +165,10 @@ def join_surrogates(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def parse_calls(found: Sequence[Any], most: int) -> list[Call]:
+def parse_calls(parts: Sequence[Any], limit: int) -> list[Call]:
     """Return the tool calls of a pydantic-ai response, with unique ids and cleaned arguments."""
     calls: list[Call] = []
-    for number, part in enumerate(found[:MAX_CALLS]):
+    for number, part in enumerate(parts[:MAX_CALLS]):
         id = _cleaned(part.tool_call_id or "")[:MAX_NAME_CHARACTERS].strip() or f"call-{number}"
         if any(other.id == id for other in calls):
             id = f"{id[: MAX_NAME_CHARACTERS - 4]}-{number}"
@@ -181,7 +181,7 @@ def parse_calls(found: Sequence[Any], most: int) -> list[Call]:
             )
         except (ValueError, TypeError, RecursionError):
             arguments = "arguments that cannot be written"
-        calls.append(Call(id, name, _cleaned(arguments)[:most]))
+        calls.append(Call(id, name, _cleaned(arguments)[:limit]))
     return calls
 
 

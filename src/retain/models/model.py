@@ -177,7 +177,7 @@ class RemoteModel:
 
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
         """Return an answer of at most `max_tokens`, or raise ModelError within `model_seconds`."""
-        canonical.whole(max_tokens, "max_tokens", 1)
+        canonical.check_integer(max_tokens, "max_tokens", 1)
         system, prompt = (
             canonical.text(text, field, 1 << 40)
             for text, field in ((system, "system"), (prompt, "prompt"))
@@ -205,13 +205,13 @@ class RemoteModel:
 
         After the first text was passed to `on_text`, there are no retries.
         """
-        canonical.whole(max_tokens, "max_tokens", 1)
+        canonical.check_integer(max_tokens, "max_tokens", 1)
         relay = None if on_text is None else _TextRelay(on_text)
         question = provider.ModelRequest(messages, max_tokens, tools, use_tools, relay)
         limit = self._seconds if seconds is None else min(self._seconds, seconds)
         try:
             response, spent = self._answer(
-                question, limit, lambda: relay is not None and relay.said
+                question, limit, lambda: relay is not None and relay.has_text
             )
         finally:
             if relay is not None:
@@ -296,7 +296,7 @@ class _TextRelay:
     """Passes text to `on_text` until the call is over; an abandoned call passes nothing."""
 
     def __init__(self, on_text: OnText) -> None:
-        self.said = self.over = False
+        self.has_text = self.over = False
         self._on_text = on_text
         self._half = ""
 
@@ -309,7 +309,7 @@ class _TextRelay:
         self._half = text[cut:]
         text = text[:cut]
         if text:
-            self.said = True
+            self.has_text = True
             self._on_text(canonical.text(chat.join_surrogates(text), "text", 1 << 40))
 
 

@@ -78,13 +78,13 @@ class _Trace:
         response.stream = _counted(response.stream, self, 0 if packed else MAX_RESPONSE_BYTES)
 
 
-def _counted(stream: Any, trace: _Trace, most: int) -> Any:
-    """Return the body of a response that fails when it exceeds `most` bytes."""
+def _counted(stream: Any, trace: _Trace, limit: int) -> Any:
+    """Return the body of a response that fails when it exceeds `limit` bytes."""
     import httpx2
 
     class Counted(httpx2.AsyncByteStream):
         async def __aiter__(self) -> AsyncIterator[bytes]:
-            left = most
+            left = limit
             async for part in stream:
                 left -= len(part)
                 if left < 0:
@@ -240,8 +240,10 @@ def _model(name: str, base_url: str, api_key: str, client: Any) -> Any:
         raise SettingsError(where="model", problem=f"{name} cannot be used: {problem}") from None
 
 
-def _provider(made: type[Any], provider: str, base_url: str, api_key: str, client: Any) -> Any:
-    parameters = inspect.signature(made.__init__).parameters
+def _provider(
+    provider_class: type[Any], provider: str, base_url: str, api_key: str, client: Any
+) -> Any:
+    parameters = inspect.signature(provider_class.__init__).parameters
     arguments = {
         "http_client": client,
         **({"base_url": base_url} if base_url else {}),
@@ -255,7 +257,7 @@ def _provider(made: type[Any], provider: str, base_url: str, api_key: str, clien
             where="model",
             problem=f"{problem}; use an OpenAI-compatible base_url, and the model's name without a provider",
         )
-    return made(**arguments)
+    return provider_class(**arguments)
 
 
 def _compatible(name: str, base_url: str, api_key: str, client: Any) -> Any:
@@ -297,13 +299,16 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
     after = getattr(error, "retry_after", None) or 0.0
     if isinstance(error, e.ModelQuotaExceededError):
         return Failure(
-            unavailable(f"the account has no quota left{_said(error, trace)}"), sick=False
+            unavailable(f"the account has no quota left{_service_message(error, trace)}"),
+            sick=False,
         )
     status = getattr(error, "status_code", 0)
     if status in _RETRY_STATUSES or status >= 500:
         wait = f" and asks to wait {after:g} s" if after else ""
         return Failure(
-            unavailable(f"its service responded with {status}{wait}{_said(error, trace)}"),
+            unavailable(
+                f"its service responded with {status}{wait}{_service_message(error, trace)}"
+            ),
             again=True,
             after=after,
         )
@@ -313,7 +318,9 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
             403: "; check api_key",
             404: "; check model and base_url",
         }.get(status, "")
-        problem = f"its service rejected the request with {status}{_said(error, trace)}{hint}"
+        problem = (
+            f"its service rejected the request with {status}{_service_message(error, trace)}{hint}"
+        )
         return Failure(ModelError(model=name, problem=problem), sick=False)
     if isinstance(error, e.ContentFilterError):
         return Failure(BadAnswer(model=name, problem="it refused"), sick=False)
@@ -324,14 +331,14 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
             else "its service cannot be reached"
         )
         return Failure(unavailable(problem), again=True)
-    if isinstance(error, e.ModelAPIError) and (message := _said(error, trace)):
+    if isinstance(error, e.ModelAPIError) and (message := _service_message(error, trace)):
         return Failure(unavailable(f"its service ended the response early{message}"), again=True)
     return Failure(
         BadAnswer(model=name, problem=f"it cannot be parsed (content type {trace.form})")
     )
 
 
-def _said(error: Any, trace: _Trace) -> str:
+def _service_message(error: Any, trace: _Trace) -> str:
     """Return a service's error message as one short line, with keys masked."""
     body = getattr(error, "body", None)
     if isinstance(body, dict):

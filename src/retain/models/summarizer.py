@@ -214,7 +214,9 @@ def _mark(previous: str, piece: str) -> str:
     return "record-" + hashlib.sha256(f"{previous}\n{piece}".encode()).hexdigest()[:12]
 
 
-def accept_summary(answer: Completion, previous: str, piece: str, most: int, model: str) -> str:
+def accept_summary(
+    answer: Completion, previous: str, piece: str, max_tokens: int, model: str
+) -> str:
     """Return the summary in a model's answer; raise BadAnswer if it is not acceptable."""
     if not isinstance(getattr(answer, "text", None), str):
         raise BadAnswer(model=model, problem="it is not text")
@@ -225,7 +227,7 @@ def accept_summary(answer: Completion, previous: str, piece: str, most: int, mod
         text,
         previous,
         piece,
-        most,
+        max_tokens,
         cut=bool(answer.cut) or len(answer.text) > _MAX_ANSWER_CHARACTERS,
     )
     if problem:
@@ -252,14 +254,14 @@ def _without_thoughts(text: str) -> str:
     return "".join([*pieces, text[done:]])
 
 
-def _problem(text: str, previous: str, piece: str, most: int, *, cut: bool) -> str:
+def _problem(text: str, previous: str, piece: str, max_tokens: int, *, cut: bool) -> str:
     """Return the problem of an answer, or ''."""
     source = f"{previous}\n{piece}"
     if not cut and not any(character.isalnum() for character in text):
         return "it is empty"
     size = counting.estimate(text)
-    if cut or size > most * _MAX_EXCESS:
-        return f"it is longer than the {most} tokens that were allowed"
+    if cut or size > max_tokens * _MAX_EXCESS:
+        return f"it is longer than the {max_tokens} tokens that were allowed"
     if size > max(50, counting.estimate(source)):
         return "it is longer than what it was given"
     if _PAGE.match(text):
@@ -277,15 +279,15 @@ def _problem(text: str, previous: str, piece: str, most: int, *, cut: bool) -> s
         return "it repeats itself"
     if _mark(previous, piece) in text:
         return "it repeats what it was given"
-    return _too_little(text, size, previous, source, most)
+    return _too_little(text, size, previous, source, max_tokens)
 
 
-def _too_little(text: str, size: int, previous: str, given: str, most: int) -> str:
+def _too_little(text: str, size: int, previous: str, source: str, max_tokens: int) -> str:
     """Return the problem of a summary that would lose too much, or ''."""
     words = len(_WORD.findall(text)) + len(_WIDE.findall(text)) // 2
-    if words < _MIN_WORDS and counting.estimate(given) > _LONG_SOURCE:
+    if words < _MIN_WORDS and counting.estimate(source) > _LONG_SOURCE:
         return f"it has {words} words, for all that it was given"
-    before = min(counting.estimate(previous), most)
+    before = min(counting.estimate(previous), max_tokens)
     if before >= _LONG_SUMMARY and size < before * _MIN_SHARE:
         return "it is far shorter than the summary that it would replace"
     return ""

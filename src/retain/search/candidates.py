@@ -23,7 +23,7 @@ class Digest(NamedTuple):
 
     counts: Mapping[str, int]  # occurrences of each index word
     length: int  # words, without stop words
-    asks: bool  # True if the text contains a question
+    has_question: bool  # True if the text contains a question
     fingerprint: int  # checksum of the words in their order; 0 if there are none
 
 

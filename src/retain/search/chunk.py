@@ -143,11 +143,13 @@ def _divided(
 def _cut(text: str, start: int, end: int) -> Iterator[_Piece]:
     """Cut text without lines or sentences: after a word, else between two characters."""
     while start < end:
-        most = cut(
+        piece = cut(
             text[start : min(end, start + TARGET_TOKENS * _CHARACTERS)], TARGET_TOKENS, some=True
         )
-        at = start + len(most)
-        if at < end and (words := [match.end() for match in _WORDS.finditer(most, len(most) // 2)]):
+        at = start + len(piece)
+        if at < end and (
+            words := [match.end() for match in _WORDS.finditer(piece, len(piece) // 2)]
+        ):
             at = start + words[-1]
         if text[start:at].strip():
             yield _Piece(start, at, estimate(text[start:at]))
@@ -175,18 +177,18 @@ def _joined(before: _Part, after: _Part) -> _Part | None:
     )
 
 
-def _shared(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+def _shared(first: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     """Return the headings that both have."""
     same = 0
-    while same < min(len(one), len(other)) and one[same] == other[same]:
+    while same < min(len(first), len(other)) and first[same] == other[same]:
         same += 1
-    return one[:same]
+    return first[:same]
 
 
 def _chunk(text: str, part: _Part) -> Chunk:
-    whole = text[part.start : part.end]
-    start = part.start + len(whole) - len(whole.lstrip())
-    shown = whole.strip()
+    section = text[part.start : part.end]
+    start = part.start + len(section) - len(section.lstrip())
+    shown = section.strip()
     return Chunk(titled(*part.path), shown, start, start + len(shown))
 
 

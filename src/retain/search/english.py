@@ -93,10 +93,10 @@ def stem(word: str) -> str:
         return word
     word = _plural(word)
     word = _past(word)
-    for ending, left, least in _ENDINGS:
+    for ending, left, min_length in _ENDINGS:
         if word.endswith(ending):
             base = word[: -len(ending)]
-            if len(base) >= least and _VOWEL.search(base):
+            if len(base) >= min_length and _VOWEL.search(base):
                 word = base + left
             break
     if len(word) > 3 and word[-1] == "e":

@@ -97,7 +97,7 @@ def _add_text_features(
     is_answer = _is_answer(candidates)
     features["length"] = np.log1p(lengths) * (1 - is_answer)
     features["length of an answer"] = np.log1p(lengths) * is_answer
-    asks = np.array([candidate.digest.asks for candidate in candidates], float)
+    asks = np.array([candidate.digest.has_question for candidate in candidates], float)
     features["asks"] = asks * (1 - is_answer)
     quoted = np.zeros(len(candidates))
     for phrase in question.phrases:
@@ -135,10 +135,12 @@ def _add_speaker_features(
         by_author = [candidate.author in question.authors for candidate in candidates]
         features["speaker"] = np.array(by_author, float)
     else:
-        about_user = question.own and not question.told
-        features["speaker"] = np.where(is_answer > 0, float(question.told), float(about_user))
+        about_user = question.own and not question.about_answers
+        features["speaker"] = np.where(
+            is_answer > 0, float(question.about_answers), float(about_user)
+        )
     features["answer"] = is_answer
-    features["answer asked for"] = is_answer * question.told
+    features["answer asked for"] = is_answer * question.about_answers
 
 
 def _add_time_features(
@@ -236,7 +238,9 @@ def _add_neighbour_features(
         features[name] = threads.neighbour(step, score, lowest)
     features["beside"] = np.maximum(features["before"], features["after"])
     features["near by"] = np.maximum(features["second before"], features["second after"])
-    asks = threads.best(np.array([candidate.digest.asks for candidate in candidates], float))
+    asks = threads.best(
+        np.array([candidate.digest.has_question for candidate in candidates], float)
+    )
     score_before = np.maximum(threads.neighbour(-1, score, 0.0), 0)
     features["answers"] = score_before * threads.neighbour(-1, asks, 0.0)
     wide_counts = counts + sum(

@@ -21,7 +21,7 @@ from retain.search.retrieval import (
     place_range,
 )
 from retain.search.search_engine import Item, SearchFilter
-from retain.search.vector_cache import EVERYBODY, NOBODY, Page, Source, Whose, page
+from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
 
@@ -340,12 +340,14 @@ class PostgresEngine(IndexReader):
         )
         return row is not None and limit * row[0] / extent < MAX_SCANNED_TUPLES / 2
 
-    def _vector_source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
+    def _vector_source(
+        self, tx: Transaction, model: str, owner: RowOwner, dimension: int
+    ) -> Source:
         of_user = {
             EVERYBODY: "",
             NOBODY: "and user_id is null",
             "user": "and user_id = :user",
-        }[whose.owner]
+        }[owner.kind]
         snapshot = tx.one(
             """select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint
                from pg_current_snapshot() now where :tenant <> ''"""
@@ -363,7 +365,7 @@ class PostgresEngine(IndexReader):
             while rows := tx.all(
                 sql,
                 model=model,
-                user=whose.user,
+                user=owner.user,
                 dimension=dimension,
                 since=mark,
                 after=after,
@@ -377,7 +379,7 @@ class PostgresEngine(IndexReader):
         def count() -> int:
             sql = f"""select count(*) from search_vectors
                 where tenant = :tenant and model = :model {of_user}"""
-            return int((tx.one(sql, model=model, user=whose.user) or (0,))[0])
+            return int((tx.one(sql, model=model, user=owner.user) or (0,))[0])
 
         return Source(since, int(low), count)
 

@@ -78,14 +78,14 @@ _SAYING = (
     "(?:said|say|told|tell|gave|give|mention|recommend|suggest|provid|list|explain|describ|wrote|write|shar|help|creat|made|us|"
     "propos|advis|remind)"
 )
-_TOLD = re.compile(
+_ABOUT_ANSWERS = re.compile(
     rf"\byou (?:\w+ )?(?:{_SAYING}\w*|had|were|did)\b|\b(?:did|could|can|have|had) you (?:\w+ )?{_SAYING}\w*|"
     r"\b(?:your|our|the|last|previous|earlier) (?:\w+ )?(?:suggestion|recommendation|advice|answer|explanation|conversation|"
     r"chat|discussion)s?\b|\bremind me\b",
     re.IGNORECASE,
 )
 _QUOTED = re.compile(r"[\"“”«»„]([^\"“”«»„]{2,200})[\"“”«»“]|(?<!\w)['‘]([^'‘’]{3,80})['’](?!\w)")
-_ASKS = re.compile(r"\?\s*$|\?\s", re.MULTILINE)
+_QUESTION_MARK = re.compile(r"\?\s*$|\?\s", re.MULTILINE)
 _BEGINS = re.compile(r"(?:[.!?:…]\s+|\n\s*|[\"“”«»„]\s*)$")
 _LOWER = re.compile(r"(?<![\w'’])[a-zà-öø-ÿа-яα-ω]{2}")
 
@@ -114,7 +114,7 @@ class Question:
     first: bool = False
     many: bool = False
     own: bool = False
-    told: bool = False
+    about_answers: bool = False
     now: int | None = None
 
 
@@ -136,7 +136,7 @@ def parse_question(
         first=bool(_FIRST.search(text)),
         many=bool(_MANY.search(text)),
         own=bool(_OWN.search(text)),
-        told=bool(_TOLD.search(text)),
+        about_answers=bool(_ABOUT_ANSWERS.search(text)),
         now=None if moment is None else int(moment.timestamp() * clock.SECOND),
     )
 
@@ -217,7 +217,7 @@ def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
 
 def contains_question(text: str) -> bool:
     """Return whether a text contains a question."""
-    return "?" in text and bool(_ASKS.search(text))
+    return "?" in text and bool(_QUESTION_MARK.search(text))
 
 
 def _spans(text: str, now: datetime | None) -> list[Span]:

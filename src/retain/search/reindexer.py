@@ -124,7 +124,7 @@ class Reindexer:
 
     def run(self, kinds: Iterable[Findable]) -> Reindexed:
         """Add missing rows and remove stray ones; then the tenant is no longer behind."""
-        begun = self._database.read(self._tenant, lambda tx: tx.one(_ROUND))
+        unfinished = self._database.read(self._tenant, lambda tx: tx.one(_ROUND))
         total = Reindexed()
         for things in kinds:
             # Records that changed between read and write are left for the next round.
@@ -135,9 +135,9 @@ class Reindexer:
             ):
                 total += Reindexed(0, removed)
         total += Reindexed(0, 0, self._reword_outdated())
-        if begun is not None:
+        if unfinished is not None:
             # An import that started meanwhile has raised the round; then nothing is deleted here.
-            self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=begun[0]))
+            self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=unfinished[0]))
         return total
 
     def mend(self) -> Reindexed:

@@ -81,8 +81,11 @@ def rerank(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[list
     except Exception as error:  # a custom reranker may raise anything
         return [*best, *rest], f"failed: {type(error).__name__}: {error}"[:500]
     again = sorted(map(_adjust, best, scores), key=lambda hit: -hit.score)
-    least = rest[0].score if rest else 0.0  # reranked hits stay before the others
-    return [*(replace(hit, score=max(hit.score, least)) for hit in again), *rest], f"ran: {name}"
+    min_score = rest[0].score if rest else 0.0  # reranked hits stay before the others
+    return [
+        *(replace(hit, score=max(hit.score, min_score)) for hit in again),
+        *rest,
+    ], f"ran: {name}"
 
 
 def _scores(reranker: Reranker, question: str, hits: Sequence[Hit]) -> list[float]:

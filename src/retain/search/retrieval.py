@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from retain.search import words as analysis
 from retain.search.search_engine import Item, Matches, SearchFilter
-from retain.search.vector_cache import EVERYBODY, NOBODY, Source, VectorCache, Whose, cosines, page
+from retain.search.vector_cache import (
+    EVERYBODY,
+    NOBODY,
+    RowOwner,
+    Source,
+    VectorCache,
+    cosines,
+    page,
+)
 from retain.storage.database import Row, Transaction
 
 if TYPE_CHECKING:
@@ -160,7 +168,9 @@ class IndexReader:
         """Return those of the rows that pass the filter."""
         raise NotImplementedError
 
-    def _vector_source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
+    def _vector_source(
+        self, tx: Transaction, model: str, owner: RowOwner, dimension: int
+    ) -> Source:
         """Return the vectors in the table."""
         raise NotImplementedError
 
@@ -273,9 +283,9 @@ class IndexReader:
         """Return the nearest rows; `narrow` are the only ones that can pass a narrow filter."""
         import numpy as np
 
-        owners = [Whose(EVERYBODY)]
+        owners = [RowOwner(EVERYBODY)]
         if filter.user is not None:
-            owners = [Whose(NOBODY), Whose("user", filter.user)]
+            owners = [RowOwner(NOBODY), RowOwner("user", filter.user)]
         scored = []
         for owner in owners:
             source = self._vector_source(tx, model, owner, len(vector))

@@ -83,7 +83,7 @@ class ServiceEmbedder:
         self.model = model
         self._base_url = base_url.rstrip("/")
         self._api_key = api_key
-        self._asked_for = dimensions
+        self._requested_dimensions = dimensions
         self._dimensions = dimensions
         self._seconds = seconds
         self._retries = retries
@@ -142,8 +142,8 @@ class ServiceEmbedder:
     def _ask(self, texts: Sequence[str], seconds: float) -> tuple[NDArray[np.float32], int]:
         """Send a request, with retries."""
         payload: dict[str, Any] = {"model": self.model, "input": [_sent(text) for text in texts]}
-        if self._asked_for:
-            payload["dimensions"] = self._asked_for
+        if self._requested_dimensions:
+            payload["dimensions"] = self._requested_dimensions
         body = json.dumps(payload).encode()
         deadline = time.monotonic() + seconds
         wait = FIRST_RETRY_SECONDS
@@ -243,7 +243,7 @@ class ServiceEmbedder:
 
     def _refused(self, answer: _Answer) -> None:
         status = answer.status
-        message = _said(answer.body, self._api_key)
+        message = _error_message(answer.body, self._api_key)
         if 200 <= status < 300:
             return
         if status in _RETRY_STATUSES or status >= 500:
@@ -371,9 +371,9 @@ def _exchange(
         connection.close()
 
 
-def _index(one: Any, place: int) -> int:
+def _index(item: Any, place: int) -> int:
     """Return the index of a vector's text: its `index`, else its place."""
-    return place if one.get("index") is None else int(one["index"])
+    return place if item.get("index") is None else int(item["index"])
 
 
 def _numbers(embedding: Any) -> Any:
@@ -396,7 +396,7 @@ def _seconds(retry_after: str) -> float:
     return 0.0
 
 
-def _said(body: bytes, key: str) -> str:
+def _error_message(body: bytes, key: str) -> str:
     """Return a service's error message as one short line, with keys masked."""
     try:
         message = json.loads(body)

@@ -90,21 +90,21 @@ def _compound(own: Sequence[str], wanted: frozenset[str]) -> str:
     return next((end for end in ends if end in wanted), "")
 
 
-def _densest(found: Sequence[tuple[int, int, str]], limit: int) -> Place:
+def _densest(matches: Sequence[tuple[int, int, str]], limit: int) -> Place:
     """Return the first range of at most `limit` characters with the most different words."""
     best = (0, 0)
     most_words = 0
     left = 0
     counts: dict[str, int] = {}
-    for _, end, word in found:
+    for _, end, word in matches:
         counts[word] = counts.get(word, 0) + 1
-        while end - found[left][0] > limit and found[left][1] < end:
-            counts[found[left][2]] -= 1
-            if not counts[found[left][2]]:
-                del counts[found[left][2]]
+        while end - matches[left][0] > limit and matches[left][1] < end:
+            counts[matches[left][2]] -= 1
+            if not counts[matches[left][2]]:
+                del counts[matches[left][2]]
             left += 1
         if len(counts) > most_words:
-            best = (found[left][0], min(end, found[left][0] + limit))
+            best = (matches[left][0], min(end, matches[left][0] + limit))
             most_words = len(counts)
     return best
 

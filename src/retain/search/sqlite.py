@@ -24,7 +24,7 @@ from retain.search.retrieval import (
     short_hash,
 )
 from retain.search.search_engine import Item, SearchFilter
-from retain.search.vector_cache import EVERYBODY, NOBODY, Page, Source, Whose, page
+from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
 
@@ -291,8 +291,10 @@ class SqliteEngine(IndexReader):
 
     # -- vectors ---------------------------------------------------------------------------------
 
-    def _vector_source(self, tx: Transaction, model: str, whose: Whose, dimension: int) -> Source:
-        of_user = "" if whose.owner == EVERYBODY else "and user_id is :user"
+    def _vector_source(
+        self, tx: Transaction, model: str, owner: RowOwner, dimension: int
+    ) -> Source:
+        of_user = "" if owner.kind == EVERYBODY else "and user_id is :user"
 
         def since(mark: int) -> Iterator[Page]:
             sql = f"""select number, scale, vector, stamp {VECTORS_OF_MODEL} {of_user}
@@ -300,7 +302,7 @@ class SqliteEngine(IndexReader):
             while rows := tx.all(
                 sql,
                 model=model,
-                user=whose.user,
+                user=owner.user,
                 since=mark,
                 dimension=dimension,
                 size=ROWS_PER_READ,
@@ -311,7 +313,7 @@ class SqliteEngine(IndexReader):
         def count() -> int:
             sql = f"""select count(*) from search_vectors
                 where tenant = :tenant and model = :model {of_user}"""
-            return int((tx.one(sql, model=model, user=whose.user) or (0,))[0])
+            return int((tx.one(sql, model=model, user=owner.user) or (0,))[0])
 
         next_stamp = tx.one(
             "select seq + 1, :tenant from sqlite_sequence where name = 'search_vectors'"

@@ -130,13 +130,13 @@ def _data() -> _Data:
     with _FILE.open("rb") as file:
         header: Mapping[str, Any] = json.loads(file.readline())
         start = file.tell()
-        whole = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     count, dimensions = header["shape"]
     scales_at = start + header["text"]
-    pieces = whole[start:scales_at].decode().split("\n")
+    pieces = data[start:scales_at].decode().split("\n")
     beside = {piece[place : place + 2] for piece in pieces for place in range(len(piece) - 1)}
-    scales = np.frombuffer(whole, "<f4", count, scales_at).astype(np.float32)
-    rows = np.frombuffer(whole, np.int8, count * dimensions, scales_at + 4 * count).reshape(
+    scales = np.frombuffer(data, "<f4", count, scales_at).astype(np.float32)
+    rows = np.frombuffer(data, np.int8, count * dimensions, scales_at + 4 * count).reshape(
         count, dimensions
     )
     return _Data({piece: number for number, piece in enumerate(pieces)}, beside, scales, rows)

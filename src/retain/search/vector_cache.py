@@ -37,10 +37,10 @@ EVERYBODY = "everybody"
 NOBODY = "nobody"
 
 
-class Whose(NamedTuple):
+class RowOwner(NamedTuple):
     """Owner of rows: one user, nobody (shared rows), or everybody."""
 
-    owner: str
+    kind: str
     user: str | None = None
 
 
@@ -193,11 +193,11 @@ class VectorCache:
     def _reset(self) -> None:
         self._process = os.getpid()
         self._lock = threading.Lock()
-        self._entries: OrderedDict[tuple[str, str, Whose], CachedVectors] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str, RowOwner], CachedVectors] = OrderedDict()
         self.bytes = 0
 
     def scores(
-        self, key: tuple[str, str, Whose], source: Source, vector: Vector, among: Numbers | None
+        self, key: tuple[str, str, RowOwner], source: Source, vector: Vector, among: Numbers | None
     ) -> tuple[Numbers, Scores]:
         """Return number and cosine of every row of an entry; with `among`, only of those rows."""
         import numpy as np
@@ -214,7 +214,7 @@ class VectorCache:
             scores.append(cosines(vector, some))
         return np.concatenate(numbers), np.concatenate(scores)
 
-    def _pages(self, key: tuple[str, str, Whose], source: Source) -> list[Page] | None:
+    def _pages(self, key: tuple[str, str, RowOwner], source: Source) -> list[Page] | None:
         with self._lock:
             entry = self._entries.setdefault(key, CachedVectors())
             self._entries.move_to_end(key)

@@ -200,7 +200,7 @@ def _of_parts(chunk: str) -> list[str]:
             parts += _camel(run[start:])
         words += map(_word, parts)
         if len(parts) > 1:
-            words.append(_whole(parts))
+            words.append(_join_parts(parts))
     return words
 
 
@@ -212,12 +212,12 @@ def _camel(run: str) -> list[str]:
     return parts if parts and len(parts[0]) > 1 and not run[0].isdigit() else [run]
 
 
-def _whole(parts: list[str]) -> str:
+def _join_parts(parts: list[str]) -> str:
     """Join parts to one word, with a `p` between numbers, so that 1.12 and 11.2 differ."""
-    whole = parts[0].lower()
+    joined = parts[0].lower()
     for part in parts[1:]:
-        whole += ("p" if whole[-1].isdigit() and part[0].isdigit() else "") + part.lower()
-    return _cut(whole)
+        joined += ("p" if joined[-1].isdigit() and part[0].isdigit() else "") + part.lower()
+    return _cut(joined)
 
 
 def _pairs(run: str) -> list[str]:
@@ -255,10 +255,10 @@ def _fold(text: str) -> str:
             folded.append(char)
         elif base >= "\u0590":
             folded.append(char)
-    whole = unicodedata.normalize("NFC", "".join(folded))
+    joined = unicodedata.normalize("NFC", "".join(folded))
     return "".join(
         char
-        for char in whole
+        for char in joined
         if char.isalnum() or char in "-._/\\:@#+&'’" or unicodedata.category(char)[0] == "M"
     )
 

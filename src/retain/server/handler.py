@@ -23,7 +23,7 @@ from retain.api import problem
 from retain.api.endpoints import Endpoint
 from retain.api.invoke import invoke
 from retain.api.responses import rendered, response
-from retain.api.schemas import Whose, messages
+from retain.api.schemas import OwnerParameters, messages
 from retain.auth.audited_writer import Action, is_audited, respond_once
 from retain.auth.idempotency import IdempotentRequest, StoredResponse
 from retain.auth.principal import Principal
@@ -39,7 +39,7 @@ IDEMPOTENCY_KEY = b"idempotency-key"
 IF_MATCH = b"if-match"
 IF_NONE_MATCH = b"if-none-match"
 _ETAG = re.compile(r'(?:W/)?"(\d{1,15})"')
-_validate_owner = Whose.__pydantic_validator__.validate_python
+_validate_owner = OwnerParameters.__pydantic_validator__.validate_python
 
 
 @dataclass

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from retain.api.endpoints import Endpoint
 from retain.api.rendering import as_json
 from retain.api.responses import rendered, response
-from retain.api.schemas import LENIENT, whose
+from retain.api.schemas import LENIENT, owner_fields
 from retain.base import canonical
 from retain.base.errors import Invalid, RetainError
 from retain.kinds.notes import MAX_WAIT_SECONDS, Notes, NoteVersion
@@ -60,7 +60,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
                 description="Changes after this version; the header Last-Event-ID says more.",
             ),
         ),
-        **whose(),
+        **owner_fields(),
     )
     stream = add_endpoint(
         app,

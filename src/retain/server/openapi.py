@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from retain.api.endpoints import Endpoint, parameter_help
 from retain.api.examples import EXAMPLES
 from retain.api.problem import Problem
-from retain.api.schemas import Whose, shape
+from retain.api.schemas import OwnerParameters, shape
 from retain.base.version import version
 from retain.kinds import KINDS
 from retain.server.api_route import ApiRoute
@@ -213,7 +213,7 @@ def _describe(handler: Handler, body: Json | None, result: Json | None) -> Json:
     if body is None:
         parameters += _query_parameters(handler.request_model)
     else:
-        parameters += _query_parameters(Whose)
+        parameters += _query_parameters(OwnerParameters)
     parameters += _header_parameters(handler)
     operation: Json = {
         "tags": [endpoint.kind or "memory"],

@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from retain.api import problem
 from retain.api.endpoints import ENDPOINTS, SCOPE_ENDPOINTS, Endpoint
 from retain.api.problem import MEDIA
-from retain.api.schemas import asked, method_of
+from retain.api.schemas import build_request_model, method_of
 from retain.kinds import KINDS
 from retain.server.handler import Handler
 from retain.server.request_authenticator import RequestAuthenticator
@@ -86,7 +86,9 @@ def add_endpoint(
     method = method or method_of(endpoint, _KINDS)
     result_type = result_type or get_type_hints(method).get("return")
     in_path = tuple(path_parameters(endpoint))
-    model = request_model or asked(endpoint, method, in_path, in_query=endpoint.in_query)
+    model = request_model or build_request_model(
+        endpoint, method, in_path, in_query=endpoint.in_query
+    )
     if result_type is bytes:
         media_type = OCTETS
     handler = Handler(authenticator, endpoint, method, model, result_type, media_type=media_type)

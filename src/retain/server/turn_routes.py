@@ -12,7 +12,7 @@ from starlette.responses import Response
 from retain.api.endpoints import SCOPE_ENDPOINTS
 from retain.api.invoke import invoke
 from retain.api.responses import rendered, response
-from retain.api.schemas import STRICT, Used, asked, method_of
+from retain.api.schemas import STRICT, Used, build_request_model, method_of
 from retain.context.assemble import Context
 from retain.context.report import Item, Report
 from retain.kinds import KINDS
@@ -60,7 +60,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     kinds: dict[str, type] = {kind.name: kind for kind in KINDS}
 
     context = endpoints["context"]
-    context_model = asked(context, method_of(context, kinds), (), in_query=False)
+    context_model = build_request_model(context, method_of(context, kinds), (), in_query=False)
     wanted = create_model(
         "ContextRequest",
         __base__=context_model,
@@ -72,7 +72,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
 
     save = endpoints["save_turn"]
     method = method_of(save, kinds)
-    turn_model = asked(save, method, ("usage", "context"), in_query=False)
+    turn_model = build_request_model(save, method, ("usage", "context"), in_query=False)
     request_model = create_model(
         "TurnRequest",
         __config__=STRICT,

@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from retain.api.responses import response
-from retain.api.schemas import asked
+from retain.api.schemas import build_request_model
 from retain.base.errors import Full
 from retain.memory import Scope
 from retain.server.handler import Call, Handler, Respond
@@ -48,7 +48,9 @@ def add(app: Starlette) -> None:
 
 def _accept_uploads(handler: Handler, field: str, store: Store) -> None:
     """Accept the parameter `field` as the body of a request."""
-    model = asked(handler.endpoint, handler.method, (field,), in_query=True, name="Query")
+    model = build_request_model(
+        handler.endpoint, handler.method, (field,), in_query=True, name="Query"
+    )
     if "title" in model.model_fields:  # the title of the document or its file name is the default
         model.model_fields["title"].default = ""
         model.model_rebuild(force=True)

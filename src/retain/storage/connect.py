@@ -47,7 +47,9 @@ def connect(
         try:
             from retain.storage.postgres.engine import PostgresDatabase
         except ImportError as error:
-            problem = f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
+            problem = (
+                f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
+            )
             raise SettingsError(where="database", problem=problem) from error
         return PostgresDatabase(url, settings, clock, wait_seconds), shipped("postgres")
     file_name = url.removeprefix("sqlite:").lstrip("/")

@@ -100,7 +100,7 @@ class Read:
     text: str  # Markdown if the document has a structure
     title: str = ""
     pages: tuple[int, ...] = ()  # start of each page of a PDF
-    given: str = ""  # the original, if that was text
+    original: str = ""  # the original, if that was text
 
 
 def read_file(data: bytes, name: str, limit: int) -> Read:
@@ -139,9 +139,9 @@ def read_text(text: str, media: Media | None, limit: int) -> Read:
     if media == "html":
         page = webpage.read(text)
         title = page.title or _first_heading(page.text)
-        return Read("html", _check_size(page.text), title, given=text)
+        return Read("html", _check_size(page.text), title, original=text)
     title = _first_heading(text) if media == "markdown" else ""
-    return Read(media, _check_size(text), title, given=text)
+    return Read(media, _check_size(text), title, original=text)
 
 
 def _read_pdf(data: bytes, limit: int) -> Read:

@@ -35,8 +35,8 @@ Step = tuple[str, str, str]
 def texts(value: Mapping[str, Any], paths: Sequence[str] | None = None) -> list[str]:
     """Return the distinct texts at some paths; without paths, the whole object as one text."""
     if paths is None:
-        whole = "\n".join(_lines("", value))
-        return [whole] if whole else []
+        text = "\n".join(_lines("", value))
+        return [text] if text else []
     selected = [text for path in paths for text in _select(value, _steps(path)) if text.strip()]
     distinct = list(dict.fromkeys(selected))
     if len(distinct) > MAX_TEXTS:

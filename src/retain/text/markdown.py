@@ -506,16 +506,16 @@ def _blank_lines(body: str) -> tuple[str, str]:
 
 
 def _headings_between(
-    found: Sequence[Heading], before: Sequence[Heading], after: Sequence[Heading], shift: int
+    headings: Sequence[Heading], before: Sequence[Heading], after: Sequence[Heading], shift: int
 ) -> Sequence[Heading] | None:
     """Return the headings between `before` and `after`; None if one of those is no longer there."""
-    if len(found) < len(before) + len(after):
+    if len(headings) < len(before) + len(after):
         return None
-    split = len(found) - len(after)
-    for old, new in zip(before, found, strict=False):
+    split = len(headings) - len(after)
+    for old, new in zip(before, headings, strict=False):
         if (old.level, old.text, old.start) != (new.level, new.text, new.start):
             return None
-    for old, new in zip(after, found[split:], strict=True):
+    for old, new in zip(after, headings[split:], strict=True):
         if (old.level, old.text, old.start + shift) != (new.level, new.text, new.start):
             return None
-    return found[len(before) : split]
+    return headings[len(before) : split]

@@ -63,7 +63,7 @@ class View:
 def page(file: IO[bytes], number: int, tokens: int) -> View:
     """Return one page; all pages in order are the whole content."""
     tokens = _check_tokens(tokens)
-    number = canonical.whole(number, "page", 1)
+    number = canonical.check_integer(number, "page", 1)
     if _is_binary(file):
         return _binary_view(file)
     total_lines = _count_lines(file)
@@ -105,8 +105,8 @@ def page(file: IO[bytes], number: int, tokens: int) -> View:
 def lines(file: IO[bytes], first: int, last: int, tokens: int) -> View:
     """Return the lines from number `first` to `last`, counted from 1."""
     tokens = _check_tokens(tokens)
-    first = canonical.whole(first, "lines", 1)
-    last = canonical.whole(last, "lines", first)
+    first = canonical.check_integer(first, "lines", 1)
+    last = canonical.check_integer(last, "lines", first)
     if _is_binary(file):
         return _binary_view(file)
     total = _count_lines(file)
@@ -134,7 +134,7 @@ def lines(file: IO[bytes], first: int, last: int, tokens: int) -> View:
 
 def head(file: IO[bytes], count: int, tokens: int) -> View:
     """Return the first lines."""
-    count = canonical.whole(count, "head", 1)
+    count = canonical.check_integer(count, "head", 1)
     if not file.seek(0, io.SEEK_END):
         return page(file, 1, tokens)
     return lines(file, 1, count, tokens)
@@ -142,7 +142,7 @@ def head(file: IO[bytes], count: int, tokens: int) -> View:
 
 def tail(file: IO[bytes], count: int, tokens: int) -> View:
     """Return the last lines."""
-    count = canonical.whole(count, "tail", 1)
+    count = canonical.check_integer(count, "tail", 1)
     tokens = _check_tokens(tokens)
     size = file.seek(0, io.SEEK_END)
     if not size:
@@ -312,7 +312,7 @@ def _character_boundary(text: str, index: int, *, forward: bool = False) -> int:
 
 
 def _check_tokens(tokens: int) -> int:
-    return canonical.whole(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
+    return canonical.check_integer(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
 
 
 def _count(count: int, singular: str, plural: str = "") -> str:

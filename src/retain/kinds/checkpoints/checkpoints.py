@@ -118,7 +118,7 @@ class Checkpoints(Kind):
                 "line": line,
                 "checkpoint": canonical.key(id, "id"),
                 "task": canonical.key(write.task, "task"),
-                "idx": canonical.whole(write.idx, "idx", -(2**31), 2**31),
+                "idx": canonical.check_integer(write.idx, "idx", -(2**31), 2**31),
                 "path": canonical.text(write.path, "path", MAX_NAME_BYTES),
                 "channel": canonical.key(write.channel, "channel"),
                 **encoded(write.value, write.channel),

@@ -169,7 +169,7 @@ def _parse_memory(memory: Any, entries: Sequence[JournalEntry]) -> tuple[str, li
     if not isinstance(sources, list) or not sources:
         raise Invalid(field="sources", problem="must be a non-empty list of numbers")
     for number in sources:
-        canonical.whole(number, "sources", 1, len(entries))
+        canonical.check_integer(number, "sources", 1, len(entries))
     content = checked_content(memory["content"])
     cited_characters = sum(len(entries[number - 1].content) for number in sources)
     if len(content) > max(_MIN_MEMORY_CHARACTERS, cited_characters):

@@ -92,7 +92,7 @@ class Entries(Kind):
         text = checked_content(content, secrets=self._settings.secrets)
         texts = split_text(text)
         if if_version is not None:
-            canonical.whole(if_version, "if_version")
+            canonical.check_integer(if_version, "if_version")
         source = self._owner.source
 
         def work(tx: Transaction) -> Entry:
@@ -171,7 +171,7 @@ class Entries(Kind):
     def remove_many(self, ids: Sequence[str]) -> int:
         """Remove several entries and return their number; skip ids that the scope does not have."""
         checked = {
-            canonical.key(id, "ids") for id in canonical.several(ids, "ids", limits.MAX_PAGE)
+            canonical.key(id, "ids") for id in canonical.check_list(ids, "ids", limits.MAX_PAGE)
         }
 
         def work(tx: Transaction) -> Sequence[str]:  # the audit log records which these were
@@ -231,7 +231,7 @@ class Entries(Kind):
         """
         secrets = self._settings.secrets
         canonical.name(board, "board", secrets)
-        names = canonical.several(agents, "agents", limits.MAX_BATCH)
+        names = canonical.check_list(agents, "agents", limits.MAX_BATCH)
         members = sorted({canonical.key(name, "agents", secrets) for name in names})
         return self._write(
             "share",
@@ -261,7 +261,7 @@ class Entries(Kind):
     def add_many(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
         """Add entries of `export` with their ids and times, all or none; skip existing ones."""
         agent = self._agent()
-        records = canonical.several(entries, "entries", limits.MAX_BATCH)
+        records = canonical.check_list(entries, "entries", limits.MAX_BATCH)
         rows = [
             imported_row(
                 record,

@@ -40,9 +40,9 @@ def private_section(tx: Transaction, owner: Owner, limit: int) -> Section:
         for position, (id, content, count, created) in enumerate(journal)
     ]
 
-    def write(kept: Sequence[Piece]) -> str:
-        core_lines = [piece.text for piece in kept if piece.source in core_sources]
-        journal_lines = [piece.text for piece in kept if piece.source not in core_sources]
+    def write(pieces: Sequence[Piece]) -> str:
+        core_lines = [piece.text for piece in pieces if piece.source in core_sources]
+        journal_lines = [piece.text for piece in pieces if piece.source not in core_sources]
         lists = {
             "## Core Memories (permanent)": core_lines,
             "## Recent Journal Entries": journal_lines,
@@ -94,10 +94,10 @@ def whiteboard_section(tx: Transaction, owner: Owner, limit: int) -> Section:
     ]
     boards = {f"entries {id}": str(board) for id, _, _, _, _, board in rows}
 
-    def write(kept: Sequence[Piece]) -> str:
+    def write(pieces: Sequence[Piece]) -> str:
         lists: dict[str, list[str]] = {}
-        for board in sorted({boards[piece.source] for piece in kept}):
-            lists[f"## {board}"] = [piece.text for piece in kept if boards[piece.source] == board]
+        for board in sorted({boards[piece.source] for piece in pieces}):
+            lists[f"## {board}"] = [piece.text for piece in pieces if boards[piece.source] == board]
         return _write_lists("# Shared Whiteboards", lists)
 
     return Section("whiteboard", pieces, write)

@@ -159,7 +159,7 @@ class Items(Kind):
             return []
         checked = [
             self._checked_change(change)
-            for change in canonical.several(changes, "changes", limits.MAX_BATCH)
+            for change in canonical.check_list(changes, "changes", limits.MAX_BATCH)
         ]
         # All writers use one order, so that no two wait for each other. Changes of one key stay in
         # their own order.
@@ -276,7 +276,7 @@ class Items(Kind):
         bounds = place_range(join_names(fixed))
         size = self._limit(limit)
         if depth is not None:
-            canonical.whole(depth, "depth", 1, MAX_NAMES)
+            canonical.check_integer(depth, "depth", 1, MAX_NAMES)
         last_place = join_names(decode_cursor(after, [str, ...])) if after else ""
         if last_place and last_place.count(PLACE_SEPARATOR) == depth:
             last_place = place_range(last_place)["beyond"]
@@ -348,7 +348,7 @@ class Items(Kind):
                 problem=f"must be a list of Put and Drop, not {type(change).__name__}",
             )
         if change.if_version is not None:
-            canonical.whole(change.if_version, "if_version")
+            canonical.check_integer(change.if_version, "if_version")
         names = self._checked_names(change.place, secrets=isinstance(change, Put))
         key = canonical.key(change.key, "key")
         id = index_id(self._area, *names, key)

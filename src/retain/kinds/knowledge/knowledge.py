@@ -169,8 +169,8 @@ class Knowledge(Kind):
         first = start + 1
         last = _MAX_SEQ
         if seq is not None:
-            canonical.whole(around, "around", 0, limits.MAX_PAGE)
-            canonical.whole(seq, "seq", 1)
+            canonical.check_integer(around, "around", 0, limits.MAX_PAGE)
+            canonical.check_integer(seq, "seq", 1)
             first = max(first, seq - around)
             last = seq + around
 

@@ -61,7 +61,7 @@ def from_text(title: str, text: str, path: str, media: Media | None, limit: int)
     title = one_line(canonical.text(title, "title", limit)) or one_line(content.title)
     if not title and not path:
         raise Invalid(field="title", problem="must not be blank")
-    data = content.given.encode()
+    data = content.original.encode()
     return Source(title, path, _digest(data), len(data), lambda: content, content.media)
 
 

@@ -211,7 +211,7 @@ class Messages(Kind):
         canonical.key(session, "session")
         for name, number in (("last", last), ("tokens", tokens), ("before", before)):
             if number is not None:
-                canonical.whole(number, name)
+                canonical.check_integer(number, name)
         if minutes is not None:
             canonical.amount(minutes, "minutes")
         chatter = 0 if turns_only else 1
@@ -232,7 +232,7 @@ class Messages(Kind):
     def get(self, session: str, seq: int) -> Message:
         """Return one message by its number."""
         canonical.key(session, "session")
-        canonical.whole(seq, "seq", 1)
+        canonical.check_integer(seq, "seq", 1)
 
         def work(tx: Transaction) -> Message:
             own_session(tx, self._owner, session)
@@ -249,7 +249,7 @@ class Messages(Kind):
         Its number is not used again, and a summary that covers it stays as it is.
         """
         canonical.key(session, "session")
-        canonical.whole(seq, "seq", 1)
+        canonical.check_integer(seq, "seq", 1)
 
         def work(tx: Transaction) -> None:
             self._lock(tx, session)
@@ -321,7 +321,7 @@ class Messages(Kind):
     ) -> list[Message]:
         canonical.key(session, "session")
         if expected_last_seq is not None:
-            canonical.whole(expected_last_seq, "expected_last_seq")
+            canonical.check_integer(expected_last_seq, "expected_last_seq")
         if key is None:
             return self._write(
                 verb,

@@ -56,10 +56,12 @@ def row(
         ),
         "tokens": size,
         "said": searchable_texts(role, value),
-        "tokens_in": None if tokens_in is None else canonical.whole(tokens_in, where + "tokens_in"),
+        "tokens_in": None
+        if tokens_in is None
+        else canonical.check_integer(tokens_in, where + "tokens_in"),
         "tokens_out": None
         if tokens_out is None
-        else canonical.whole(tokens_out, where + "tokens_out"),
+        else canonical.check_integer(tokens_out, where + "tokens_out"),
         "cost": None if cost is None else canonical.amount(cost, where + "cost"),
         "created_at": None
         if created_at is None
@@ -89,7 +91,7 @@ def new_rows(
     owner: Owner, settings: Settings, messages: Sequence[NewMessage | Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Validate new messages and return the values of their rows."""
-    numbered = enumerate(canonical.several(messages, "messages", limits.MAX_BATCH))
+    numbered = enumerate(canonical.check_list(messages, "messages", limits.MAX_BATCH))
     return [
         row(owner, settings, f"messages[{n}].", **message_fields(message, n))
         for n, message in numbered

@@ -57,12 +57,12 @@ def long_messages(tx: Transaction, session: str, limit: int) -> list[Row]:
         characters=BEGINNING_CHARACTERS,
         size=limit,
     )
-    found: list[Row] = []
+    messages: list[Row] = []
     for key, seq, size, beginning, created_at in rows:
         if key == placeholder.message_key(session, seq):
             description = placeholder.message_description(seq, size, _first_words(beginning))
-            found.append((key, description, created_at, 1))
-    return found
+            messages.append((key, description, created_at, 1))
+    return messages
 
 
 def _first_words(beginning: str) -> str:

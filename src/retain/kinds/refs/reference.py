@@ -260,13 +260,13 @@ def show(file: IO[bytes], chosen: Mapping[str, Any], max_tokens: int) -> View:
     with file:
         match chosen:
             case {"page": number}:
-                part = view.page(file, canonical.whole(number, "page", 1), max_tokens)
+                part = view.page(file, canonical.check_integer(number, "page", 1), max_tokens)
             case {"lines": (first, last)}:
                 part = view.lines(file, first, last, max_tokens)
             case {"head": count}:
-                part = view.head(file, canonical.whole(count, "head", 1), max_tokens)
+                part = view.head(file, canonical.check_integer(count, "head", 1), max_tokens)
             case {"tail": count}:
-                part = view.tail(file, canonical.whole(count, "tail", 1), max_tokens)
+                part = view.tail(file, canonical.check_integer(count, "tail", 1), max_tokens)
             case {"grep": pattern}:
                 part = view.grep(file, pattern, max_tokens)
             case {"path": path}:

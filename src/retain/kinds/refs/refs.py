@@ -63,7 +63,7 @@ class Prepared:
     line: str  # replaces the content in a context: command, status, placeholder
     stored: Stored
     values: Mapping[str, Any]
-    given: bool = False  # the caller chose the key
+    has_chosen_key: bool = False  # the caller chose the key
 
     @property
     def placeholder(self) -> str:
@@ -154,7 +154,7 @@ class RefPreparer:
                 lambda tx: refs.add_row(tx, prepared),
                 row={"key": prepared.key},
                 returns=lambda ref: ref.line if as_line else ref.key,
-                idempotent=not prepared.given,
+                idempotent=not prepared.has_chosen_key,
             )
         except InDoubt:
             raise  # the row may exist; the next purge finds out
@@ -296,7 +296,7 @@ class Refs(Kind):
         )
         if row is not None:
             self._services.index.add(tx, [reference.index_row(row, searchable)])
-        elif not prepared.given:  # a retry after a commit whose answer was lost
+        elif not prepared.has_chosen_key:  # a retry after a commit whose answer was lost
             row = tx.one(
                 f"""select {COLUMNS} from refs
                     where tenant = :tenant and key = :key and user_id = :user
@@ -328,7 +328,7 @@ class Refs(Kind):
         chosen = reference.checked_view(
             page=page, lines=lines, head=head, tail=tail, grep=grep, path=path
         )
-        canonical.whole(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
+        canonical.check_integer(tokens, "tokens", MIN_TOKENS, MAX_TOKENS)
         return reference.show(self._open(key), chosen, tokens)
 
     def content(self, key: str) -> bytes:

@@ -18,10 +18,10 @@ def exact_copy(value: Any) -> dict[str, str]:
     return {"exact": json.dumps(value)} if _CHANGED.search(written) else {}
 
 
-def read_exact_copy(kept: Any) -> dict[str, Any] | None:
+def read_exact_copy(copy: Any) -> dict[str, Any] | None:
     """Return the object of an exact copy; None if there is none."""
     try:
-        value = json.loads(kept["exact"])
+        value = json.loads(copy["exact"])
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None

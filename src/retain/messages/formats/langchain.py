@@ -121,10 +121,10 @@ def convert_foreign(message: Message) -> dict[str, Any]:
     return {"type": _TYPES[message.role], "data": data}
 
 
-def _content(role: str, said: Any) -> dict[str, Any]:
-    if not isinstance(said, list):
-        return {"text": said}
-    parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in said]
+def _content(role: str, content: Any) -> dict[str, Any]:
+    if not isinstance(content, list):
+        return {"text": content}
+    parts = [{"type": "text", "text": part} if isinstance(part, str) else part for part in content]
     if role != "tool":
         return {"parts": parts}
     texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
@@ -154,11 +154,11 @@ def _is_default(kind: str, name: str, value: Any) -> bool:
     return False
 
 
-def _arguments(given: Any) -> dict[str, Any]:
+def _arguments(arguments: Any) -> dict[str, Any]:
     try:
-        value = json.loads(given) if isinstance(given, str) else given
+        value = json.loads(arguments) if isinstance(arguments, str) else arguments
     except ValueError:
-        value = given
+        value = arguments
     return value if isinstance(value, dict) else {"arguments": value}
 
 

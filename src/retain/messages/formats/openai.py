@@ -25,9 +25,9 @@ _ROLES = {
 }
 _ANSWERS = ("_output", "_response", "_result")
 _TEXT = '{"text":"'
-_WHOLE = "item"
+_COMPLETE_ITEM = "item"
 """Value of `openai` if the only part is the item."""
-_SAYS = {
+_TEXT_TYPES = {
     "input_text",
     "output_text",
     "input_image",
@@ -47,7 +47,7 @@ def to_message(item: Any, field: str = "items") -> NewMessage:
     item_content = item.get("content")
     same = exact_copy(item)
     if not _is_message(item):
-        return NewMessage(role, {"parts": [dict(item)], "openai": same or _WHOLE})
+        return NewMessage(role, {"parts": [dict(item)], "openai": same or _COMPLETE_ITEM})
     rest = {
         name: value
         for name, value in item.items()
@@ -94,7 +94,7 @@ def from_message(message: Message) -> list[dict[str, Any]]:
         if _role(item) == role and item.get("type", "message") == "message":
             return [item]
     elif (
-        extras == _WHOLE
+        extras == _COMPLETE_ITEM
         and size == 2
         and isinstance(body, list)
         and len(body) == 1
@@ -150,7 +150,9 @@ def _translated(message: Message) -> list[dict[str, Any]]:
     calls = pairing.tool_calls(content)
     parts = content.get("parts")
     listed = parts if isinstance(parts, list) else []
-    theirs = listed and all(isinstance(part, dict) and part.get("type") in _SAYS for part in listed)
+    theirs = listed and all(
+        isinstance(part, dict) and part.get("type") in _TEXT_TYPES for part in listed
+    )
     if message.role != "tool" and (theirs or message.text or not (answers or calls)):
         items.append({"role": message.role, "content": listed if theirs else message.text})
     named = [

@@ -26,7 +26,7 @@ _SHOWN = {
     "tool-return": ("tool_name", "tool_call_id", "content"),
 }
 """The parts that are stored as ours, and their fields."""
-_SAID = ("user-prompt", "text", "speech")
+_TEXT_KINDS = ("user-prompt", "text", "speech")
 
 
 def to_message(message: Mapping[str, Any], entry: Mapping[str, Any] | None = None) -> NewMessage:
@@ -84,7 +84,7 @@ def _role(message: Mapping[str, Any]) -> str:
     if message.get("kind") == "response":
         return "assistant"
     kinds = {part.get("part_kind") for part in message["parts"]}
-    if kinds.intersection(_SAID):
+    if kinds.intersection(_TEXT_KINDS):
         return "user"
     return "tool" if kinds & {"tool-return", "retry-prompt"} else "system"
 
@@ -97,10 +97,10 @@ def _rest(part: Mapping[str, Any], shown: list[dict[str, Any]]) -> dict[str, Any
     text = rest.get("transcript" if kind == "speech" else "content")
     if kind == "user-prompt" and isinstance(text, list):
         return {**rest, "content": [_inside(item, shown) for item in text]}
-    if kind not in _SHOWN or (kind in _SAID and not isinstance(text, str)):
+    if kind not in _SHOWN or (kind in _TEXT_KINDS and not isinstance(text, str)):
         return rest
     taken = {name: rest.pop(name) for name in _SHOWN[kind] if name in rest}
-    if kind in _SAID:
+    if kind in _TEXT_KINDS:
         shown.append({"type": "text", "text": text})
     elif kind == "file":
         shown.append({"type": _file(taken["content"]), "source": taken["content"]})
@@ -123,11 +123,11 @@ def _inside(item: Any, shown: list[dict[str, Any]]) -> Any:
     return None
 
 
-def _file(found: Mapping[str, Any]) -> str:
+def _file(part: Mapping[str, Any]) -> str:
     return (
         "image"
-        if str(found.get("media_type", "")).startswith("image/")
-        else str(found.get("kind", "file"))
+        if str(part.get("media_type", "")).startswith("image/")
+        else str(part.get("kind", "file"))
     )
 
 
@@ -139,7 +139,7 @@ def _part(rest: Mapping[str, Any], shown: Iterator[Mapping[str, Any]]) -> dict[s
     if kind not in _SHOWN or any(name in rest for name in _SHOWN[kind]):
         return dict(rest)
     fields = {name: value for name, value in next(shown).items() if name != "type"}
-    if kind in _SAID or kind == "file":
+    if kind in _TEXT_KINDS or kind == "file":
         fields = {_SHOWN[kind][0]: fields["source" if kind == "file" else "text"]}
     return {**rest, **fields}
 

@@ -164,7 +164,7 @@ class _StoreRoutes:
         principal = await self._authenticator.authorize(request, permission, vendor=True)
         raw_body = await read_body(request, dict(request.scope["headers"]))
         body = model.model_validate(parse_json(raw_body))
-        canonical.whole(getattr(body, "limit", 0), "limit", 0, limits.MAX_PAGE)
+        canonical.check_integer(getattr(body, "limit", 0), "limit", 0, limits.MAX_PAGE)
         return principal, body
 
     async def _write(
@@ -179,7 +179,7 @@ class _StoreRoutes:
         scope = self._authenticator.scope(request, principal, None, None)
         principal.require_for(permission, "items", {}, scope.owner.user)
         labels = namespaces.namespace(tuple(change.place))
-        subject = f"item {'.'.join(labels)} {namespaces.told(change.key)}"
+        subject = f"item {'.'.join(labels)} {namespaces.readable_name(change.key)}"
         action = Action(name, request_id=problem.request_id(request), subject=subject)
         audited = Scope(acting_as(scope.services, principal, action), scope.owner)
         await in_thread(audited.items.write, [change])

@@ -168,7 +168,7 @@ class Protocol:
             if name is not None:
                 error = type(error)(**error.details | {"field": name})
             status = 400 if isinstance(error, Invalid) or error.status == 422 else error.status
-            failure = Failure(status, problem.told(error, id), error.details, id)
+            failure = Failure(status, problem.error_text(error, id), error.details, id)
         elif isinstance(error, HTTPException):
             failure = Failure(error.status_code, str(error.detail), {}, id)
         if failure.status == 409:  # the vendor's client would retry, to no effect

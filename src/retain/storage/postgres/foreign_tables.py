@@ -25,7 +25,9 @@ class ForeignServer:
         try:
             import psycopg as _  # noqa: F401 - first, so that whatever is read says what it needs
         except ImportError as error:
-            problem = f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
+            problem = (
+                f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
+            )
             raise SettingsError(where="file", problem=problem) from error
         self._address = address
 
