@@ -21,9 +21,11 @@ from retain.models.chat import OnText, to_pydantic_ai
 MAX_RESPONSE_BYTES = 4 << 20
 """Maximum size of an HTTP response."""
 _INSTALL = "models require the extra `models`; install retain[models]"
-_RETRY_STATUSES = frozenset({408, 409, 425, 429})
+RETRY_STATUSES = frozenset({408, 409, 425, 429})
+"""HTTP statuses below 500 after which a retry may succeed."""
 _OPENAI_NAMES = re.compile(r"(ft:)?(gpt-(?!oss)|chatgpt-|o\d)")
-_KEYS = re.compile(r"\b(?:sk|pk|rk|api[-_]?key|bearer)[-_ :=]+[^\s\"',;]{6,}", re.I)
+KEY_PATTERN = re.compile(r"\b(?:sk|pk|rk|api[-_]?key|bearer)[-_ :=]+[^\s\"',;]{6,}", re.I)
+"""Matches API keys, which error messages must not contain."""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
 _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key", "api-key")
 
@@ -303,7 +305,7 @@ def _to_failure(error: Exception, name: str, trace: _Trace) -> Failure | RetainE
             sick=False,
         )
     status = getattr(error, "status_code", 0)
-    if status in _RETRY_STATUSES or status >= 500:
+    if status in RETRY_STATUSES or status >= 500:
         wait = f" and asks to wait {after:g} s" if after else ""
         return Failure(
             unavailable(
@@ -350,7 +352,7 @@ def _service_message(error: Any, trace: _Trace) -> str:
     for secret in sorted(trace.secrets, key=len, reverse=True):
         body = body.replace(secret, "***")
     line = " ".join(
-        _KEYS.sub("***", canonical.text(body, "body", 4 * MAX_RESPONSE_BYTES)[:2000]).split()
+        KEY_PATTERN.sub("***", canonical.text(body, "body", 4 * MAX_RESPONSE_BYTES)[:2000]).split()
     )
     return f": {line[:200]}" if line else ""
 

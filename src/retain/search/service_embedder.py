@@ -16,7 +16,6 @@ import http.client
 import json
 import math
 import random
-import re
 import ssl
 import threading
 import time
@@ -25,9 +24,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlsplit
 
-from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, RetainError, SettingsError
+from retain.base.errors import BadAnswer, ModelError, ModelUnavailable, SettingsError
 from retain.models.circuit_breaker import FAILURE_LIMIT, CircuitBreaker
 from retain.models.model import FIRST_RETRY_SECONDS, Completion
+from retain.models.provider import KEY_PATTERN, RETRY_STATUSES, Failure
 from retain.models.recording import ModelCall
 
 if TYPE_CHECKING:
@@ -41,21 +41,6 @@ MAX_RESPONSE_BYTES = 16 << 20
 """Maximum size of a response."""
 _MAX_TEXT_CHARACTERS = 6000  # services reject a text that is too long for the model
 _MAX_REPORTED_TOKENS = 1 << 40
-_RETRY_STATUSES = frozenset({408, 409, 425, 429})
-_KEYS = re.compile(r"\b(?:sk|pk|rk|api[-_]?key|bearer)[-_ :=]+[^\s\"',;]{6,}", re.I)
-
-
-@dataclass
-class _Failure(Exception):
-    """A failed request.
-
-    `again`: a retry may succeed, after `after` seconds. `sick`: counts as a failure of the service.
-    """
-
-    error: RetainError
-    again: bool = False
-    sick: bool = True
-    after: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -153,7 +138,7 @@ class ServiceEmbedder:
                 raise ModelUnavailable(model=self.model, problem=again)
             try:
                 result = self._read(self._sent(body, deadline, seconds), len(texts))
-            except _Failure as failure:
+            except Failure as failure:
                 (self._breaker.failed if failure.sick else self._breaker.succeeded)()
                 pause = max(failure.after, wait * random.uniform(0.5, 1))
                 if (
@@ -188,20 +173,20 @@ class ServiceEmbedder:
             with contextlib.suppress(OSError, AttributeError):
                 # End the thread now if it waits for a response.
                 connection.sock.shutdown(2)
-            raise _Failure(self._unavailable(f"there was no answer within {seconds:g} s"))
+            raise Failure(self._unavailable(f"there was no answer within {seconds:g} s"))
         if isinstance(outcome[0], _Answer):
             return outcome[0]
         if isinstance(outcome[0], OSError | http.client.HTTPException):
-            raise _Failure(
+            raise Failure(
                 self._unavailable(
                     f"its service cannot be reached, or hung up ({type(outcome[0]).__name__})"
                 ),
                 again=True,
             )
-        raise _Failure(self._bad(f"the request failed with {type(outcome[0]).__name__}"))
+        raise Failure(self._bad(f"the request failed with {type(outcome[0]).__name__}"))
 
     def _read(self, answer: _Answer, count: int) -> tuple[NDArray[np.float32], int]:
-        """Return the vectors and tokens of a response; raise _Failure if it is invalid."""
+        """Return the vectors and tokens of a response; raise Failure if it is invalid."""
         import numpy as np
 
         self._refused(answer)
@@ -209,7 +194,7 @@ class ServiceEmbedder:
             answer.headers.get("content-encoding", "identity") != "identity"
             or len(answer.body) > MAX_RESPONSE_BYTES
         ):
-            raise _Failure(
+            raise Failure(
                 self._bad(f"it is compressed, or longer than {MAX_RESPONSE_BYTES >> 20} MiB")
             )
         try:
@@ -218,7 +203,7 @@ class ServiceEmbedder:
                 (_index(entry, place), place, entry) for place, entry in enumerate(read["data"])
             )
             if [index for index, _, _ in data] != list(range(count)):
-                raise _Failure(self._bad(f"it has {len(data)} vectors for {count} texts"))
+                raise Failure(self._bad(f"it has {len(data)} vectors for {count} texts"))
             with np.errstate(over="ignore"):  # callers check for infinity
                 vectors = np.array(
                     [_numbers(entry["embedding"]) for _, _, entry in data], np.float32
@@ -236,9 +221,9 @@ class ServiceEmbedder:
             form = answer.headers.get("content-type", "nothing in particular").partition(";")[0][
                 :50
             ]
-            raise _Failure(self._bad(f"it cannot be parsed (content type {form})")) from None
+            raise Failure(self._bad(f"it cannot be parsed (content type {form})")) from None
         if vectors.ndim != 2:
-            raise _Failure(self._bad("its vectors differ in length"))
+            raise Failure(self._bad("its vectors differ in length"))
         return vectors, spent if type(spent) is int and 0 <= spent <= _MAX_REPORTED_TOKENS else 0
 
     def _refused(self, answer: _Answer) -> None:
@@ -246,10 +231,10 @@ class ServiceEmbedder:
         message = _error_message(answer.body, self._api_key)
         if 200 <= status < 300:
             return
-        if status in _RETRY_STATUSES or status >= 500:
+        if status in RETRY_STATUSES or status >= 500:
             after = _seconds(answer.headers.get("retry-after", ""))
             wait = f" and asks to wait {after:g} s" if after else ""
-            raise _Failure(
+            raise Failure(
                 self._unavailable(f"its service responded with {status}{wait}{message}"),
                 again=True,
                 after=after,
@@ -259,7 +244,7 @@ class ServiceEmbedder:
         problem = f"its service rejected the request with {status}{message}{hint}"
         if 300 <= status < 400:
             problem = "its service redirects to another URL, which is not followed; set embedding_base_url to that URL"
-        raise _Failure(ModelError(model=self.model, problem=problem), sick=False)
+        raise Failure(ModelError(model=self.model, problem=problem), sick=False)
 
     def _unavailable(self, problem: str) -> ModelUnavailable:
         return ModelUnavailable(model=self.model, problem=problem)
@@ -407,5 +392,5 @@ def _error_message(body: bytes, key: str) -> str:
     if not isinstance(message, str):
         return ""
     message = message[:2000].encode("utf-8", "replace").decode()
-    line = " ".join(_KEYS.sub("***", message.replace(key, "***") if key else message).split())
+    line = " ".join(KEY_PATTERN.sub("***", message.replace(key, "***") if key else message).split())
     return f": {line[:200]}" if line else ""
