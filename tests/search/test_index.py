@@ -788,7 +788,7 @@ def test_writers_continue_while_words_are_rewritten(
     memory = open_memory()
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, 60)
-    monkeypatch.setattr(rebuild, "IN_ONE_WRITE", 20)
+    monkeypatch.setattr(rebuild, "ROWS_PER_WRITE", 20)
     memory.database.write("acme", lambda tx: tx.run(_OUTDATED))
     start = threading.Barrier(2)
 

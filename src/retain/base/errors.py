@@ -214,8 +214,8 @@ class ModelError(RetainError):
         super().__init__(**details)
         changes = details.get("changes", 0)
         if changes:
-            kept = f"Its tools made {changes} change(s) before, and they are kept"
-            self.args = (str(self).replace("It changed nothing", kept),)
+            notice = f"Its tools made {changes} change(s) before, and they are kept"
+            self.args = (str(self).replace("It changed nothing", notice),)
 
     def after_changes(self, changes: int) -> ModelError:
         """Return the error for a turn whose tool calls changed something before the model failed."""

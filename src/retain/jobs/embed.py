@@ -31,7 +31,7 @@ FIRST_RETRY_SECONDS = 30.0
 MAX_RETRY_SECONDS = 3600.0
 MAX_FAILING = 10_000
 # Two lists, compared in Python: a server without statistics would join them in quadratic time.
-_ROW_NUMBERS = "select number from search_items where tenant = :tenant and number > :above order by number limit :most"
+_ROW_NUMBERS = "select number from search_items where tenant = :tenant and number > :above order by number limit :limit"
 _VECTOR_NUMBERS = """select number from search_vectors where tenant = :tenant and model = :model and length(vector) = :dimension
            and number > :above and number <= :top"""
 _ROW_TIME = "select at from search_items where tenant = :tenant and number = :number"
@@ -213,7 +213,7 @@ class _Scan(NamedTuple):
 
 
 def _lacking(tx: Transaction, model: _Model, above: int) -> _Scan:
-    rows = [int(row[0]) for row in tx.all(_ROW_NUMBERS, above=above, most=NUMBERS_PER_READ)]
+    rows = [int(row[0]) for row in tx.all(_ROW_NUMBERS, above=above, limit=NUMBERS_PER_READ)]
     top = rows[-1] if rows else above
     embedded = {
         row[0]

@@ -113,12 +113,12 @@ def start_search(
 
 
 def narrow_search(
-    tx: Transaction, services: Services, started: Query, asked: SearchFilter, depth: int
+    tx: Transaction, services: Services, started: Query, filter: SearchFilter, depth: int
 ) -> Query:
     """Return a started search over fewer rows; the query is not embedded again."""
     text = started.question.text
-    matches = query_steps.match_words(tx, services.index, text, asked, depth)
-    return replace(started, filter=asked, matches=matches)
+    matches = query_steps.match_words(tx, services.index, text, filter, depth)
+    return replace(started, filter=filter, matches=matches)
 
 
 def finish_search(

@@ -249,8 +249,12 @@ class Summaries(Kind):
             goal = self._goal(session, force)
             while step := self._step(session, goal):
                 writer = self._writer(step.before.text, session)
-                said = [message for message in step.messages if not is_notice(message.content)]
-                written = writer.write(step.before.text, said or step.messages, still_ours)
+                without_notices = [
+                    message for message in step.messages if not is_notice(message.content)
+                ]
+                written = writer.write(
+                    step.before.text, without_notices or step.messages, still_ours
+                )
                 if self._settings.secrets != "off":
                     text = masking.guard(
                         written.text, "summary", masking.derived(self._settings.secrets)

@@ -15,7 +15,7 @@ from retain.base import tokens
 MARK = "[MemoryRef: "
 MAX_DESCRIPTION = 200
 MESSAGE_BEGINNING = 80  # characters
-_WHOLE = re.compile(
+_PLACEHOLDER = re.compile(
     r"\[MemoryRef: (?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,79})"
     r"(?: - (?P<description>[^\[\]\n]*))?\]"
 )
@@ -99,14 +99,16 @@ def one_line(description: str) -> str:
 
 def find_keys(text: str) -> list[str]:
     """Return the distinct keys of the placeholders in a text, in order."""
-    return list(dict.fromkeys(match["key"] for match in _WHOLE.finditer(text)))
+    return list(dict.fromkeys(match["key"] for match in _PLACEHOLDER.finditer(text)))
 
 
 def neutralize(text: str, known: Container[str] = ()) -> str:
     """Return text in which only the placeholders in `known` look like placeholders."""
     if not ("[" in text or "\uff3b" in text or "\u3010" in text) or not _LIKE.search(text):
         return text
-    known_starts = {match.start() for match in _WHOLE.finditer(text) if match.group() in known}
+    known_starts = {
+        match.start() for match in _PLACEHOLDER.finditer(text) if match.group() in known
+    }
     return _LIKE.sub(lambda match: "[" if match.start() in known_starts else _FAKE, text)
 
 
@@ -116,7 +118,7 @@ def verify(text: str, known: Mapping[str, str]) -> str:
         return text
     parts = []
     done = 0
-    for match in _WHOLE.finditer(text):
+    for match in _PLACEHOLDER.finditer(text):
         true = known.get(match["key"])
         if true is not None:
             parts += [neutralize(text[done : match.start()]), true]

@@ -61,7 +61,7 @@ class RecordedModel:
         completion = answer if isinstance(answer, Completion) else None
         try:
             accepted = accept(answer)
-        except Exception as error:
+        except Exception as error:  # every failed call is recorded; raised again
             problem = f"{type(error).__name__}: {error}"
             self._record(ModelCall(self.name, took, completion, problem))
             raise

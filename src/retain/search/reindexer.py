@@ -25,7 +25,7 @@ from retain.storage.blobs import Blobs
 from retain.storage.database import Database, Row, Transaction
 from retain.storage.tables import Check
 
-IN_ONE_WRITE = 200
+ROWS_PER_WRITE = 200
 _MAX_REPORTED = 200
 _BEGINNING = 16 << 10
 _REMOVE = "delete from search_items where tenant = :tenant and number = :number"
@@ -81,7 +81,7 @@ class Findable:
 
     def _each(self, tx: Transaction) -> Iterator[Row]:
         after = self.start
-        while rows := self.lacking(tx, after, IN_ONE_WRITE):
+        while rows := self.lacking(tx, after, ROWS_PER_WRITE):
             yield from rows
             after = self.key(rows[-1])
 
@@ -145,7 +145,8 @@ class Reindexer:
         total = 0
         while lost := self._database.read(self._tenant, self._index.engine.lost, long=True):
             done = sum(
-                self._reword(lost[n : n + IN_ONE_WRITE]) for n in range(0, len(lost), IN_ONE_WRITE)
+                self._reword(lost[n : n + ROWS_PER_WRITE])
+                for n in range(0, len(lost), ROWS_PER_WRITE)
             )
             total += done
             if not done:  # the rows were removed meanwhile
@@ -157,7 +158,9 @@ class Reindexer:
     def _reword_outdated(self) -> int:
         """Analyse rows of an older analysis again, newest first; return their number."""
         total = 0
-        while rows := self._database.read(self._tenant, lambda tx: tx.all(_OLD, size=IN_ONE_WRITE)):
+        while rows := self._database.read(
+            self._tenant, lambda tx: tx.all(_OLD, size=ROWS_PER_WRITE)
+        ):
             total += self._reword([number for (number,) in rows], rows[-1][0] - 1)
         self._database.write(self._tenant, lambda tx: tx.run(_UP_TO, number=0))
         return total
@@ -222,10 +225,10 @@ class Reindexer:
 
 
 def _lacking(tx: Transaction, things: Findable, after: Place) -> Sequence[Row]:
-    return things.lacking(tx, after, IN_ONE_WRITE)
+    return things.lacking(tx, after, ROWS_PER_WRITE)
 
 
 def _tidy(tx: Transaction, things: Findable) -> int:
-    stray = things.stray(tx, IN_ONE_WRITE)
+    stray = things.stray(tx, ROWS_PER_WRITE)
     tx.many(_REMOVE, [{"number": row[0]} for row in stray])
     return len(stray)
