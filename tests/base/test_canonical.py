@@ -786,7 +786,6 @@ def test_text_cut_at_every_offset_is_valid(shared: Memory, mine: Scope) -> None:
         ("minutes", lambda me: me.messages.window("s", minutes=-1)),
         ("minutes", lambda me: me.messages.window("s", minutes=float("nan"))),
         ("minutes", lambda me: me.messages.window("s", minutes=10**400)),
-        ("window", lambda me: me.messages.window("s", last=1, tokens=1)),
         ("seq", lambda me: me.messages.get("s", 0)),
         ("seq", lambda me: me.messages.get("s", 2**64)),
         ("limit", lambda me: me.messages.list("s", limit=1001)),

@@ -401,7 +401,7 @@ def test_invalid_checkpoints_are_rejected(me: Scope, monkeypatch: pytest.MonkeyP
             me.checkpoints.get("t", ns=ns)  # type: ignore[arg-type]
     with pytest.raises(TooLarge, match="ns"):
         me.checkpoints.get("t", ns="x|" * 5000)
-    monkeypatch.setattr(checkpoint, "MOST_BYTES", 10)
+    monkeypatch.setattr(checkpoint, "MAX_BYTES", 10)
     with pytest.raises(TooLarge, match="big"):
         me.checkpoints.add("t", "1", ("null", b""), values={("big", "1"): ("bytes", b"x" * 11)})
     with pytest.raises(Invalid, match="type"):
