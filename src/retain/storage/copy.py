@@ -289,10 +289,10 @@ def _inspect(file: IO[bytes], columns: Mapping[str, Set[str]]) -> None:
                 problem=f"line {number} has other columns in {value} than this database ({names})",
             )
         for name, item in line["row"].items():
-            if not _can_be_kept(item):
+            if not _is_storable(item):
                 raise Invalid(
                     field="file",
-                    problem=f"line {number} has a value in {value}.{name} that cannot be kept",
+                    problem=f"line {number} has a value in {value}.{name} that cannot be stored",
                 )
 
 
@@ -305,7 +305,7 @@ def _tenant(name: str, number: int) -> str:
     raise Invalid(field="file", problem=f"line {number} names a tenant that cannot be one")
 
 
-def _can_be_kept(value: Any) -> bool:
+def _is_storable(value: Any) -> bool:
     """Return True if every engine stores the value unchanged."""
     if isinstance(value, str):
         return canonical.text(value, "file", 4 * len(value)) == value

@@ -30,13 +30,13 @@ create table if not exists retain_schema (version bigint primary key, name text 
 """
 _OPEN = """set local row_security = off;  -- rows that security hides from the owner are an error, never left out
 do $$
-declare found text;
+declare table_name text;
 begin
-    for found in
+    for table_name in
         select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
         where n.nspname = {schema_text} and c.relforcerowsecurity and c.relname = any({touched}::text[]) order by 1
     loop
-        execute format('alter table %1$I.%2$I no force row level security', {schema_text}, found);
+        execute format('alter table %1$I.%2$I no force row level security', {schema_text}, table_name);
     end loop;
 end $$;"""
 _TOUCHED = re.compile(
@@ -65,23 +65,27 @@ exception
 end $$;
 """
 _PROTECT = """do $$
-declare found text; mine text := $q$tenant = nullif(current_setting('retain.tenant', true), '')$q$; seen text;
+declare
+    table_name text;
+    own_rows text := $q$tenant = nullif(current_setting('retain.tenant', true), '')$q$;
+    visible_rows text;
 begin
-    for found in
+    for table_name in
         select c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
         join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant'
         where n.nspname = {schema_text} and c.relkind in ('r', 'p')
         and not (c.relrowsecurity and c.relforcerowsecurity and exists (  -- a table that has it must not be locked again
             select 1 from pg_policy p where p.polrelid = c.oid and p.polname = 'tenant')) order by 1
     loop
-        seen := mine;
-        if found in ('tenants', 'search_behind', 'keyed') then  -- which tenants there are, are behind, or have keys
-            seen := mine || $q$ or current_setting('retain.tenant', true) = '*'$q$;
+        visible_rows := own_rows;
+        if table_name in ('tenants', 'search_behind', 'keyed') then  -- which tenants there are, are behind, or have keys
+            visible_rows := own_rows || $q$ or current_setting('retain.tenant', true) = '*'$q$;
         end if;
-        execute format('alter table %1$I.%2$I enable row level security', {schema_text}, found);
-        execute format('alter table %1$I.%2$I force row level security', {schema_text}, found);
-        execute format('drop policy if exists tenant on %1$I.%2$I', {schema_text}, found);
-        execute format('create policy tenant on %1$I.%2$I using (%3$s) with check (%4$s)', {schema_text}, found, seen, mine);
+        execute format('alter table %1$I.%2$I enable row level security', {schema_text}, table_name);
+        execute format('alter table %1$I.%2$I force row level security', {schema_text}, table_name);
+        execute format('drop policy if exists tenant on %1$I.%2$I', {schema_text}, table_name);
+        execute format('create policy tenant on %1$I.%2$I using (%3$s) with check (%4$s)',
+            {schema_text}, table_name, visible_rows, own_rows);
     end loop;
 end $$;"""
 _GRANT = """grant usage on schema {schema} to {role};
