@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from retain import Memory, Scope
 from retain.api.namespaces import readable_name, stored
 from retain.base.errors import Invalid
 from retain.integrations.langgraph import AsyncRetainStore, LangChainEmbedder, RetainStore
+from retain.jobs.embed import lag
 from tests.conftest import SETTINGS, Now, one_engine
 from tests.integrations import vendors
 
@@ -100,6 +102,49 @@ def test_items_of_other_adapters_are_read_only(me: Scope, name: str) -> None:
     found = store.get((name,), "a")
     assert found is not None
     assert found.value == {"text": "mine"}
+
+
+@one_engine
+def test_small_puts_are_found_by_meaning_at_once(me: Scope) -> None:
+    """No server and no job runs here; the query shares no word with the text."""
+    store = RetainStore(me)
+    store.put(("facts",), "pet", {"text": "My dog sleeps all day"})
+    store.put(("facts",), "tax", {"text": "The invoice is due in March"})
+    assert lag(me.services, me.owner.tenant).pending == 0
+    first = store.search(("facts",), query="puppy")[0]
+    assert first.key == "pet"
+    assert first.score is not None
+    large = [PutOp(("many",), str(n), {"text": f"number {n}"}) for n in range(33)]
+    store.batch(large)
+    assert lag(me.services, me.owner.tenant).pending == 33
+
+
+@one_engine
+def test_scores_are_cosines_if_asked_for(me: Scope) -> None:
+    """The same scores and order as those of LangGraph's store in memory."""
+    embedder = me.services.embedder
+    assert embedder is not None
+    index: Any = {
+        "embed": lambda texts: embedder.embed(texts).tolist(),
+        "dims": embedder.dimensions,
+        "fields": ["text"],
+    }
+    theirs = InMemoryStore(index=index)
+    ours = RetainStore(me, index={"fields": ["text"]}, score="cosine")
+    texts = ["a dog in the garden", "the dog", "an invoice for a dog", "my dog likes a long walk"]
+    for store in (theirs, ours):
+        for text in texts:
+            store.put(("facts",), text, {"text": text})
+    answers = [
+        [(item.key, item.score) for item in store.search(("facts",), query="the dog")]
+        for store in (theirs, ours)
+    ]
+    assert [key for key, _ in answers[1]] == [key for key, _ in answers[0]]
+    assert [score for _, score in answers[1]] == pytest.approx(
+        [score for _, score in answers[0]], abs=1e-5
+    )
+    with pytest.raises(Invalid, match='score: must be "relevance" or "cosine"'):
+        RetainStore(me, score="dot")  # type: ignore[arg-type]
 
 
 # -- against their store in memory -----------------------------------------------------------------------------------------
@@ -258,6 +303,7 @@ def test_without_a_query_the_newest_comes_first(
 
 @one_engine
 def test_fields_of_the_store_are_searched_where_an_item_names_none(me: Scope) -> None:
+    me = Scope(replace(me.services, embedder=None), me.owner)  # by words alone
     store = RetainStore(me, index={"fields": ["text"]})
     store.put(("m",), "k", {"text": "apples", "other": "pears"})
     assert me.items.search("apples", ("m",)) != []

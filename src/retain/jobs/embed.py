@@ -203,6 +203,23 @@ class EmbedJob:
         return total + JobResult(left=len(seen.failing) - total.failed)
 
 
+def embed_records(services: Services, tenant: str, kind: str, ids: Sequence[str]) -> None:
+    """Embed a few records now instead of in the next run of the job, which does what fails here."""
+    embedder = services.embedding(Owner(tenant))
+    if embedder is None:
+        return
+    model = _Model(embedder.identity, embedder.dimensions)
+    select = "select number from search_items where tenant = :tenant and kind = :kind and id = :id"
+
+    def read_numbers(tx: Transaction) -> list[int]:
+        return [int(row[0]) for id in ids for row in tx.all(select, kind=kind, id=id)]
+
+    numbers = services.database.read(tenant, read_numbers)
+    if numbers:
+        with suppress(ModelError, SettingsError):
+            _embed(services, tenant, embedder, model, numbers, _TenantProgress())
+
+
 class _Scan(NamedTuple):
     """The rows without a vector, oldest first, up to `top`; `is_last` if that is the last row."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import uuid
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from functools import cache
@@ -15,12 +15,10 @@ from typing import Any
 import langgraph.store.sqlite
 import langgraph.store.sqlite.aio
 import pytest
-from langgraph.store.base import Op, Result, SearchOp
 
 from retain import Memory, Scope
 from retain.base.settings import Settings
 from retain.integrations.langgraph import AsyncRetainStore, LangChainEmbedder, RetainStore
-from retain.jobs.runner import JobRunner
 from retain.kinds.kind import Owner
 
 now = [1_760_000_000_000_000]
@@ -57,13 +55,6 @@ class Store(RetainStore):
 
     def setup(self) -> None:
         """A memory that is open is set up."""
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The same; vectors follow the writes, so before a search by meaning the work is done that a server does."""
-        asked = list(ops)
-        if any(isinstance(op, SearchOp) and op.query for op in asked):
-            JobRunner(self.scope.services).run([self.scope.owner.tenant], None)
-        return super().batch(asked)
 
 
 class AsyncStore(AsyncRetainStore):

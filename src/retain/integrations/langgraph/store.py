@@ -12,15 +12,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from retain.api import namespaces
 from retain.api.namespaces import Namespace
 from retain.base.errors import Invalid
 from retain.integrations._require import require_extra, require_local_scope
+from retain.jobs.embed import embed_records
 from retain.jobs.retention import purge
-from retain.kinds.items import Drop, Put
+from retain.kinds.indexing import index_id
+from retain.kinds.items import Drop, Items, PlacedItem, Put
+from retain.kinds.items.item import area_of
 from retain.memory import Scope
+from retain.search.embedders import embed_texts
+from retain.text import fields as json_fields
 
 with require_extra("langgraph"):
     from langgraph.store.base import (
@@ -46,19 +51,36 @@ if TYPE_CHECKING:
     from retain.search.embedders import Matrix
 
 
+Score = Literal["relevance", "cosine"]
+Hit = tuple[PlacedItem, float | None]
+MAX_EMBEDDED_PUTS = 32
+"""The largest batch of puts whose vectors are computed before `put` returns."""
+
+
 class RetainStore(BaseStore):
     """A store for the scope's user, or for the tenant if the scope has no user.
 
     Works in threads and in asyncio. `index` names the fields that are searched by default,
-    `{"fields": ["text"]}`; without it, all are. `ttl` is LangGraph's TTLConfig.
+    `{"fields": ["text"]}`; without it, all are. `ttl` is LangGraph's TTLConfig. With
+    `score="cosine"`, hits have the cosine to the query as their score, and are ordered by it.
     """
 
     supports_ttl = True
 
     def __init__(
-        self, scope: Scope, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None
+        self,
+        scope: Scope,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        score: Score = "relevance",
     ) -> None:
         self.scope = require_local_scope(scope)
+        if score not in get_args(Score):
+            raise Invalid(field="score", problem=f'must be "relevance" or "cosine", not {score!r}')
+        if score == "cosine" and scope.services.embedder is None:
+            raise Invalid(field="score", problem='is "cosine", but the memory has no embedder')
+        self._score = score
         self.index_config = index
         self.ttl_config = ttl
         self.embeddings: Embeddings | None = None
@@ -104,6 +126,7 @@ class RetainStore(BaseStore):
                     results[position] = None if item is None else Item(**namespaces.record(item))
         if changes:
             namespaces.write(self.scope, list(changes.values()))
+            self._embed([change for change in changes.values() if isinstance(change, Put)])
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -131,6 +154,16 @@ class RetainStore(BaseStore):
         """Return True: no sweeper runs."""
         return True
 
+    def _embed(self, puts: Sequence[Put]) -> None:
+        """Compute the vectors of a few new items, so that a search finds them by meaning at once.
+
+        Vectors of larger batches are computed by a server, or by `memory.run_jobs()`.
+        """
+        if 0 < len(puts) <= MAX_EMBEDDED_PUTS:
+            area = area_of(self.scope.owner.user)
+            ids = [index_id(area, *put.place, put.key) for put in puts]
+            embed_records(self.scope.services, self.scope.owner.tenant, Items.name, ids)
+
     def _change(self, operation: PutOp) -> Put | Drop:
         fields = self._fields if operation.index is None else operation.index or []
         return namespaces.change(
@@ -147,7 +180,26 @@ class RetainStore(BaseStore):
             offset=operation.offset,
             refresh=operation.refresh_ttl,
         )
+        if operation.query and self._score == "cosine":
+            hits = self._with_cosines(operation.query, hits)
         return [SearchItem(**namespaces.record(item), score=score) for item, score in hits]
+
+    def _with_cosines(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
+        """Score each hit by its field that is closest to the query; the closest hit comes first."""
+        embedder = self.scope.services.embedding(self.scope.owner)
+        if embedder is None:
+            return list(hits)
+        scored: list[tuple[PlacedItem, float]] = []
+        unscored: list[Hit] = []
+        for item, score in hits:
+            texts = json_fields.texts(item.value, self._fields) if score is not None else []
+            if texts:
+                vectors = embed_texts(embedder, [query, *texts])
+                scored.append((item, float((vectors[1:] @ vectors[0]).max())))
+            else:
+                unscored.append((item, None))
+        scored.sort(key=lambda hit: -hit[1])
+        return [*scored, *unscored]
 
     def _namespaces(self, operation: ListNamespacesOp) -> list[Namespace]:
         conditions = operation.match_conditions or ()
@@ -167,10 +219,15 @@ class AsyncRetainStore(AsyncBatchedBaseStore):
     supports_ttl = True
 
     def __init__(
-        self, scope: Scope, *, index: IndexConfig | None = None, ttl: TTLConfig | None = None
+        self,
+        scope: Scope,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        score: Score = "relevance",
     ) -> None:
         self._task = None  # the base class reads it in __del__, also if this constructor fails
-        self.store = RetainStore(scope, index=index, ttl=ttl)
+        self.store = RetainStore(scope, index=index, ttl=ttl, score=score)
         super().__init__()
         self.index_config = index
         self.ttl_config = ttl
