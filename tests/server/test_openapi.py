@@ -188,3 +188,28 @@ def test_aliases_of_chat_have_complete_examples() -> None:
         body = paths[path]["post"]["requestBody"]["content"]["application/json"]["example"]
         assert body["message"], path
         assert '"message"' in paths[path]["post"]["x-codeSamples"][0]["source"], path
+
+
+def test_other_methods_are_rejected_with_those_that_are_allowed(
+    app: Starlette, client: TestClient
+) -> None:
+    """A path with several methods names all of them, also for OPTIONS."""
+    for path, item in document(app)["paths"].items():
+        documented = {method.upper() for method in item}
+        sent_path = path.replace("{", "").replace("}", "")
+        for method in {"OPTIONS", "TRACE", "PUT", "PATCH"} - documented:
+            response = client.request(method, sent_path)
+            assert response.status_code == 405, (method, path)
+            allowed = set(response.headers["Allow"].split(", ")) - {"HEAD"}
+            # A session id may have a slash: to append to the session `a/1` is a POST to `a/1`.
+            surplus = {"POST"} if path == "/api/messages/{session}/{seq}" else set()
+            assert allowed - surplus == documented, (method, path)
+
+
+def test_the_document_says_that_names_must_not_be_blank(app: Starlette, client: TestClient) -> None:
+    """A request that fits the document is not rejected for a blank user."""
+    parameters = document(app)["paths"]["/api/sessions"]["get"]["parameters"]
+    names = {one["name"]: one["schema"] for one in parameters}
+    for name in ("user", "agent", "X-Retain-User", "X-Retain-Agent"):
+        assert names[name]["pattern"] == r"\S", name
+    assert client.get("/api/sessions", params={"user": " "}).status_code == 422

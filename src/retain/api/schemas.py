@@ -187,16 +187,28 @@ def build_request_model(
     )
 
 
+NOT_BLANK: dict[str, Any] = {"pattern": r"\S"}
+"""Part of the schema of a name; a blank one is rejected with the other names."""
+
+
 def owner_fields() -> dict[str, Any]:
     """Return the parameters `user` and `agent`, which replace the headers of that purpose."""
     return {
         "user": (
             str | None,
-            Field(None, description="The user; also as the header X-Retain-User."),
+            Field(
+                None,
+                description="The user; also as the header X-Retain-User.",
+                json_schema_extra=NOT_BLANK,
+            ),
         ),
         "agent": (
             str | None,
-            Field(None, description="The agent; also as the header X-Retain-Agent."),
+            Field(
+                None,
+                description="The agent; also as the header X-Retain-Agent.",
+                json_schema_extra=NOT_BLANK,
+            ),
         ),
     }
 

@@ -20,7 +20,7 @@ from starlette.applications import Starlette
 from retain.api.endpoints import Endpoint, parameter_help
 from retain.api.examples import EXAMPLES
 from retain.api.problem import Problem
-from retain.api.schemas import OwnerParameters, shape
+from retain.api.schemas import NOT_BLANK, OwnerParameters, shape
 from retain.base.version import version
 from retain.kinds import KINDS
 from retain.server.api_route import ApiRoute
@@ -270,7 +270,7 @@ def _header_parameters(handler: Handler) -> list[Json]:
     if handler.endpoint.needs != "read":
         headers["Idempotency-Key"] = "A retry with the same key has no further effect."
     return [
-        _parameter(name, "header", text, {"type": "string"}, False)
+        _parameter(name, "header", text, {"type": "string", **NOT_BLANK}, False)
         for name, text in headers.items()
     ]
 
