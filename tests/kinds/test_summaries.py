@@ -987,3 +987,20 @@ def test_the_failing_model_double(open_memory: Open) -> None:
     add_messages(me, 41)
     with pytest.raises(ModelUnavailable):
         me.summaries.fold("s")
+
+
+def test_notices_are_not_summarized(open_memory: Callable[..., Memory]) -> None:
+    """X5."""
+    model = ScriptedModel(ANSWER)
+    memory = with_model(
+        open_memory(summary_enabled=True, summary_threshold=4, summary_keep_last=1), model
+    )
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    session = me.sessions.add().id
+    notice = {"text": "No model is set, so this was written without one.", "without_model": True}
+    for n in range(4):
+        me.messages.append(session, "user", f"The harbour has a crane, number {n}.")
+        me.messages.append(session, "assistant", notice)
+    assert me.summaries.fold(session).covers_to >= 6
+    assert all("No model is set" not in asked.prompt for asked in model.asked)
+    assert any("crane, number 1" in asked.prompt for asked in model.asked)
