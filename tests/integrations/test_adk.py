@@ -1,4 +1,6 @@
-"""Google's Agent Development Kit: our session service beside its own, its memory, and an agent that remembers."""
+"""Google's Agent Development Kit: our session service compared with its own, its memory, and an
+agent that remembers.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ ADA: dict[str, Any] = {"app_name": "app", "user_id": "ada"}
 
 @pytest.fixture
 def clock() -> Iterator[Callable[[], float]]:
-    """The kit's own clock, a second later whenever it is moved."""
+    """Return a function that advances the kit's clock by a second."""
     moments = [START]
     platform_time.set_time_provider(lambda: moments[-1])
     yield lambda: moments.append(moments[-1] + 1) or moments[-1]  # type: ignore[func-returns-value]
@@ -114,7 +116,7 @@ DEEDS = st.one_of(
 
 
 async def do(service: BaseSessionService, deed: tuple[Any, ...]) -> Any:
-    """What a service answers, and what it does to the objects that it is given."""
+    """Return the result of an operation, and the changed arguments."""
     verb, app, user, id, given = deed
     named = {"app_name": app, "user_id": user, "session_id": id}
     try:
@@ -149,7 +151,7 @@ async def do(service: BaseSessionService, deed: tuple[Any, ...]) -> Any:
 
 
 def test_random_operations_are_equivalent(memory: Memory, clock: Callable[[], float]) -> None:
-    """The same deeds on the kit's in-memory service and on ours give the same answers, to the last field."""
+    """The same operations on the kit's in-memory service and on ours return the same results."""
     tenants = count()
 
     @settings(max_examples=EXAMPLES, deadline=None, phases=[Phase.generate])
@@ -183,7 +185,9 @@ def test_random_operations_are_equivalent(memory: Memory, clock: Callable[[], fl
 
 
 def test_a_session_changed_by_others_is_stale(memory: Memory, tmp_path: Path) -> None:
-    """As the kit's durable services: who loaded it before must load it again, and nothing of theirs is kept."""
+    """As with the kit's durable services: it must be loaded again, and the stale write stores
+    nothing.
+    """
 
     async def use(service: BaseSessionService) -> list[str]:
         made = await service.create_session(**ADA, session_id="s")
@@ -217,7 +221,7 @@ def test_a_session_changed_by_others_is_stale(memory: Memory, tmp_path: Path) ->
 
 
 def test_two_concurrent_writers(memory: Memory) -> None:
-    """Of two that loaded the same session one is told that it is stale; states that they share lose nothing."""
+    """One of two writers of a session gets a stale error; shared state loses nothing."""
     service = RetainSessionService(memory.scope(tenant="acme"))
 
     async def write(number: int, shared: list[Session]) -> int:
@@ -268,7 +272,7 @@ def test_two_concurrent_writers(memory: Memory) -> None:
 
 @pytest.mark.parametrize("engine", ["modern"], indirect=True)  # where there is more than one writer
 def test_users_do_not_wait_for_each_other(memory: Memory) -> None:
-    """While a user's state changes, another user's does; but not the same one's."""
+    """A change of one user's state does not block another user's."""
     service, scope = (
         RetainSessionService(memory.scope(tenant="acme")),
         memory.scope(tenant="acme", user="ada", agent="app"),
@@ -304,7 +308,7 @@ def test_users_do_not_wait_for_each_other(memory: Memory) -> None:
 
 @one_engine
 def test_sessions_are_isolated_by_owner(memory: Memory) -> None:
-    """S8: the user's id is never dropped: a service for one user serves no other, and equal ids do not meet."""
+    """S8: a service for one user serves no other, and equal ids do not collide."""
     everybody, ada = (
         RetainSessionService(memory.scope(tenant="acme")),
         RetainSessionService(memory.scope(tenant="acme", user="ada")),
@@ -343,7 +347,7 @@ def texts(found: list[MemoryEntry]) -> list[str]:
 
 @one_engine
 def test_an_empty_user_does_not_mean_all_users(memory: Memory) -> None:
-    """S8: who names no user, or no app, is nobody, and neither reads nor deletes what others have."""
+    """S8: without a user or an app, nothing is read or deleted."""
     sessions, memories = (
         RetainSessionService(memory.scope(tenant="acme")),
         RetainMemoryService(memory.scope(tenant="acme")),
@@ -379,7 +383,7 @@ def test_an_empty_user_does_not_mean_all_users(memory: Memory) -> None:
 
 
 def test_app_state_is_isolated_by_app(memory: Memory) -> None:
-    """Of no other app's sessions, memories and state anything is found or deleted; nor of another user's of the app."""
+    """Sessions, memories and state of other apps and users are neither found nor deleted."""
     sessions, memories = (
         RetainSessionService(memory.scope(tenant="acme")),
         RetainMemoryService(memory.scope(tenant="acme")),
@@ -428,7 +432,7 @@ def test_app_state_is_isolated_by_app(memory: Memory) -> None:
 
 @one_engine
 def test_foreign_messages_do_not_break_a_session(memory: Memory) -> None:
-    """Attributes that are changed, messages like events, and sessions under its name by others."""
+    """Changed attributes, messages that resemble events, and sessions of others with its name."""
     service, me = (
         RetainSessionService(memory.scope(tenant="acme")),
         memory.scope(tenant="acme", user="ada", agent="app"),
@@ -470,7 +474,7 @@ def test_foreign_messages_do_not_break_a_session(memory: Memory) -> None:
 
 @one_engine
 def test_events_are_messages_like_any_other(memory: Memory) -> None:
-    """Pages, searches, summaries and contexts see what is said, called and answered; and the kit sees what others say."""
+    """Pages, searches, summaries and contexts include them; the kit reads messages of others."""
     service = RetainSessionService(memory.scope(tenant="acme"))
     me = memory.scope(tenant="acme", user="ada", agent="app")
 
@@ -522,7 +526,7 @@ def test_events_are_messages_like_any_other(memory: Memory) -> None:
 
 
 def test_sessions_of_other_services_can_be_added(memory: Memory) -> None:
-    """Each event once, however often; what was deleted is not found, and does not come back."""
+    """Each event is stored once; deleted events are not found and do not return."""
     service = RetainMemoryService(memory.scope(tenant="acme"))
 
     async def use() -> None:
@@ -563,7 +567,7 @@ def test_sessions_of_other_services_can_be_added(memory: Memory) -> None:
 
 @one_engine
 def test_adding_a_stored_session_changes_nothing(memory: Memory) -> None:
-    """Not even where others typed in it, or what they typed was removed; and nobody begins a session by remembering."""
+    """Also if others added or removed messages; adding memories never creates a session."""
     sessions, memories = (
         RetainSessionService(memory.scope(tenant="acme")),
         RetainMemoryService(memory.scope(tenant="acme")),
@@ -619,7 +623,7 @@ def test_recalled_text_cannot_close_its_block(memory: Memory) -> None:
 
 
 class Parrot(BaseLlm):
-    """A model that says again all that it is told."""
+    """A model that repeats its input."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -631,7 +635,7 @@ class Parrot(BaseLlm):
 
 
 def test_an_agent_remembers_after_a_restart(url: str) -> None:
-    """New objects, the same database: the same session goes on, and another one is told what was said in the first."""
+    """With new objects on the same database, the session continues, and another one recalls it."""
 
     async def ask(memory: Memory, session: str, text: str) -> str:
         scope = memory.scope(tenant="acme")

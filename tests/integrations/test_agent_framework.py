@@ -1,4 +1,6 @@
-"""Microsoft Agent Framework over our memory: its history to the last field, against its own; agents that remember."""
+"""Microsoft Agent Framework: history with every field, compared with its own, and agents that
+remember.
+"""
 
 from __future__ import annotations
 
@@ -152,7 +154,7 @@ def plain(messages: Sequence[Message]) -> list[dict[str, Any]]:
 
 
 class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatClient[Any]):
-    """A chat client that says what it is told to, and keeps what it was asked."""
+    """A chat client that sends scripted answers and records its requests."""
 
     def __init__(self, *answers: Content) -> None:
         super().__init__()
@@ -267,7 +269,7 @@ def test_foreign_messages_are_converted(me: Scope) -> None:
 
 
 def test_history_is_isolated_by_user(memory: Memory) -> None:
-    """S8: a session is there for nobody else, under any name."""
+    """S8: a session is visible to its user only."""
     mine, theirs = (
         RetainHistoryProvider(memory.scope(tenant="acme", user=user, agent="scout"))
         for user in ("ada", "bob")
@@ -319,7 +321,7 @@ STEPS = st.one_of(
 def test_it_stores_what_the_in_memory_history_stores(
     memory: Memory, steps: list[tuple[Any, ...]]
 ) -> None:
-    """New messages, and transcripts that are sent again, whole or from somewhere: the same on both."""
+    """New messages and repeated transcripts, complete or partial."""
 
     async def work() -> None:
         ours = RetainHistoryProvider(
@@ -339,7 +341,7 @@ def test_it_stores_what_the_in_memory_history_stores(
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
-    """Its conversation from the history, and what it was told in another one from its memory."""
+    """The conversation comes from the history, and facts of another one from memory."""
 
     def agent(client: Scripted, me: Scope) -> Agent[Any]:
         providers = [RetainHistoryProvider(me), RetainContextProvider(me)]
@@ -418,7 +420,7 @@ def test_a_large_output_becomes_a_reference_and_data_stays_out_of_the_instructio
 
 @one_engine
 def test_long_or_large_input_fails_no_run(me: Scope) -> None:
-    """The prompt is the agent's own, and needs no room in the context; what no message can hold is a reference."""
+    """The prompt does not count against the context budget; oversized content becomes a reference."""
     picture = Content.from_data(b"x" * 1_200_000, "image/png")
     call = Content.from_function_call("c1", "draw", arguments={"size": 2})
     client = Scripted(Content.from_text("Good."), call, Content.from_text("Drawn."), picture)

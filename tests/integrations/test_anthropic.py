@@ -1,4 +1,4 @@
-"""Anthropic's memory tool: every answer is the one that the SDK's own tool gives over a folder, and nothing is lost."""
+"""Anthropic's memory tool: every answer equals that of the SDK's tool on a folder."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ LINES = st.integers(-2, 6)
 
 
 def of(command: str, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Command]:
-    """Commands of one kind."""
+    """Return commands of one kind."""
     return st.fixed_dictionaries({"command": st.just(command), **fields})
 
 
@@ -106,7 +106,7 @@ EVERYTHING = ["/memories", *(f"/memories/{name}" for name in ("a", "b", "a/b", "
 
 
 def told(tool: Any, command: Command) -> str:
-    """What a model is told: the answer, or the error as the SDK's runner writes it, in which no path of a disk is."""
+    """Return the answer or the error text that the SDK's runner sends, without paths of the disk."""
     try:
         return str(tool.clear_all_memory() if command["command"] == "clear" else tool.call(command))
     except ToolError as error:
@@ -118,7 +118,7 @@ def told(tool: Any, command: Command) -> str:
 
 
 def sized(answer: str) -> str:
-    """An answer with the size of each folder as ours: a disk's depends on the file system, and on how many were in it."""
+    """Return an answer with our folder sizes: those of a disk depend on the file system."""
     if not answer.startswith("Here're the files"):
         return answer
     header, top, *rest = answer.split("\n")
@@ -179,7 +179,7 @@ def wild_commands(draw: st.DrawFn) -> Command:
 
 
 def compare(ours: RetainMemoryTool, folder: Path, commands: list[Command]) -> None:
-    """The same commands in the same order, and the same answers, to the byte."""
+    """Run the same commands on both and compare the answers byte for byte."""
     ours.clear_all_memory()
     with tempfile.TemporaryDirectory(dir=folder) as base:
         theirs = BetaLocalFilesystemMemoryTool(base)
@@ -197,7 +197,7 @@ def compare(ours: RetainMemoryTool, folder: Path, commands: list[Command]) -> No
 def test_answers_equal_those_of_the_sdk_tool(
     me: Scope, tmp_path: Path, commands: list[Command]
 ) -> None:
-    """Whatever is done, in whatever order."""
+    """For random commands in random order."""
     compare(RetainMemoryTool(me), tmp_path, commands)
 
 
@@ -229,7 +229,7 @@ def test_create_without_text_is_an_error(me: Scope, tmp_path: Path, text: Any) -
 def test_answers_are_the_same_on_servers(
     me: Scope, tmp_path: Path, commands: list[Command]
 ) -> None:
-    """The same there, and in a memory store, too."""
+    """On PostgreSQL and in a memory store."""
     store = Stores(me, "a test").create({"name": "Files"})["id"]
     compare(RetainMemoryTool(me, store=store), tmp_path, commands)
 
@@ -288,7 +288,7 @@ def test_the_asynchronous_tool(me: Scope) -> None:
     ],
 )
 def test_names_that_a_disk_accepts_and_we_do_not(me: Scope, path: str, said: str) -> None:
-    """They are refused in plain words, before anything is written; other commands do not find them."""
+    """They are rejected before anything is written, and are otherwise not found."""
     tool = RetainMemoryTool(me)
     assert told(tool, {"command": "create", "path": path, "file_text": ""}) == f"error: {said}"
     tool.call({"command": "create", "path": "/memories/old", "file_text": ""})
@@ -307,7 +307,7 @@ def test_a_file_that_is_too_large_is_refused_in_plain_words(me: Scope) -> None:
 
 @one_engine
 def test_differences_to_a_disk(me: Scope, tmp_path: Path) -> None:
-    """A name over 255 bytes and a NUL fail as on a disk; NUL in a text is kept as every text of ours is."""
+    """A name over 255 bytes or with NUL fails as on a disk; NUL in a text is stored."""
     ours, theirs = RetainMemoryTool(me), BetaLocalFilesystemMemoryTool(str(tmp_path))
     for path in ("/memories/" + "é" * 128, "/memories/a\0b"):
         for command in (
@@ -321,7 +321,7 @@ def test_differences_to_a_disk(me: Scope, tmp_path: Path) -> None:
 
 @one_engine
 def test_a_folder_is_moved_atomically(me: Scope) -> None:
-    """A path that would be too long for one of its files leaves all of them where they were."""
+    """If the path of one file would be too long, no file is moved."""
     tool = RetainMemoryTool(me)
     for name in ("a", "b", "/".join("c" * 60)):
         tool.call({"command": "create", "path": f"/memories/old/{name}", "file_text": name})
@@ -340,7 +340,7 @@ def test_a_folder_is_moved_atomically(me: Scope) -> None:
 
 
 def test_concurrent_edits_are_all_stored(me: Scope, memory: Memory) -> None:
-    """Of writers who edit one file at once, none undoes another; of those who make one path, one does."""
+    """Concurrent edits of a file lose nothing; one of several creators of a path succeeds."""
     tool = RetainMemoryTool(me)
     tool.call({"command": "create", "path": "/memories/log", "file_text": "0\n"})
 
@@ -382,7 +382,7 @@ def test_concurrent_edits_are_all_stored(me: Scope, memory: Memory) -> None:
 
 @one_engine
 def test_files_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
-    """S8: each user has their own files, and so has who means the whole tenant; a search finds what is in them."""
+    """S8: each user has separate files, and so has the tenant; search finds their content."""
     others = [
         memory.scope(tenant="acme", user="bob"),
         memory.scope(tenant="other", user="ada"),
@@ -402,7 +402,7 @@ def test_files_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
 
 @one_engine
 def test_a_missing_store(memory: Memory, me: Scope) -> None:
-    """Every command says so, and neither reads nor writes what else is at a place of that name."""
+    """Every command reports it, and touches nothing else at a place of that name."""
     theirs = Stores(memory.scope(tenant="acme", user="bob"), "a test").create({"name": "Files"})[
         "id"
     ]
@@ -427,7 +427,7 @@ def test_a_missing_store(memory: Memory, me: Scope) -> None:
 
 
 def claude(script: Callable[[Any], Command]) -> anthropic.Anthropic:
-    """The SDK's client, with a model that a function plays: given the last message, it gives the one block of its answer."""
+    """Return the SDK's client with a model played by a function from the last message to one block."""
     tools = [{"type": "memory_20250818", "name": "memory"}]
 
     def answer(request: httpx2.Request) -> httpx2.Response:
@@ -453,7 +453,7 @@ def claude(script: Callable[[Any], Command]) -> anthropic.Anthropic:
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
-    """The SDK's own loop, with a played model: what it wrote before the restart, it reads after it."""
+    """The SDK's loop with a scripted model reads after a restart what it wrote before."""
     path = "/memories/user.md"
 
     def use(**command: str) -> Command:

@@ -1,4 +1,4 @@
-"""What every adapter is given: a framework that is installed, and a scope of a Memory; anything else is told at once."""
+"""Every adapter needs its framework and a scope of a Memory; anything else is rejected at once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ print(json.dumps(said))
 @one_engine
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_adapters_accept_only_a_scope(adapter: str, memory: Memory) -> None:
-    """With any other, a write would be answered and not done."""
+    """With another object a write would be acknowledged but not stored."""
     module, name = adapter.split(".")
     made: Callable[..., Any] = getattr(
         importlib.import_module(f"retain.integrations.{module}"), name

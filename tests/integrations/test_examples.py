@@ -1,4 +1,4 @@
-"""Every example runs without a key and without a network, and in its second run knows what it was told in the first."""
+"""Every example runs without a key or a network, and recalls its first run in the second."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ EXAMPLES = sorted((Path(__file__).parent.parent.parent / "examples").glob("*.py"
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_it_remembers_in_the_next_run(
+def test_an_example_remembers_in_its_next_run(
     example: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A run opens the database, works and closes it: in one process, because a framework takes seconds to import."""
+    """Runs share a process, because a framework takes seconds to import."""
     connect = socket.socket.connect
 
     def near(self: socket.socket, address: Any) -> None:

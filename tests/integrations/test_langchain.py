@@ -26,7 +26,7 @@ BIG = "a row of the table with nothing in it\n" * 5_300
 
 
 class Model(GenericFakeChatModel):
-    """LangChain's fake, which takes tools and keeps what it was given."""
+    """LangChain's fake model, with tools, which records its input."""
 
     seen: list[list[BaseMessage]] = Field(default_factory=list)
 
@@ -72,7 +72,7 @@ def read_table(name: str) -> str:
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
-    """A9: another conversation, another process: the fact is there, in a fence, and once."""
+    """A9: in another conversation and process the fact is present, fenced, and once."""
     with open_memory() as memory:
         agent = create_agent(
             speaking("Hello Ada!"),
@@ -104,7 +104,7 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
 
 @one_engine
 def test_the_conversation_is_included_once(me: Scope) -> None:
-    """With a checkpointer the agent has its history; without one it is told what was said before, and saved once."""
+    """From the checkpointer if there is one, else from memory; it is saved once."""
     kept, model = RetainSaver(me), speaking("One.", "Two.", "Three.")
     agent = create_agent(model, middleware=[RetainMiddleware(me)], checkpointer=kept)
     for text in ("the first question", "the second question"):
@@ -132,7 +132,9 @@ def test_the_conversation_is_included_once(me: Scope) -> None:
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_large_result_becomes_a_reference(me: Scope, kind: str) -> None:
-    """R5: 200 kB of a tool are a line with a placeholder in the model's messages, in the state and in the session."""
+    """R5: 200 kB become a line with a placeholder in the model's messages, the state and the
+    session.
+    """
     model = speaking(calling("read_table", name="people"), "It is empty.")
     agent = create_agent(model, tools=[read_table], middleware=[RetainMiddleware(me)])
     given: Any = {"messages": [HumanMessage("What is in the table?")]}
@@ -159,7 +161,9 @@ def test_a_large_result_becomes_a_reference(me: Scope, kind: str) -> None:
 
 @one_engine
 def test_results_that_are_not_captured(me: Scope) -> None:
-    """Small results, those with images, and all of them where nobody wants it; a command's messages are looked at."""
+    """Small results, results with images, and all if capturing is off; messages of a command are
+    checked.
+    """
     pictures: list[Any] = [
         {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 50_000}}
     ]
@@ -194,7 +198,7 @@ def test_results_that_are_not_captured(me: Scope) -> None:
 
 
 def test_the_same_run_is_saved_once(me: Scope) -> None:
-    """P6: a run that is repeated under its id adds nothing, whatever the model said the second time."""
+    """P6: a repeated run with the same id adds nothing."""
     run = "0198c1f2-7a3b-7c4d-8e5f-0123456789ab"
     agent = create_agent(
         speaking("First.", "Second.", "Third.", "Fourth."), middleware=[RetainMiddleware(me)]
@@ -211,7 +215,9 @@ def test_the_same_run_is_saved_once(me: Scope) -> None:
 
 @one_engine
 def test_a_turn_is_stored_completely(me: Scope) -> None:
-    """Calls, results, usage and the report of the context; LangChain's history reads the same session, lossless."""
+    """Calls, results, usage and the context report; LangChain's history reads the session
+    losslessly.
+    """
     spoken = AIMessage(
         "Done.",
         response_metadata={"model_name": "fake-1"},
@@ -234,7 +240,7 @@ def test_a_turn_is_stored_completely(me: Scope) -> None:
 
 @one_engine
 def test_choice_of_the_session(me: Scope) -> None:
-    """The runtime's context says it, else the thread; without either, the error says what to do."""
+    """From the runtime's context, else the thread; without both, the error says what to do."""
     agent: Any = create_agent(
         speaking("a", "b"), middleware=[RetainMiddleware(me)], context_schema=dict
     )
@@ -248,7 +254,7 @@ def test_choice_of_the_session(me: Scope) -> None:
 
 @one_engine
 def test_a_long_message_is_accepted(me: Scope) -> None:
-    """The message is the agent's own: it costs the memory's budget nothing, and the memory still answers it."""
+    """It does not count against the memory's budget, and memory is still recalled."""
     me.entries.add("Ada's boat is called Marvin.", kind="core")
     model = speaking("Marvin.")
     agent = create_agent(model, middleware=[RetainMiddleware(me, budget=900)])
@@ -258,7 +264,7 @@ def test_a_long_message_is_accepted(me: Scope) -> None:
 
 @one_engine
 def test_an_oversized_message_becomes_a_reference(me: Scope) -> None:
-    """A run that was answered does not fail any more."""
+    """A run with an answer does not fail."""
     picture = {
         "type": "image_url",
         "image_url": {"url": "data:image/png;base64," + "A" * 1_500_000},
@@ -278,7 +284,7 @@ def test_an_oversized_message_becomes_a_reference(me: Scope) -> None:
 
 @one_engine
 def test_recalled_memory_is_not_stored_again(me: Scope) -> None:
-    """What the middleware tells is in no state and in no session, so that it is not recalled as if it had been said."""
+    """The recalled text is in no state and no session, so that it is not recalled as a message."""
     me.entries.add("Ada's boat is called Marvin.", kind="core")
     agent = create_agent(speaking("Good."), middleware=[RetainMiddleware(me)])
     done = say(agent, "Hello there", on("s"))

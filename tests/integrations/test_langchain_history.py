@@ -1,4 +1,4 @@
-"""LangChain's chat history over our sessions: a drop-in for its own, and lossless."""
+"""LangChain's chat history over sessions: a lossless replacement of its own."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def history(scope: Scope, session: str = "talk") -> RetainChatMessageHistory:
 
 
 def test_every_message_round_trips(me: Scope, memory: Memory) -> None:
-    """A9: what went in comes out, whatever class it has; and it is a session like any other."""
+    """A9: every message class; and the session is an ordinary session."""
     talk = history(me)
     assert talk.messages == []
     talk.add_messages(EVERY)
@@ -152,7 +152,7 @@ def test_a_cleared_history_is_empty_and_continues(me: Scope) -> None:
 
 @one_engine
 def test_histories_are_isolated_by_user(memory: Memory) -> None:
-    """S8: the user is the scope's, whatever session is named."""
+    """S8: the scope has the user, whatever session is named."""
     history(memory.scope(tenant="acme", user="ada", agent="scout")).add_user_message("my secret")
     for other in (
         memory.scope(tenant="acme", user="bob", agent="scout"),

@@ -1,4 +1,6 @@
-"""LangGraph's checkpointer: its conformance suite, its in-memory saver as the measure, and real graphs across a restart."""
+"""LangGraph's checkpointer: its conformance suite, comparison with its in-memory saver, and graphs
+across a restart.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ class State(TypedDict, total=False):
 
 
 def graph(saver: BaseCheckpointSaver[Any]) -> Any:
-    """Three steps, the second in a graph of its own that waits for a person."""
+    """Return a graph of three steps; the second is a subgraph that waits for a person."""
 
     def ask(state: State) -> Any:
         return {"said": [HumanMessage(state["asked"], id="1")]}
@@ -85,13 +87,13 @@ def graph(saver: BaseCheckpointSaver[Any]) -> Any:
     return outer.compile(checkpointer=saver)
 
 
-def told(history: Sequence[Any]) -> list[Any]:
-    """What does not differ from run to run."""
+def comparable(history: Sequence[Any]) -> list[Any]:
+    """Return the parts that are equal in every run."""
     return [(one.values, one.next, one.metadata["step"], one.metadata["source"]) for one in history]
 
 
 def test_a_graph_continues_after_a_restart(open_memory: Callable[..., Memory]) -> None:
-    """It waits for a person; another process goes on, goes back and branches off: all as with the in-memory saver."""
+    """Another process continues, goes back and branches, as with the in-memory saver."""
     theirs = graph(InMemorySaver())
     theirs.invoke({"asked": "Who are you?"}, on("t"))
     with open_memory() as memory:
@@ -108,7 +110,7 @@ def test_a_graph_continues_after_a_restart(open_memory: Callable[..., Memory]) -
             )
             forked = one.update_state(before.config, {"answer": "Bob"})
             assert one.invoke(None, forked)["said"][-1].content == "You said Bob."
-        assert told(list(ours.get_state_history(on("t")))) == told(
+        assert comparable(list(ours.get_state_history(on("t")))) == comparable(
             list(theirs.get_state_history(on("t")))
         )
         assert [
@@ -122,7 +124,7 @@ def test_a_graph_continues_after_a_restart(open_memory: Callable[..., Memory]) -
 
 @one_engine
 def test_a_graph_continues_asynchronously(me: Scope) -> None:
-    """Every step hops to a thread and back."""
+    """Every step switches to a thread and back."""
     ours = graph(RetainSaver(me))
 
     async def run() -> Any:
@@ -133,7 +135,7 @@ def test_a_graph_continues_asynchronously(me: Scope) -> None:
     done, history = asyncio.run(run())
     assert done["said"][-1].content == "You said Ada."
     assert [step.metadata["step"] for step in history] == [3, 2, 1]
-    assert told([ours.get_state(on("7"))]) == told(history[:1])
+    assert comparable([ours.get_state(on("7"))]) == comparable(history[:1])
 
 
 class Log(TypedDict, total=False):
@@ -149,7 +151,9 @@ class Log(TypedDict, total=False):
 
 @one_engine
 def test_channels_stored_as_deltas(me: Scope) -> None:
-    """DeltaChannel: the value is made from the changes, also after pruning, in a copy, and asynchronously."""
+    """DeltaChannel: the value is rebuilt from changes, also after pruning, in a copy, and
+    asynchronously.
+    """
 
     def count(state: Log) -> Any:
         return {"log": [state["n"]], "n": state["n"] + 1}
@@ -199,7 +203,7 @@ OWN = [(Own.__module__, "Own")]
 
 @one_engine
 def test_a_class_is_never_turned_into_plain_data(me: Scope) -> None:
-    """B26: what is read imports nothing that was not allowed before; where it was not, nothing is written in its place."""
+    """B26: reading imports only allowed classes; otherwise nothing is written in their place."""
     built = (
         StateGraph(Tasks)
         .add_node("go", lambda _: {"log": [Own("Ada")]})
@@ -263,7 +267,7 @@ def test_dotted_names_filter_nested_metadata(me: Scope) -> None:
 
 @one_engine
 def test_invalid_input_is_rejected(me: Scope) -> None:
-    """As the in-memory saver does: writes belong to a step that is named."""
+    """As in the in-memory saver: writes need a step."""
     saver = RetainSaver(me)
     with pytest.raises(KeyError, match="checkpoint_id"):
         saver.put_writes(on("t", checkpoint_ns=""), [("a", 1)], "task")
@@ -315,7 +319,7 @@ OPERATIONS = st.lists(st.one_of(_puts, _puts, _writes, _gets, _lists, _deletes),
 
 
 def applied(saver: BaseCheckpointSaver[Any], operations: Sequence[Any]) -> list[Any]:
-    """What each operation answers."""
+    """Return the result of each operation."""
     answers: list[Any] = []
     for place, (name, thread, *rest) in enumerate(operations):
         if name == "put":
@@ -375,7 +379,7 @@ def applied(saver: BaseCheckpointSaver[Any], operations: Sequence[Any]) -> list[
 @settings(max_examples=EXAMPLES)
 @given(operations=OPERATIONS)
 def test_equivalence_with_the_in_memory_saver(memory: Memory, operations: Sequence[Any]) -> None:
-    """Whatever is put, written, asked for and deleted."""
+    """For random puts, writes, reads and deletions."""
     ours = RetainSaver(memory.scope(tenant="acme", user="ada"))
     for thread in ("t", "u"):
         ours.delete_thread(thread)

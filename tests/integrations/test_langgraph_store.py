@@ -1,4 +1,4 @@
-"""LangGraph's store over items: its own tests, a comparison with its store in memory, and what neither looks at."""
+"""LangGraph's store over items: its test suite, comparison with its in-memory store, and more."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ DIFFERENT = {
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
 def test_the_vendor_suite_passes(url: str) -> None:
-    """A9: LangGraph's tests of its SQLite store with ours in its place, but for those that are about its SQL."""
+    """A9: LangGraph's tests of its SQLite store with ours, except those about its SQL."""
     left_out = [f"--deselect=tests/test_store.py::{name}" for name in NOT_OURS]
     outcome = vendors.run(
         vendors.fetch(*RELEASE),
@@ -200,7 +200,7 @@ OPS = st.one_of(
 def test_equivalence_with_the_in_memory_store(
     memory: Memory, counter: Iterator[int], batches: list[list[Any]]
 ) -> None:
-    """The same batches give the same answers; searches in memory have no order that is promised."""
+    """The same batches return the same results; in-memory searches have no fixed order."""
     ours, theirs = (
         RetainStore(memory.scope(tenant=f"t{next(counter)}", user="ada")),
         InMemoryStore(),
@@ -223,7 +223,7 @@ def _plain(results: Sequence[Any]) -> list[Any]:
 
 @pytest.fixture
 def counter() -> Iterator[int]:
-    """A number for each example."""
+    """Return a new number for each example."""
     return iter(range(10_000))
 
 
@@ -393,7 +393,7 @@ def test_a_batch_reads_the_state_before_and_writes_atomically(me: Scope) -> None
 
 @one_engine
 def test_users_are_isolated(memory: Memory) -> None:
-    """S8: the scope says whose store it is; namespaces cannot lead out of it."""
+    """S8: the scope has the user; namespaces cannot lead out of it."""
     ada, bob, everybody = (
         RetainStore(memory.scope(tenant="acme", user=user)) for user in ("ada", "bob", None)
     )
@@ -428,7 +428,7 @@ def test_many_concurrent_awaits(me: Scope) -> None:
 
 
 class Model(GenericFakeChatModel):
-    """LangChain's fake model, given tools."""
+    """LangChain's fake model, with tools."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Model:
         """It knows what it will say."""
@@ -453,7 +453,7 @@ def recall(question: str, runtime: ToolRuntime) -> str:
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
-    """A9: a real agent with the framework's fake model; the second knows what the first was told."""
+    """A9: a real agent with the framework's fake model; the second recalls a fact of the first."""
 
     def ask(said: str, tool: str, **arguments: str) -> list[BaseMessage]:
         call = {"name": tool, "args": arguments, "id": "call-1", "type": "tool_call"}

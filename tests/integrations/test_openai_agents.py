@@ -1,4 +1,6 @@
-"""OpenAI's Agents SDK: its own tests with our session in them, its own session beside ours, and agents that remember."""
+"""OpenAI's Agents SDK: its test suite with our session, comparison with its own session, and agents
+that remember.
+"""
 
 from __future__ import annotations
 
@@ -226,8 +228,8 @@ def session(memory: Memory, id: str = "talk", **settings: Any) -> RetainSession:
 
 
 @pytest.mark.slow
-def test_their_own_tests(postgres_url: str, tmp_path: Path) -> None:
-    """All that they ask of a session, on both databases, but for what is named above, with its reason."""
+def test_the_vendor_suite_passes(postgres_url: str, tmp_path: Path) -> None:
+    """All its session tests on both databases, except those listed above with a reason."""
     databases = {"embedded": f"sqlite:///{tmp_path}/agent.db", "server": postgres_url}
     given = {"SESSION_DATABASES": json.dumps(databases)}
     chosen = ("-k", "embedded or not compaction")
@@ -274,11 +276,11 @@ deeds = st.lists(
 @one_engine
 @given(steps=deeds)
 @hypothesis_settings(max_examples=300 if FULL else 25)
-def test_it_answers_as_their_own_session_does(memory: Memory, steps: list[tuple[str, Any]]) -> None:
-    asyncio.run(the_same(memory, steps))
+def test_equivalence_with_the_sqlite_session(memory: Memory, steps: list[tuple[str, Any]]) -> None:
+    asyncio.run(compare_sessions(memory, steps))
 
 
-def test_it_answers_as_their_own_session_does_on_every_engine(memory: Memory) -> None:
+def test_equivalence_with_the_sqlite_session_on_every_engine(memory: Memory) -> None:
     steps: list[tuple[str, Any]] = [
         ("pop", None),
         ("clear", None),
@@ -295,10 +297,10 @@ def test_it_answers_as_their_own_session_does_on_every_engine(memory: Memory) ->
         ("add", ITEMS * 10),
         ("get", None),
     ]
-    asyncio.run(the_same(memory, steps))
+    asyncio.run(compare_sessions(memory, steps))
 
 
-async def the_same(memory: Memory, steps: list[tuple[str, Any]]) -> None:
+async def compare_sessions(memory: Memory, steps: list[tuple[str, Any]]) -> None:
     theirs: Any = SQLiteSession("talk")
     ours = session(memory, uuid.uuid4().hex)
     assert isinstance(ours, Session)
@@ -343,8 +345,8 @@ def test_a_wrong_key_removes_no_encrypted_item(memory: Memory) -> None:
 
 
 @one_engine
-def test_items_are_messages_like_any_other(memory: Memory) -> None:
-    """What is said is found and is in the next context; calls and their results are known as such."""
+def test_items_are_stored_as_messages(memory: Memory) -> None:
+    """Text is found and is in the next context; calls and results are recognised."""
     ours = session(memory)
     asyncio.run(ours.add_items(ITEMS[:9]))  # type: ignore[arg-type]
     me = ours.scope
@@ -368,7 +370,7 @@ def test_items_are_messages_like_any_other(memory: Memory) -> None:
 
 
 @one_engine
-def test_what_others_said_is_read_as_items(memory: Memory) -> None:
+def test_foreign_messages_are_read_as_items(memory: Memory) -> None:
     ours = session(memory)
     me = ours.scope
     me.sessions.add("talk")
@@ -393,8 +395,8 @@ def test_what_others_said_is_read_as_items(memory: Memory) -> None:
 
 
 @one_engine
-def test_what_is_stored_takes_no_other_role(memory: Memory) -> None:
-    """S: a user's message cannot come back as a system's, whatever its content says."""
+def test_stored_content_cannot_change_its_role(memory: Memory) -> None:
+    """S: a user's message is never returned as a system message."""
     ours = session(memory)
     ours.scope.sessions.add("talk")
     for content in (
@@ -407,8 +409,8 @@ def test_what_is_stored_takes_no_other_role(memory: Memory) -> None:
 
 
 @one_engine
-def test_who_may_not_see_a_session_does_not(memory: Memory) -> None:
-    """S8: the user is the scope's; another's session is neither read nor written."""
+def test_sessions_are_isolated_by_user(memory: Memory) -> None:
+    """S8: the scope has the user; sessions of others are neither read nor written."""
     asyncio.run(session(memory).add_items([{"role": "user", "content": "Mine."}]))
     other = RetainSession(memory.scope(tenant="acme", user="bob", agent="scout"), "talk")
     assert asyncio.run(other.get_items()) == []
@@ -424,7 +426,7 @@ def test_who_may_not_see_a_session_does_not(memory: Memory) -> None:
 # -- at once, and stopped -------------------------------------------------------------------------------------------------
 
 
-def test_eight_writers_at_once_lose_nothing(memory: Memory) -> None:
+def test_eight_concurrent_writers_lose_nothing(memory: Memory) -> None:
     def write(writer: int) -> None:
         async def all_of_it() -> None:
             adding = [
@@ -447,7 +449,7 @@ def test_eight_writers_at_once_lose_nothing(memory: Memory) -> None:
 
 
 @one_engine
-def test_who_stops_waiting_hears_of_it_when_it_is_done(memory: Memory) -> None:
+def test_a_cancelled_call_ends_after_its_write(memory: Memory) -> None:
     async def stopped() -> None:
         ours = session(memory)
         await ours.add_items([{"role": "user", "content": "first"}])
@@ -473,7 +475,7 @@ def test_who_stops_waiting_hears_of_it_when_it_is_done(memory: Memory) -> None:
 
 
 class Parrot(Model):
-    """A model that calls a tool first, and then repeats all that users said to it."""
+    """A model that calls a tool first, and then repeats all user messages."""
 
     async def get_response(
         self, system_instructions: str | None, input: Any, *_: Any, **__: Any

@@ -1,4 +1,6 @@
-"""Pydantic AI over our memory: conversations to the last field, against its own store; agents that remember."""
+"""Pydantic AI: conversations with every field, compared with its own store, and agents that
+remember.
+"""
 
 from __future__ import annotations
 
@@ -217,7 +219,7 @@ def test_every_message_round_trips(me: Scope, memory: Memory) -> None:
 
 
 def test_invalid_entries_are_ignored(me: Scope) -> None:
-    """Others may write into a session: their messages are not Pydantic AI's, whatever they look like."""
+    """Messages of others in a session are not those of Pydantic AI, whatever they look like."""
 
     async def work() -> None:
         store = RetainConversationStore(me)
@@ -356,7 +358,9 @@ def test_concurrent_writers_conflict_and_lose_nothing(me: Scope, memory: Memory)
 
 
 def test_concurrent_delete_and_save_conflict(me: Scope, memory: Memory) -> None:
-    """No save that succeeded is deleted by who did not know of it; a new conversation of the name is whole."""
+    """A concurrent delete does not remove a successful save; a new conversation of the name is
+    complete.
+    """
 
     async def work() -> None:
         store, other = (
@@ -432,7 +436,7 @@ def test_foreign_changes_to_a_session_are_harmless(me: Scope) -> None:
 
 
 def test_conversations_are_isolated_by_user(memory: Memory) -> None:
-    """S8: a user's conversation is there for nobody else, under any name."""
+    """S8: a conversation is visible to its user only."""
 
     async def work() -> None:
         mine, theirs = (
@@ -473,7 +477,7 @@ STEPS = st.one_of(
 
 
 class Twin:
-    """One store, driven by steps; what it answers is told without the ids that it made up."""
+    """A store driven by steps; results omit generated ids."""
 
     def __init__(self, store: ConversationStore) -> None:
         self.store = store
@@ -527,7 +531,7 @@ class Twin:
         await self.store.delete(name, scope=scope)
 
     async def place(self, name: str, number: int) -> dict[str, Any]:
-        """One of the entries that the conversation has or left, by its number."""
+        """Return one of the current or former entries by number."""
         record = await self.store.read_record(name)
         tips = [] if record is None else [record.head_id, *record.branches]
         ids = [entry.id for tip in tips for entry in await self.store.read_history(tip)]
@@ -567,7 +571,7 @@ TENANTS = count()
 @settings(max_examples=EXAMPLES)
 @given(st.lists(STEPS, max_size=12))
 def test_equivalence_with_the_in_memory_store(memory: Memory, steps: list[tuple[Any, ...]]) -> None:
-    """The same steps on both, the same answers: messages, entries, branches, forks, scopes, conflicts."""
+    """The same steps return the same messages, entries, branches, forks, scopes and conflicts."""
 
     async def work() -> None:
         me = memory.scope(tenant=f"tenant-{next(TENANTS)}", user="ada", agent="scout")
@@ -580,7 +584,7 @@ def test_equivalence_with_the_in_memory_store(memory: Memory, steps: list[tuple[
 
 
 def seeing(seen: list[list[ModelMessage]], *answers: ModelResponse) -> FunctionModel:
-    """A model that says what it is told to, and keeps what it was asked."""
+    """Return a model that sends scripted answers and records its requests."""
     left = iter(answers)
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -591,7 +595,7 @@ def seeing(seen: list[list[ModelMessage]], *answers: ModelResponse) -> FunctionM
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
-    """Its conversation from the store, and what it was told in another one from its memory."""
+    """The conversation comes from the store, and facts of another one from memory."""
 
     async def first(me: Scope) -> None:
         store, agent = (
@@ -725,7 +729,7 @@ def test_memory_stays_within_the_budget_and_out_of_the_system_prompt(
 
 @one_engine
 def test_long_or_large_input_fails_no_run(me: Scope) -> None:
-    """The prompt is the agent's own, and needs no room in the context; what no message can hold is a reference."""
+    """The prompt does not count against the context budget; oversized content becomes a reference."""
     picture = BinaryContent(b"x" * 1_200_000, media_type="image/png")
     drawn = ModelResponse(parts=[TextPart("Here:"), FilePart(picture)])
     seen: list[list[ModelMessage]] = []

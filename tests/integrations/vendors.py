@@ -1,8 +1,5 @@
-"""The vendors' own tests, run against our classes: fetched when they are needed, pinned by hash, none of it committed.
-
-A suite runs in a process of its own, with a plugin from tests/integrations/plugins that puts our class where theirs stood.
-What is known to fail is a table in the test that runs the suite, each name with its reason: `Outcome.differences` says
-what fails and is not listed, and what is listed and would pass.
+"""Vendors' own test suites, run against our classes; downloaded on demand, pinned by hash, and not
+committed.
 """
 
 from __future__ import annotations
@@ -42,7 +39,7 @@ LIMIT = 280  # seconds, less than one test may take
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of each test: names like `tests.test_store::test_put[x]`, and what pytest wrote."""
+    """Results by test name, such as `tests.test_store::test_put[x]`, and the output of pytest."""
 
     passed: frozenset[str]
     failed: frozenset[str]
@@ -50,7 +47,7 @@ class Outcome:
     output: str
 
     def differences(self, expected: Iterable[str]) -> str:
-        """What fails but is not expected to, and what is expected to and does not; empty if there is nothing to tell."""
+        """Return unexpected failures and unexpected successes; empty if there are none."""
         listed = set(expected)
         lines = [f"fails: {name}" for name in sorted(self.failed - listed)]
         lines += [f"listed, but does not fail: {name}" for name in sorted(listed - self.failed)]
@@ -58,7 +55,7 @@ class Outcome:
 
 
 def fetch(name: str, version: str, sha256: str) -> Path:
-    """The unpacked source distribution of a release, from the package index that this machine uses."""
+    """Download and unpack the source distribution of a release."""
     stem = f"{name.replace('-', '_').lower()}-{version}"
     folder = CACHE / f"{stem}-{sha256[:12]}" / stem
     if folder.is_dir():
@@ -89,9 +86,9 @@ def run(
     tests: Iterable[str] = ("tests",),
     arguments: Iterable[str] = (),
 ) -> Outcome:
-    """Run tests in a vendor's folder with one of our plugins, in a process of its own.
+    """Run tests in a vendor's folder with one of our plugins, in a new process.
 
-    No plugin of pytest is there but NEEDED: importing all that is installed takes longer than most suites.
+    Only the pytest plugins in NEEDED are loaded: importing all takes longer than most suites.
     """
     inherited = {
         name: value
@@ -141,7 +138,7 @@ def _outcome(report: Path, output: str) -> Outcome:
 
 
 def _download(name: str, file: str) -> bytes:
-    """A file by its name, from the first index that has it."""
+    """Download a file from the first index that has it."""
     for index in _indexes():
         page = f"{index.rstrip('/')}/{re.sub(r'[-_.]+', '-', name).lower()}/"
         try:
@@ -158,7 +155,7 @@ def _download(name: str, file: str) -> bytes:
 
 
 def _indexes() -> list[str]:
-    """What the environment names, what pip is configured with, and the public index."""
+    """Return the indexes of the environment, of the pip configuration, and the public one."""
     found = [os.environ[name] for name in SETTINGS if os.environ.get(name)]
     for path in filter(None, CONFIGURED):
         parser = configparser.RawConfigParser()
@@ -169,7 +166,7 @@ def _indexes() -> list[str]:
 
 
 def _open(address: str) -> tuple[bytes, str]:
-    """What is at an address, and where it was in the end."""
+    """Return the content of an address, and the final address."""
     parts = urllib.parse.urlsplit(address)
     if parts.scheme == "file":
         path = Path(urllib.request.url2pathname(parts.path))

@@ -1,4 +1,4 @@
-"""Small files in the true formats of others: by their own classes where they are installed, by hand elsewhere."""
+"""Small files in the formats of other systems, written by their own classes if installed."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def written(path: Path, value: Any) -> Path:
 def node(
     id: str, parent: str | None, role: str = "", text: str = "", **more: Any
 ) -> dict[str, Any]:
-    """A node of ChatGPT's tree."""
+    """Return a node of ChatGPT's tree."""
     message = {
         "id": id,
         "author": {"role": role, "name": None, "metadata": {}},
@@ -75,7 +75,7 @@ def node(
 
 
 def chatgpt(path: Path) -> Path:
-    """A conversation with a branch, hidden instructions, a tool call and an image, in a whole archive."""
+    """Write an archive with branches, hidden instructions, a tool call and an image."""
     nodes = [
         node("root", None),
         node("instructions", "root", "user", "Be kind.", content={
@@ -122,7 +122,7 @@ def chatgpt(path: Path) -> Path:
 
 
 def claude(path: Path) -> Path:
-    """Conversations, a project with documents, and memories, as the archive has them."""
+    """Write conversations, a project with documents, and memories as in the archive."""
     said = [
         {"uuid": "m-1", "sender": "human", "text": "Where does my sister live?", "created_at": "2025-03-01T10:00:00.5Z",
          "updated_at": "2025-03-01T10:00:00.5Z", "content": [
@@ -161,7 +161,7 @@ def claude(path: Path) -> Path:
 
 
 def mem0(path: Path) -> Path:
-    """What `get_all` answers, with a graph beside it."""
+    """Write the result of `get_all`, with a graph."""
     memories = [
         {"id": "mem-1", "memory": "Sister lives in Lisbon", "hash": "h", "metadata": {"category": "family"},
          "created_at": "2024-07-20T01:30:36.275141-07:00", "updated_at": None, "user_id": "ada", "agent_id": "helper",
@@ -176,7 +176,7 @@ def mem0(path: Path) -> Path:
 
 
 def mem0_history(path: Path) -> Path:
-    """Its history.db: a memory that was changed, one that was deleted, and the last messages."""
+    """Write a history.db with a changed memory, a deleted one, and the last messages."""
     with sqlite3.connect(path) as database:
         database.execute("""create table history (id text primary key, memory_id text, old_memory text, new_memory text,
             event text, created_at datetime, updated_at datetime, is_deleted integer, actor_id text, role text)""")
@@ -198,7 +198,7 @@ def mem0_history(path: Path) -> Path:
 
 
 def letta(path: Path) -> Path:
-    """An agent file with blocks, messages with tool calls, an archive, tools and a file."""
+    """Write an agent file with blocks, messages with tool calls, an archive, tools and a file."""
     call = {"id": "c-1", "type": "function", "function": {"name": "find", "arguments": "{}"}}
     empty: dict[str, Any] = {
         "name": None,
@@ -233,7 +233,7 @@ def letta(path: Path) -> Path:
 
 
 def mcp_memory(path: Path) -> Path:
-    """The file of the official memory server, with lines that it passes over."""
+    """Write the file of the official memory server, with lines that it ignores."""
     lines = [
         {
             "type": "entity",
@@ -256,7 +256,7 @@ def mcp_memory(path: Path) -> Path:
 
 
 def openai_agents(path: Path) -> Path:
-    """Written by the Agents SDK itself."""
+    """Write a database with the Agents SDK."""
 
     async def write() -> None:
         for name, items in (("talk-1", ITEMS), ("talk-2", ITEMS[:1])):
@@ -274,7 +274,7 @@ def openai_agents(path: Path) -> Path:
 
 
 def langgraph(path: Path) -> Path:
-    """Written by LangGraph itself: a store and a thread of a checkpointer in one file."""
+    """Write a store and a thread of a checkpointer into one file with LangGraph."""
     with SqliteStore.from_conn_string(str(path)) as store:
         store.setup()
         store.put(
@@ -303,7 +303,7 @@ def langgraph(path: Path) -> Path:
 
 
 def langchain(url: str) -> str:
-    """Written by LangChain itself, on a server."""
+    """Write a table on a server with LangChain."""
     with psycopg.connect(url) as connection:
         PostgresChatMessageHistory.create_tables(connection, "chat_message_history")
         first = PostgresChatMessageHistory(

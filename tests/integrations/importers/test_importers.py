@@ -1,4 +1,6 @@
-"""What others wrote is here afterwards, or in the report: once, whole, and with its own times."""
+"""Imports from other systems: everything is stored once with its own times, or listed in the
+report.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def counts(report: Report) -> tuple[dict[str, int], dict[str, int], dict[str, in
 
 
 def everything(memory: Memory, tmp_path: Path) -> bytes:
-    """All that there is, but for when it was written."""
+    """Return all rows, without the times of writing."""
     memory.export(tmp_path / "all.jsonl", tenants=["acme"])
     rows = [
         json.loads(line).get("row", {})
@@ -134,7 +136,7 @@ def test_an_interrupted_import_is_completed_by_another_run(
 
 
 def rows(path: Path) -> list[str]:
-    """The rows of an export, without ids that are made and times that are now."""
+    """Return the rows of an export, without generated ids and current times."""
     found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     kept = (
         "content",
@@ -562,7 +564,7 @@ def test_removed_objects_are_imported_again(memory: Memory, me: Scope, tmp_path:
 def test_new_messages_are_added_and_differences_are_listed(
     memory: Memory, me: Scope, tmp_path: Path
 ) -> None:
-    """Neither source nor memory loses anything when both went on."""
+    """Nothing is lost if both the source and the memory have changed."""
     path = sources.openai_agents(tmp_path / "s.db")
     import_from(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
     with sqlite3.connect(path) as database:
@@ -692,7 +694,7 @@ BROKEN: dict[str, Any] = {
 def test_broken_sources_are_rejected_before_writing(
     memory: Memory, tmp_path: Path, content: Any
 ) -> None:
-    """S10: an error that says where, for every format; never a traceback, and nothing half read."""
+    """S10: for every format the error has the place; never a traceback, and nothing is stored."""
     path = tmp_path / "source"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     refused = 0
@@ -711,7 +713,7 @@ def test_broken_sources_are_rejected_before_writing(
 def test_malicious_archives(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S10: nothing is unpacked to a disk, so no name leads anywhere; one that would fill memory is refused."""
+    """S10: nothing is unpacked to a disk; an archive that would fill the memory is rejected."""
     for name in (
         "../../evil/conversations.json",
         "/etc/conversations.json",
@@ -807,7 +809,7 @@ ODD = st.one_of(
 
 
 def plain(format: str, folder: Path) -> tuple[Path, dict[str, Any]]:
-    """A source in which everything has a place, and what its files say."""
+    """Return a source in which everything can be stored, and its files."""
     source = MAKE[format](folder)
     if format in ("chatgpt", "claude"):
         with zipfile.ZipFile(source) as archive:
@@ -849,7 +851,7 @@ def write_plain(source: Path, format: str, said: dict[str, Any]) -> None:
 
 
 def spoilt(value: Any, data: st.DataObject) -> Any:
-    """The value with something in it replaced."""
+    """Return the value with a part replaced."""
     if not isinstance(value, dict | list) or not value or data.draw(st.integers(0, 4)) == 0:
         return data.draw(ODD)
     key = data.draw(
@@ -861,7 +863,7 @@ def spoilt(value: Any, data: st.DataObject) -> Any:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """Every text in a value, and in the JSON that it has as text."""
+    """Return every text in a value, also in JSON inside texts."""
     if isinstance(value, dict | list):
         for one in value.values() if isinstance(value, dict) else value:
             yield from texts(one)
@@ -873,7 +875,9 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def lost(memory: Memory, folder: Path, tenant: str, said: Any) -> set[str]:
-    """The texts of a source that its tenant does not have, but for letters that are kept in another form, and kinds."""
+    """Return the texts of a source that its tenant does not have, except for normalised letters and
+    kinds.
+    """
     memory.export(folder / "kept.jsonl", tenants=[tenant])
     kept = "\n".join(
         texts(
@@ -894,7 +898,7 @@ def lost(memory: Memory, folder: Path, tenant: str, said: Any) -> set[str]:
 def test_unexpected_types_anywhere(
     memory: Memory, tmp_path: Path, format: str, data: st.DataObject
 ) -> None:
-    """Wrong types are refused with where they are, or listed: every text of the source is kept, or the report says more."""
+    """Wrong types are rejected with their place, or listed; every text is stored or reported."""
     source, said = plain(format, tmp_path)
     if data.draw(st.booleans(), label="spoil it"):
         name = data.draw(st.sampled_from(sorted(said)))

@@ -1,4 +1,6 @@
-"""Puts our session where the tests of OpenAI's Agents SDK have the one over SQLite: each test once for each database."""
+"""A pytest plugin that replaces the SQLite session in the tests of OpenAI's Agents SDK by ours,
+once per database.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,18 @@ used = [""]
 
 @cache
 def memory(database: str) -> Memory:
-    """A database that the runner gave us; each of their files is a tenant of its own in it."""
+    """Return a database of the runner; each of their files has its own tenant."""
     return Memory.open(DATABASES[database], settings=Settings(postgres_pool=4))
 
 
 @pytest.fixture(autouse=True, params=DATABASES)
 def database(request: pytest.FixtureRequest) -> None:
-    """Which of them a test uses; an import of their package takes longer than its tests."""
+    """Run each test on every database, in one process, because importing the package is slow."""
     used[0] = request.param
 
 
 class Session(RetainSession):
-    """What their tests do with a session besides using it."""
+    """Our session with the extra methods that their tests call."""
 
     def __init__(
         self,
@@ -60,7 +62,7 @@ class Session(RetainSession):
         self.db_path = db_path
 
     def close(self) -> None:
-        """A memory is closed by whoever opened it."""
+        """Do nothing: whoever opened a memory closes it."""
 
 
 for module in (agents, agents.memory, agents.memory.sqlite_session):
