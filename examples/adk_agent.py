@@ -21,12 +21,12 @@ from retain.integrations.adk import RetainMemoryService, RetainSessionService
 
 
 class Model(BaseLlm):
-    """Stands in for a real model: it answers with the line of its memory that has a name in it."""
+    """A stand-in for a real model: it answers with the remembered line that contains a name."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """What it says to all that it is told."""
+        """Yield the answer to a request."""
         told = "\n".join(
             part.text or "" for content in llm_request.contents for part in content.parts or []
         )
@@ -38,7 +38,7 @@ class Model(BaseLlm):
 
 
 async def main(memory: Memory) -> None:
-    """One run of an agent, in a session of its own."""
+    """Run an agent once, in a new session."""
     scope = memory.scope()
     runner = Runner(
         app_name="assistant",

@@ -21,7 +21,7 @@ FILE = "/memories/user.md"
 
 
 def claude(request: httpx2.Request) -> httpx2.Response:
-    """Answer as Claude would: call the memory tool, read what it says, and talk in the end."""
+    """Answer as Claude would: call the memory tool, read its result, and reply."""
     last = json.loads(request.content)["messages"][-1]["content"]
     if isinstance(last, str):
         return reply(
@@ -38,7 +38,7 @@ def claude(request: httpx2.Request) -> httpx2.Response:
 
 
 def reply(kind: str, **block: object) -> httpx2.Response:
-    """A message of Claude's with one block."""
+    """Return a message of Claude with one block."""
     message = {
         "id": "msg_1",
         "type": "message",

@@ -21,10 +21,10 @@ from retain.integrations.langchain import RetainMiddleware
 
 
 class Model(GenericFakeChatModel):
-    """Stands in for a chat model: it knows what is in its prompt, and nothing else."""
+    """A stand-in for a chat model: it knows only its prompt."""
 
     def bind_tools(self, tools: Any, **options: Any) -> Model:
-        """Take the tools that the middleware offers."""
+        """Accept the tools of the middleware."""
         return self
 
     def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:

@@ -16,7 +16,7 @@ from retain.integrations.langchain import RetainChatMessageHistory
 
 
 def model(prompt: PromptValue) -> AIMessage:
-    """Stands in for a chat model: it knows what is in its prompt, and nothing else."""
+    """Answer as a chat model that knows only its prompt."""
     *before, _ = prompt.to_messages()
     said = [str(message.content) for message in before if message.type == "human"]
     return AIMessage(f"remembered: {said[-1] if said else 'nothing'}")

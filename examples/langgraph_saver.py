@@ -17,7 +17,7 @@ from retain.integrations.langgraph import RetainSaver
 
 
 def answer(state: MessagesState) -> dict[str, list[AIMessage]]:
-    """Stands in for a chat model: it knows what was said in its thread, and nothing else."""
+    """Answer as a chat model that knows only its thread."""
     *before, _ = [message.text for message in state["messages"] if message.type == "human"]
     return {"messages": [AIMessage(f"remembered: {before[0] if before else 'nothing'}")]}
 

@@ -21,7 +21,7 @@ model = FakeListChatModel(responses=["Nice to see you."])  # any chat model
 
 
 def answer(state: MessagesState, runtime: Runtime) -> dict[str, list]:
-    """Answer, knowing what the store has on the question; keep what the user says about themselves."""
+    """Answer from the store, and store facts about the user."""
     said = state["messages"][-1].text
     found = runtime.store.search(("memories",), query=said, limit=5)
     known = [item.value["text"] for item in found]

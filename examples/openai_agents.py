@@ -20,12 +20,12 @@ from retain.integrations.openai_agents import RetainSession
 
 
 class Script(Model):
-    """A model that repeats what it was told before."""
+    """A model that repeats earlier messages."""
 
     async def get_response(
         self, system_instructions: str | None, input: Any, *_: Any, **__: Any
     ) -> ModelResponse:
-        """Answer with all that users said before the last message."""
+        """Answer with all user messages before the last one."""
         before = [str(item["content"]) for item in input[:-1] if item.get("role") == "user"]
         said = ResponseOutputText(
             type="output_text", text=" ".join(before) or "nothing", annotations=[]
@@ -36,7 +36,7 @@ class Script(Model):
         return ModelResponse(output=[message], usage=Usage(), response_id=None)
 
     def stream_response(self, *_: Any, **__: Any) -> AsyncIterator[Any]:
-        """This script is too short to be streamed."""
+        """Raise an error: this example does not stream."""
         raise NotImplementedError
 
 

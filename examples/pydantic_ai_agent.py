@@ -22,7 +22,9 @@ from retain.integrations.pydantic_ai import RetainConversationStore, RetainMemor
 
 
 def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Stands in for a real model: it keeps what it is told with a tool, and answers with the line that has a name in it."""
+    """Answer as a model that stores facts with a tool and replies with the line that contains a
+    name.
+    """
     parts = [part for message in messages for part in message.parts]
     if "I am" in str(parts[-1].content):
         return ModelResponse(
@@ -35,7 +37,7 @@ def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 async def main(memory: Memory) -> None:
-    """One run: the store keeps the conversation; the capability tells the agent what it remembers, and gives it tools."""
+    """Run an agent once: the store has the conversation; the capability recalls and offers tools."""
     scope = memory.scope(user="ada", agent="scout")
     store = RetainConversationStore(scope)
     agent = Agent(FunctionModel(answer), capabilities=[RetainMemory(scope, save=False)])

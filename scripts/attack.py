@@ -1,7 +1,4 @@
-"""Attack a server of our own with tools that others made: sqlmap over its parameters, bandit over the source.
-
-Neither is installed with the project; `uv tool run` fetches them into its own cache. Exit code 1 if anything is found.
-"""
+"""Attack our own server with third-party tools: sqlmap on its parameters, bandit on the source."""
 
 from __future__ import annotations
 
@@ -45,7 +42,7 @@ SECONDS = 300
 
 
 def sqlmap(address: str, key: str, folder: str) -> list[str]:
-    """What is found, or what could not be tried."""
+    """Return the findings of sqlmap, and the requests that could not be tested."""
     level = os.environ.get("LEVEL", "1")
     trouble = []
     for method, path, body in TARGETS:
@@ -99,7 +96,7 @@ def sqlmap(address: str, key: str, folder: str) -> list[str]:
 
 
 def bandit() -> list[str]:
-    """What bandit has to say, from medium on."""
+    """Return the findings of bandit of medium severity and above."""
     command = [
         _uv(),
         "tool",
@@ -121,7 +118,7 @@ def _uv() -> str:
 
 
 def main() -> int:
-    """Attack, and say what was found."""
+    """Run both tools and print the findings."""
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(database=f"sqlite:///{folder}/attacked.db", rate_per_second=0)
         with Memory.open(settings=settings) as memory:

@@ -27,7 +27,7 @@ DIGESTS = {
 
 
 def read(package: Path, name: str) -> bytes:
-    """A file of the package, if it is the one that this was made for."""
+    """Return a file of the package after checking its hash."""
     found = (package / name).read_bytes()
     if hashlib.sha256(found).hexdigest() != DIGESTS[name]:
         sys.exit(f"{package / name} is not the file that this was made for")
@@ -35,7 +35,7 @@ def read(package: Path, name: str) -> bytes:
 
 
 def vectors(file: bytes) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    """The one matrix of a safetensors file: a length, a header in JSON, and the numbers."""
+    """Return the matrix of a safetensors file: a length, a JSON header, and the numbers."""
     size = int.from_bytes(file[:8], "little")
     header = json.loads(file[8 : 8 + size])
     (name,) = header.keys() - {"__metadata__"}

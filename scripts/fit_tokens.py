@@ -39,7 +39,7 @@ ALIKE = (
 
 
 def main() -> None:
-    """Fit for so many seconds, and print."""
+    """Fit for a number of seconds and print the table."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 300.0
     fit = Fit([Path(folder) for folder in sys.argv[2:]] or list(HERE))
     print(
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 class Fit:
-    """The search: the groups of each kind of byte as bits, and how far off the estimate is with them."""
+    """The search: groups of each kind of byte as bits, and the error of the estimate."""
 
     def __init__(self, roots: list[Path]) -> None:
         self.kinds = [*(character.encode() for character in ASCII), *ALIKE, b""]
@@ -89,7 +89,7 @@ class Fit:
         self._measure()
 
     def _pairs(self, kinds: Any) -> Any:
-        """How often each kind of byte follows each other kind."""
+        """Return how often each kind of byte follows each other kind."""
         size = len(self.kinds)
         before = np.concatenate([[size - 1], kinds[:-1]])
         return (
@@ -104,7 +104,7 @@ class Fit:
         self.value, self.price = self._judge(self.starts)
 
     def _judge(self, starts: Any) -> tuple[float, float]:
-        """How bad it is, and the price of a run for which it is least so."""
+        """Return the error, and the price of a run that minimises it."""
         price = float((self.weights * starts).sum() / (self.weights * starts * starts).sum())
         error = price * starts - 1
         error = np.where(error < 0, error * UNDER, error)
@@ -114,7 +114,7 @@ class Fit:
         ), price
 
     def sweep(self, end: float) -> bool:
-        """Try to move each kind of byte into or out of each group; whether anything got better."""
+        """Move each kind of byte into or out of each group; return whether the error fell."""
         better = False
         kinds = len(self.kinds) - 1
         for number in self.dice.permutation(kinds * (GROUPS + 2)):
@@ -154,7 +154,7 @@ class Fit:
             self.best = (self.value, self.groups.copy(), self.price)
 
     def shake(self) -> None:
-        """Begin again near the best that was found."""
+        """Restart near the best result."""
         self.groups = self.best[1].copy()
         for _ in range(int(self.dice.integers(3, 12))):
             self.groups[self.dice.integers(len(self.kinds) - 1)] ^= 1 << int(
@@ -163,7 +163,7 @@ class Fit:
         self._measure()
 
     def show(self) -> None:
-        """The table as it stands in the source."""
+        """Return the table as source code."""
         _, groups, price = self.best
         print(f"# {price:.4f} tokens for a run")
         for group in range(GROUPS):
@@ -175,7 +175,7 @@ class Fit:
 
 
 def ranges(numbers: list[int]) -> str:
-    """Numbers as `80-8F C3`."""
+    """Return numbers as `80-8F C3`."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and parts[-1][-1] == number - 1:

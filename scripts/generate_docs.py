@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def settings_page() -> str:
-    """Every setting in one table."""
+    """Return a table of every setting."""
     lines = [
         "# Settings",
         "",
@@ -45,7 +45,7 @@ def settings_page() -> str:
 
 
 def commands_page() -> str:
-    """Every verb of every kind, with an example."""
+    """Return every verb of every kind with an example."""
     lines = [
         "# The command line",
         "",

