@@ -25,7 +25,7 @@ from retain.base.errors import Conflict, Full, Invalid, KeyReused
 from retain.kinds.kind import Services
 from retain.models import Models
 from retain.testing import ScriptedModel
-from tests.auth.test_audit import records, render
+from tests.auth.test_audited_writer import records, render
 from tests.conftest import Now
 
 ME = Principal("acme", PERMISSIONS, "ci (k1)")

@@ -120,7 +120,7 @@ def test_waiting_jobs_share_the_next_commit_in_order() -> None:
         order.append(n)
         return n
 
-    jobs = [lambda _, n=n: append(n) for n in range(40)]  # type: ignore[misc]
+    jobs: list[Work[Any]] = [lambda _, n=n: append(n) for n in range(40)]  # type: ignore[misc]
     leader, others = queue_behind_leader(desk, jobs)
     desk.open.set()
     assert leader.done().result == "leader"
