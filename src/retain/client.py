@@ -394,7 +394,7 @@ class _RemoteScope(Scope):
         response = self._client.send("POST", route, self.owner, {}, body)
         return from_json(get_type_hints(Scope.save_turn)["return"], response.json())
 
-    def tools(self, names: Sequence[str] | None = None) -> Any:
+    def tools(self, names: Sequence[str] | None = None, *, session: str | None = None) -> Any:
         """Raise Invalid: over HTTP, a model uses the server's tools through MCP."""
         raise Invalid(
             field="tools",

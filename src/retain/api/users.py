@@ -114,8 +114,18 @@ def first_user(database: Database, tenant: str, default: str) -> str:
 
 
 def _user(row: Row) -> StoredUser:
-    name, *counts, at = row
-    return StoredUser(str(name), *(int(count) for count in counts), clock.to_datetime(at))
+    name, conversations, memories, pending, notes, refs, documents, state, at = row
+    return StoredUser(
+        user=str(name),
+        conversations=int(conversations),
+        memories=int(memories),
+        pending=int(pending),
+        notes=int(notes),
+        refs=int(refs),
+        documents=int(documents),
+        state=int(state),
+        last_active_at=clock.to_datetime(at),
+    )
 
 
 def _place(user: StoredUser) -> list[int | str]:
