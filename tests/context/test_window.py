@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -361,3 +362,27 @@ def test_long_arguments_are_shortened() -> None:
     assert mark in first["content"]
     assert "[MemoryRef: message-4-s - message 4, 2,100 tokens]" in second["content"]
     assert all(line.tokens <= limits.SHORT_TOKENS + 50 for line in found)
+
+
+def test_long_answers_of_other_agents_are_not_shortened_like_user_messages() -> None:
+    """In a group they have the role "user" in the prompt; the stored role decides."""
+    text = "word " * 800
+    history = [
+        message(1, "user"),
+        message(2, "assistant", text, author="other"),
+        message(3, "user", "and?"),
+    ]
+    found = window(history, 8000, {}, Speakers("me", "ada", group=True))
+    assert found[1].message.role == "user"
+    assert "left out" not in found[1].message.text
+
+
+def test_a_long_user_message_without_a_placeholder_is_not_shortened_further() -> None:
+    """The key of a message cannot name every session; then the model could not open it."""
+    text = "word " * 800
+    history = [message(1, "user", text, 804), message(2, "assistant"), message(3, "user")]
+    found = window(history, 8000, {}, Speakers("me", "ada"))
+    assert "left out: [MemoryRef: message-1-s" in found[0].message.text
+    nameless = [replace(one, session="team a/b") for one in history]
+    found = window(nameless, 8000, {}, Speakers("me", "ada"))
+    assert found[0].message.text == text

@@ -127,7 +127,11 @@ def window(
     """
     shown = lines(messages, known, speakers)
     newest = _newest_question(messages, shown) if ends_with_question else 0
-    shown = [_limited(line, budget, newest) for line in shown]
+    user_seqs = {message.seq for message in messages if message.role == "user"}
+    shown = [
+        line if line.seq == newest else _limited(line, budget, line.seq in user_seqs)
+        for line in shown
+    ]
     if newest and newest == messages[-1].seq:
         shown = [shorten(line, 3 * budget // 4) if line.tokens > budget else line for line in shown]
     return _fit(messages, shown, budget)
@@ -142,14 +146,19 @@ def _newest_question(messages: Sequence[Message], shown: Sequence[Line]) -> int:
     return max(shown_user_seqs, default=0)
 
 
-def _limited(line: Line, budget: int, newest: int) -> Line:
-    """Shorten a line that is too long for an earlier message."""
+def _limited(line: Line, budget: int, is_from_user: bool) -> Line:
+    """Shorten a line that is too long for an earlier message.
+
+    A long message of a user is shortened further if a placeholder opens it. What another agent of
+    a group said has the role "user" in the prompt, but is not from a user.
+    """
     image_tokens = TOKENS_PER_IMAGE * len(line.message.images)
     text_tokens = line.tokens - image_tokens
-    if text_tokens <= limits.SHORT_TOKENS or line.seq == newest:
+    if text_tokens <= limits.SHORT_TOKENS:
         return line
     limit = largest_in_window(budget)
-    if text_tokens > limits.REF_TOKENS and line.message.role == "user":
+    is_user_text = is_from_user and line.message.role == "user"
+    if text_tokens > limits.REF_TOKENS and is_user_text and line.mark:
         limit = min(limit, limits.SHORT_TOKENS)
     return shorten(line, limit + image_tokens)
 
@@ -237,7 +246,8 @@ def lines(messages: Sequence[Message], known: Mapping[str, str], speakers: Speak
             results.append(_line(answer, PromptMessage("tool", text, result=Result(call.id, None))))
             if call_tokens(call) > limits.REF_TOKENS:
                 mark = known.get(stored_key(call.name, output)) or _mark(message)
-                calls[number] = shorten_call(call, limits.SHORT_TOKENS, mark)
+                if mark:
+                    calls[number] = shorten_call(call, limits.SHORT_TOKENS, mark)
         if calls or prompt_message.text or prompt_message.images:
             shown.append(_line(message, prompt_message._replace(calls=calls)))
         shown += results
