@@ -451,7 +451,7 @@ class _ToolLoop:
 def build_answer(
     scope: Scope, open_turn: OpenTurn, agent: str, turn: Turn, output: TurnOutput | None
 ) -> Answer:
-    """Return the answer of a turn, from its new messages or, if `spoken` is None, from storage."""
+    """Return the answer of a turn, from its new messages or, if `output` is None, from storage."""
     result = Answer(
         open_turn.session.id,
         agent,

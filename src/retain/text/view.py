@@ -232,9 +232,9 @@ def path(file: IO[bytes], path: str, tokens: int) -> View:
         return _view("\n".join(rows), what, " ".join(more))
     if not rows:
         rows = [cut(jsonpath.write_json(first_values[0], max_characters), tokens - 1) + "…"]
-    is_exceeded = "over " if count == MAX_COUNTED_VALUES else ""
-    what = f"the first {len(rows):,} of {is_exceeded}{_count(count, 'value')} at {where}"
-    more.insert(0, f"{is_exceeded}{count - len(rows):,} more; select a part, such as [0:10].")
+    prefix = "over " if count == MAX_COUNTED_VALUES else ""
+    what = f"the first {len(rows):,} of {prefix}{_count(count, 'value')} at {where}"
+    more.insert(0, f"{prefix}{count - len(rows):,} more; select a part, such as [0:10].")
     return _view("\n".join(rows), what, " ".join(more))
 
 
