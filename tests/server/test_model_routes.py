@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from starlette.testclient import TestClient
 
 from retain import Memory
@@ -49,3 +52,75 @@ def test_only_the_operator_sets_up_a_model(calling: Calling, memory: Memory) -> 
     ):
         refused = calling(tenant, permissions).post("/api/web/model", json=body)
         assert refused.status_code == 403
+
+
+@one_engine
+def test_the_environments_key_is_not_sent_to_the_callers_address(
+    calling: Calling, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-server")
+    http: TestClient = calling(memory.settings.tenant)
+    with FakeService("ready") as service:
+        body = {"model": "m1", "base_url": service.url, "use": True}
+        assert http.post("/api/web/model", json=body).json()["ok"]
+        agents_model = memory.services.models.named("m2")
+        assert agents_model is not None
+        agents_model.complete("", "Hello", max_tokens=5)
+        assert len(service.requests) == 2
+        assert "sk-of-the-server" not in str([request.headers for request in service.requests])
+
+
+@one_engine
+def test_a_used_model_also_summarizes_and_sets_the_address_of_agents_models(
+    calling: Calling, memory: Memory
+) -> None:
+    http: TestClient = calling(memory.settings.tenant)
+    models = memory.services.models
+    with FakeService("first") as first, FakeService("second") as second:
+        for name, service in (("m1", first), ("m2", second)):
+            body = {"model": name, "base_url": service.url, "use": True}
+            assert http.post("/api/web/model", json=body).json()["used"]
+            agents_model = models.named("agents-model")
+            assert agents_model is not None
+            assert models.summary is models.main
+            answer = agents_model.complete("", "Hello", max_tokens=5)
+            assert answer.text == ("first" if service is first else "second")
+
+
+@one_engine
+def test_one_of_several_processes_does_not_use_a_model_alone(
+    calling: Calling, memory: Memory
+) -> None:
+    http: TestClient = calling(memory.settings.tenant)
+    services = memory.services
+    object.__setattr__(services, "settings", replace(services.settings, workers=2))
+    with FakeService("ready") as service:
+        body = {"model": "m1", "base_url": service.url}
+        refused = http.post("/api/web/model", json={**body, "use": True})
+        assert refused.status_code == 422
+        assert "`model`, `base_url` and `api_key`" in refused.text
+        assert http.post("/api/web/model", json=body).json()["ok"]
+    assert services.models.main is None
+
+
+@one_engine
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://localhost:abc/v1",
+        "http://[::1",
+        "http://localhost:99999/v1",
+        "http://a\x01b/",
+        "x://",
+        "//",
+    ],
+)
+@pytest.mark.parametrize("model", ["m1", "openai:m1", "anthropic:m1"])
+def test_a_malformed_address_is_an_error_in_the_answer(
+    calling: Calling, memory: Memory, address: str, model: str
+) -> None:
+    http: TestClient = calling(memory.settings.tenant)
+    response = http.post("/api/web/model", json={"model": model, "base_url": address})
+    assert response.status_code == 200, response.text
+    assert not response.json()["ok"]
+    assert response.json()["error"]

@@ -94,6 +94,17 @@ class Models:
             return self.main
         return self._others.get(name) or self._make(name)
 
+    def replace_main(self, settings: Settings) -> None:
+        """Use the main model of other settings, also for summaries and for agents' models.
+
+        A summary model of its own, and custom models of agents, stay.
+        """
+        replacement = Models(settings)
+        if self.summary is None or self.summary is self.main:
+            self.summary = replacement.summary
+        self.main = replacement.main
+        self._make = replacement._make
+
     def _other(
         self, settings: Settings, breakers: dict[tuple[str, str], CircuitBreaker], name: str
     ) -> Model | None:

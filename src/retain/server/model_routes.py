@@ -18,7 +18,7 @@ from retain.api.responses import answer
 from retain.api.schemas import STRICT, Text, shape
 from retain.base.errors import Invalid, RetainError
 from retain.base.settings import Settings
-from retain.models.model import Model, Models
+from retain.models.model import NO_KEY, Model, Models
 from retain.server.api_route import ApiRoute
 from retain.server.request_authenticator import RequestAuthenticator
 
@@ -88,13 +88,19 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
 
 def _test(authenticator: RequestAuthenticator, body: ModelRequestBody) -> ModelTest:
     services = authenticator.memory.services
-    try:
-        settings = replace(
-            services.settings,
-            model=body.model,
-            base_url=body.base_url.strip(),
-            api_key=body.api_key.strip(),
+    if body.use and services.settings.workers > 1:
+        problem = (
+            f"would change only one of {services.settings.workers} server processes; "
+            "set `model`, `base_url` and `api_key` in the server's settings and restart it"
         )
+        raise Invalid(field="use", problem=problem)
+    base_url = body.base_url.strip()
+    api_key = body.api_key.strip()
+    if base_url and not api_key:
+        # The key in the provider's environment variable is not meant for the caller's address.
+        api_key = NO_KEY
+    try:
+        settings = replace(services.settings, model=body.model, base_url=base_url, api_key=api_key)
         tested = _main_model(settings)
         completion = tested.complete(
             "", "Reply with the single word: ready", max_tokens=_TEST_TOKENS
@@ -103,9 +109,7 @@ def _test(authenticator: RequestAuthenticator, body: ModelRequestBody) -> ModelT
         return ModelTest(body.model, False, False, "", str(error), None)
     if body.use:
         # A longer limit than the test's: answers take their time.
-        models = Models(settings)
-        services.models.main = models.main
-        services.models.summary = services.models.summary or models.summary
+        services.models.replace_main(settings)
     return ModelTest(
         body.model, True, body.use, completion.text[:_MAX_SHOWN], "", completion.latency_ms
     )
