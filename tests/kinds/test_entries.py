@@ -16,7 +16,7 @@ import pytest
 from retain import Memory, Scope
 from retain.api.rendering import as_json
 from retain.base import clock
-from retain.base.errors import AlreadyExists, Invalid, NotFound, TooLarge, WrongVersion
+from retain.base.errors import AlreadyExists, Forbidden, Invalid, NotFound, TooLarge, WrongVersion
 from retain.cli.main import main
 from retain.kinds.entries.entry import JOURNAL_WINDOW, Entry, EntryKind
 from retain.kinds.entries.entry_tools import PENDING_NOTE
@@ -1005,7 +1005,14 @@ def test_an_agent_can_save_something_about_itself(memory: Memory) -> None:
     assert "brief" not in bob.entries.prompt()
     (pending,) = [entry for entry in ada.entries.list() if entry.review == "pending"]
     assert pending.user is None
-    memory.scope(tenant="acme", agent="scout").entries.accept(pending.id)
+    for decide in (ada.entries.accept, ada.entries.refuse):
+        with pytest.raises(Forbidden, match="only a scope without a user can review it"):
+            decide(pending.id)
+    assert ada.entries.queue().items == []
+    assert "pending" not in ada.entries.counts()
+    reviewer = memory.scope(tenant="acme", agent="scout")
+    assert [entry.id for entry in reviewer.entries.queue().items] == [pending.id]
+    reviewer.entries.accept(pending.id)
     assert "I like to be brief." in bob.entries.prompt()
     assert "Ada likes tea." not in bob.entries.prompt()
     assert "must be one of" in save.call({"content": "x", "about": "them"})["error"]

@@ -362,7 +362,6 @@ def test_the_queue_covers_all_agents_and_boards_newest_first(
     ]
     assert list(memory.scope(tenant="acme", user="ada").entries.queue()) == [
         made[3],
-        made[2],
         made[0],
     ]
     assert list(me.entries.queue()) == [made[0]]

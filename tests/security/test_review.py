@@ -69,7 +69,7 @@ def test_who_may_accept_over_http(calling: Calling, pending_entry: str) -> None:
         (one["id"], one["source"], one["agent"], one["user"], one["review"]) for one in page["data"]
     ] == [(pending_entry, "tool", "scout", "ada", "pending")]
     assert page["data"][0]["signs"] == ["instruction", "order", "address"]
-    assert everything.get("/api/entries/counts").json() == {"core": 1, "journal": 0, "pending": 1}
+    assert everything.get("/api/entries/counts").json() == {"core": 0, "journal": 0, "pending": 1}
     assert everything.post(path, json={"if_version": 7}).status_code == 409
     person = calling(permissions=["read", "write"], user="ada")
     assert person.post(path, json={"if_version": 1}).json()["review"] == "accepted"
@@ -81,6 +81,17 @@ def test_who_may_accept_over_http(calling: Calling, pending_entry: str) -> None:
         everything.get("/api/entries/queue", params={"review": "refused"}).json()["data"][0]["id"]
         == pending_entry
     )
+
+
+def test_no_user_accepts_an_entry_for_all_users(memory: Memory, calling: Calling) -> None:
+    """Not even the one whose conversation brought it about."""
+    scope = memory.scope(tenant="acme", agent="scout", source="tool")
+    entry = scope.entries.add("I like to be brief.", kind="core")
+    path = f"/api/entries/{entry.id}/accept"
+    ada = calling(permissions=["read", "write"], user="ada")
+    assert ada.post(path, json={}).status_code == 403
+    assert ada.get("/api/entries/queue").json()["data"] == []
+    assert calling().post(path, json={}).json()["review"] == "accepted"
 
 
 def test_decisions_are_audited(memory: Memory, calling: Calling, pending_entry: str) -> None:

@@ -185,7 +185,8 @@ export interface paths {
          *
          *     if_version: accept only the version that was read
          *
-         *     Only a person can accept: not an agent, an import or a tool.
+         *     Only a person can accept: not an agent, an import or a tool. An entry for all users can only
+         *     be accepted by a scope without a user.
          *
          *     On the command line: `retain entries accept 0199… --if-version 2`
          */

@@ -129,7 +129,8 @@ class Entries(Kind):
 
         if_version: accept only the version that was read
 
-        Only a person can accept: not an agent, an import or a tool.
+        Only a person can accept: not an agent, an import or a tool. An entry for all users can only
+        be accepted by a scope without a user.
         """
         return self._decide("accept", id, "accepted", if_version)
 
@@ -410,6 +411,7 @@ class Entries(Kind):
 
         def work(tx: Transaction) -> Entry:
             before = self._get_own(tx, id)
+            review.require_reviewable(self._owner, before)
             _expect_version(before, if_version)
             if before.review == decision:
                 return before

@@ -20,7 +20,8 @@ _COMPARED_ENTRIES = 1000
 # `review` is compared twice, so that the small index of entries that are not accepted is used.
 _NOT_ACCEPTED = """from entries
     where tenant = :tenant and review <> 'accepted' and review = coalesce(:review, review)"""
-_OF_SCOPE = """and (user_id is null or user_id = coalesce(:user, user_id))
+# A scope with a user reviews that user's entries only: no user decides for all users.
+_OF_SCOPE = """and coalesce(user_id, '') = coalesce(:user, user_id, '')
     and agent = coalesce(:agent, agent)"""
 
 
@@ -29,6 +30,14 @@ def require_person(owner: Owner) -> None:
     if owner.source not in REVIEWERS:
         raise Forbidden(
             problem=f"only a person can review entries; this request comes from the source {owner.source!r}"
+        )
+
+
+def require_reviewable(owner: Owner, entry: Entry) -> None:
+    """Raise `Forbidden` if the entry is for all users and the scope is one user's."""
+    if entry.user is None and owner.user is not None:
+        raise Forbidden(
+            problem="this entry is for all users, and only a scope without a user can review it"
         )
 
 
