@@ -770,6 +770,25 @@ def test_a_window_larger_than_one_read(me: Scope, session: str) -> None:
     assert texts(me.messages.window(session, tokens=10**6, turns_only=True)) == spoken
 
 
+def test_a_context_reads_a_bounded_size_of_long_messages(me: Scope, session: str) -> None:
+    """Each counts little, as it is shortened in a prompt, but is read whole."""
+
+    def first_read() -> int:
+        recent = me.services.database.read(
+            me.owner.tenant, lambda tx: me.messages.recent(tx, session, 1, 8000)
+        )
+        assert recent[-1].seq == me.messages.window(session, last=1)[0].seq
+        return recent[0].seq
+
+    me.messages.append(session, "user", "short")
+    me.messages.append(session, "user", "word " * 50_000)
+    assert first_read() == 1  # one huge message does not push out the others
+    me.messages.extend(session, [NewMessage("user", "word " * 20_000) for _ in range(30)])
+    assert first_read() == 24
+    me.messages.append(session, "user", "short")
+    assert first_read() == 24  # and the start does not move with every message
+
+
 @hypothesis_settings(max_examples=40)
 @given(
     roles=st.lists(st.sampled_from(["system", "user", "assistant", "tool"]), max_size=40),

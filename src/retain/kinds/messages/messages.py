@@ -81,6 +81,10 @@ _MAX_ROWS_PER_READ = 256
 _MEAN_TOKENS = 40
 _MAX_USER_MESSAGE_DISTANCE = 1000
 """`recent` searches for the last user message at most this many messages before the end."""
+_MAX_STORED_WINDOWS = 8
+"""`recent` reads about this many times the tokens of the window of stored content."""
+_START_STEP = 8
+"""The steps in which such a start moves, so that the beginning of a prompt stays the same."""
 _MAX_SEQ = 2**53
 
 
@@ -392,9 +396,10 @@ class Messages(Kind):
 
         Returns the messages that fit into `tokens` once long ones are shortened, the first one that
         does not, and more if needed to include the last user message. Reads the sizes before any
-        content.
+        content, and returns fewer if their stored content is many times as large as `tokens`.
         """
         spent = 0
+        stored = 0
         has_user_message = False
         start = _MAX_SEQ
         upto = _MAX_SEQ
@@ -406,7 +411,12 @@ class Messages(Kind):
                     has_user_message or start - seq > _MAX_USER_MESSAGE_DISTANCE
                 ):
                     break
+                is_too_large = stored > _MAX_STORED_WINDOWS * tokens
+                is_step = start // _START_STEP != seq // _START_STEP
+                if is_too_large and has_user_message and is_step:
+                    return _between(tx, session, start, _MAX_SEQ, 1)
                 start = seq
+                stored += min(cost, tokens)  # one huge message does not push out the others
                 has_calls = chatter == 1 and role == "assistant"
                 spent += prompt_tokens(role, cost, has_calls, tokens)
                 has_user_message = has_user_message or role == "user"
