@@ -306,3 +306,18 @@ def test_a_rejected_summary_is_retried_less_often_and_then_given_up(
     other = with_model(memory, ScriptedModel(ANSWER, name="other"))
     assert other.run_jobs().jobs["summaries"].done == 1
     assert summarize.problems(other.services, "acme") == []
+
+
+def test_a_given_up_summary_is_tried_again_after_a_day(open_memory: Open, now: Now) -> None:
+    """Also by a running worker, and if nobody writes in the session."""
+    model = ScriptedModel("I'm sorry, I can't help with that.", name="refusing")
+    memory = with_model(open_memory(clock=now, summary_enabled=True), model)
+    fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
+    worker = JobRunner(memory.services)
+    for _ in range(10):
+        worker.run()
+        now.micros += 60 * clock.MINUTE
+    assert len(model.asked) == 5
+    now.pass_days(1.5)
+    worker.run()
+    assert len(model.asked) == 6

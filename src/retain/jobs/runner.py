@@ -54,12 +54,16 @@ class JobResults:
 
 
 class JobRunner:
-    """Runs the jobs that are due; after the first run, jobs skip what did not change since."""
+    """Runs the jobs that are due; after the first run, jobs skip what did not change since.
+
+    Once a day they skip nothing: a session whose summary was given up is tried again.
+    """
 
     def __init__(self, services: Services, jobs: Sequence[Job] | None = None) -> None:
         self._services = services
         self._jobs = all_jobs() if jobs is None else jobs
         self._since: dict[tuple[str, str], int] = {}
+        self._last_full_run: dict[tuple[str, str], int] = {}
         self._next_sweep: dict[str, float] = {}
 
     def run(
@@ -82,9 +86,14 @@ class JobRunner:
 
     def _run_job(self, job: Job, tenant: str, progress: Progress | None) -> JobResult:
         started = self._services.database.read(tenant, lambda tx: tx.now)
-        since = self._since.get((job.name, tenant), 0)
+        key = (job.name, tenant)
+        since = self._since.get(key, 0)
+        if started >= self._last_full_run.get(key, 0) + clock.DAY:
+            since = 0
         result = job.run(self._services, tenant, since, progress)
         # After a failure, the next run must find again what this one could not do.
         if not result.failed and not result.left:
-            self._since[job.name, tenant] = started - OVERLAP
+            self._since[key] = started - OVERLAP
+            if since == 0:
+                self._last_full_run[key] = started
         return result

@@ -47,8 +47,8 @@ def run(
     for place, session in enumerate(waiting, 1):
         failure = failures.get(session.session)
         if failure is not None and failure.is_waiting:
-            # A session that is given up is not left for the next run: only new messages or another
-            # day bring it back.
+            # A session that is given up is not left for the next run: it comes back when the
+            # failures are a day old, with new messages or in the daily run over all sessions.
             total += JobResult(left=0 if failure.is_given_up else 1)
             continue
         try:
@@ -189,12 +189,12 @@ def fold_after_turn(services: Services, owner: Owner, session: str) -> None:
         log.warning("The summary of session %s failed: %s", session, error)
 
 
-def _fold(services: Services, tenant: str, due: _Due) -> JobResult:
+def _fold(services: Services, tenant: str, session: _Due) -> JobResult:
     """Fold one session for its user and agent."""
-    summaries = Summaries(services, Owner(tenant, due.user, due.agent))
+    summaries = Summaries(services, Owner(tenant, session.user, session.agent))
     try:
-        before = summaries.get(due.session).number
-        after = summaries.fold(due.session).number
+        before = summaries.get(session.session).number
+        after = summaries.fold(session.session).number
     except NotFound:  # removed since it was found to be due
         return JobResult()
     return JobResult(done=1) if after > before else JobResult(left=1)
