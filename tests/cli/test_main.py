@@ -202,6 +202,9 @@ def test_every_setting_is_an_option(run_here: Run) -> None:
         ("nonsense", 2, "--set: must be name=value"),
         ("contxt_tokens=1", 6, "did you mean context_tokens?"),
         ("workers=none", 6, "must be a number"),
+        ("env=x", 6, "there is no setting env"),
+        ("file=x", 6, "there is no setting file"),
+        ("cls=x", 6, "there is no setting cls"),
     ):
         done = run_here(f"retain status --set {wrong}")
         assert (done.returncode, says in done.stderr) == (status, True), done.stderr

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import json
 import os
 import pty
@@ -13,6 +15,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -533,6 +536,51 @@ def test_an_output_above_the_limit_keeps_its_beginning(run: Run, stored: Any) ->
     scope, key = stored(done.stderr)
     assert whole(scope, key) == done.stdout[:4096]
     assert scope.refs.info(key).metadata["cut"] is True
+
+
+@SQLITE
+def test_an_output_above_the_limit_is_shown_without_tee(run: Run, stored: Any) -> None:
+    whole_output = b"".join(b"%d\n" % number for number in range(1, 3001))
+    done = run("--", "seq", "3000", limits={"MAX_REF_BYTES": 4096})
+    assert done.stdout == whole_output
+    scope, key = stored(done.stderr)
+    assert whole(scope, key) == whole_output[:4096]
+    quiet = run("--quiet", "--", "seq", "3000", limits={"MAX_REF_BYTES": 4096})
+    assert quiet.stdout.startswith(whole_output)
+    assert find_keys(quiet.stdout.removeprefix(whole_output).decode())
+    record = run("--json", "--", "seq", "3000", limits={"MAX_REF_BYTES": 4096})
+    assert json.loads(record.stdout)["ref"]
+    assert record.stderr.startswith(whole_output)
+
+
+def test_what_a_full_temporary_folder_does_not_take_is_shown(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also what was in memory before: the file takes some bytes, and then no more."""
+    temporary_file = tempfile.TemporaryFile
+    for room in (0, 100_000, 1_200_000):
+
+        class SmallFile(io.FileIO):
+            left = room
+
+            def write(self, data: Any) -> int:
+                if not self.left:
+                    raise OSError(errno.ENOSPC, "No space left on device")
+                count = super().write(data[: self.left])
+                self.left -= count
+                return count
+
+        def small_file(buffering: int) -> io.FileIO:
+            with temporary_file(buffering=buffering) as file:
+                return SmallFile(os.dup(file.fileno()), "w+")
+
+        monkeypatch.setattr(tempfile, "TemporaryFile", small_file)
+        database = f"sqlite:///{tmp_path}/none/none.db"
+        code = "import sys; [print(n) for n in range(300000)]"
+        assert main(["--database", database, "run", "--", PYTHON, "-c", code]) == 0
+        shown, problems = capfd.readouterr()
+        assert shown == "".join(f"{number}\n" for number in range(300_000))
+        assert "could not be buffered (No space left on device)" in problems
 
 
 @SQLITE

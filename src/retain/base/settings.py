@@ -327,11 +327,7 @@ class Settings:
         return "".join(parts)
 
     def _with(self, values: Mapping[str, Any], where: str) -> Settings:
-        unknown = sorted(values.keys() - set(NAMES))
-        if unknown:
-            raise SettingsError(
-                where=where, problem=f"there is no setting {_with_hints(unknown, NAMES)}"
-            )
+        check_names(values, where)
         converted = {name: _convert(name, value, where) for name, value in values.items()}
         origins = {**self.origins, **dict.fromkeys(converted, where)}
         return replace(self, **converted, origins=origins)
@@ -343,6 +339,14 @@ TYPES = get_type_hints(Settings)
 SECRETS = frozenset(f.name for f in FIELDS if f.metadata["secret"])
 MINIMUMS = {f.name: f.metadata["minimum"] for f in FIELDS}
 CHOICES = {f.name: f.metadata["choices"] for f in FIELDS}
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Raise SettingsError if a name is not a setting's."""
+    unknown = sorted(set(names) - set(NAMES))
+    if unknown:
+        problem = f"there is no setting {_with_hints(unknown, NAMES)}"
+        raise SettingsError(where=where, problem=problem)
 
 
 def _with_hints(unknown: Iterable[str], known: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from retain.auth import audit_log
 from retain.auth.audited_writer import Action, acting_as, is_audited
 from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Full, Invalid, ReadOnly
-from retain.base.settings import Settings
+from retain.base.settings import Settings, check_names
 from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
 
@@ -30,6 +30,7 @@ def load_settings(arguments: Arguments, **flags: Any) -> Settings:
             problem = f"must be name=value, such as context_tokens=8000, not {text!r}"
             raise Invalid(field="--set", problem=problem)
         values[name.strip().replace("-", "_")] = value
+    check_names(values, "flag")
     flags = {"database": arguments.database, **flags}
     values |= {name: value for name, value in flags.items() if value is not None}
     return Settings.load(arguments.config, **values)

@@ -2,8 +2,9 @@
 
 A small output is printed when the command ends; of a large one only the line with its placeholder
 is printed. With `--tee` the output is shown as it arrives, standard output and standard error each
-on its own stream, and the line goes to standard error. The exit status is always the command's,
-even if storing fails; then the output is printed.
+on its own stream, and the line goes to standard error. The same happens from the moment when the
+output can no longer be captured. The exit status is always the command's, even if storing fails;
+then the output is printed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import codecs
 import contextlib
+import io
 import json
 import os
 import selectors
@@ -21,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -66,28 +68,56 @@ class Spool:
     """The captured output: in memory while it is small, then in a temporary file."""
 
     def __init__(self, limit: int) -> None:
-        self.file: IO[bytes] = tempfile.SpooledTemporaryFile(SPOOL_MEMORY_BYTES)  # noqa: SIM115
+        self.file: IO[bytes] = io.BytesIO()
         self.size = 0
         self.problem = ""
         self._limit = limit
         # The stream (1 or 2) and the end of each part, while the output is small.
         self._parts: list[tuple[int, int]] = []
 
-    def write(self, data: bytes, stream: int = 1) -> None:
-        """Append output of a stream. After the first failure, the rest is not kept."""
+    def write(self, data: bytes, stream: int = 1) -> int:
+        """Append output of a stream; return the number of bytes that were kept.
+
+        After the first problem, nothing is kept.
+        """
         if self.problem:
-            return
-        if self.size + len(data) > self._limit:
+            return 0
+        start = self.size
+        if start + len(data) > self._limit:
             self.problem = f"the output is over {self._limit:,} bytes; only its beginning was kept"
-            data = data[: self._limit - self.size]
+            data = data[: self._limit - start]
         try:
-            self.file.write(data)
-            self.size += len(data)
-            self._add_part(stream)
+            self._append(data)
         except OSError as error:
             self.problem = (
                 f"the output could not be buffered ({error.strerror}); only its beginning was kept"
             )
+        self._add_part(stream)
+        return self.size - start
+
+    def _append(self, data: bytes) -> None:
+        is_in_memory = isinstance(self.file, io.BytesIO)
+        if is_in_memory and self.size + len(data) > SPOOL_MEMORY_BYTES:
+            self._move_to_disk()
+        remaining = memoryview(data)
+        while remaining:
+            count = self.file.write(remaining)
+            self.size += count
+            remaining = remaining[count:]
+
+    def _move_to_disk(self) -> None:
+        """Continue in a temporary file; if that fails, the output stays in memory."""
+        # Without a buffer, so that every byte counted in `size` can be read after a failure.
+        file: IO[bytes] = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115
+        try:
+            for block in self.blocks():
+                remaining = memoryview(block)
+                while remaining:
+                    remaining = remaining[file.write(remaining) :]
+        except OSError:
+            file.close()
+            raise
+        self.file = file
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the captured output from its beginning."""
@@ -134,6 +164,7 @@ class Execution:
     exit_code: int = 0
     signal_name: str = ""
     duration_ms: int = 0
+    shown: bool = False  # as it arrives
     ref: Ref | None = None
     line: str = ""  # the line for a prompt: command, status, placeholder
     problems: list[str] = field(default_factory=list)
@@ -265,15 +296,13 @@ def _execute(
     command: Sequence[str], signals: SignalForwarder, arguments: Arguments, settings: Settings
 ) -> Execution:
     """Run a command to its end, showing and capturing its output."""
-    stdout: int | None = None
-    stderr: int | None = None
-    if arguments.tee:
-        stdout = 2 if arguments.json else 1  # standard output is for the JSON record
-        stderr = 2
-    execution = Execution(shlex.join(command), Spool(limits.MAX_REF_BYTES))
+    execution = Execution(shlex.join(command), Spool(limits.MAX_REF_BYTES), shown=arguments.tee)
+    targets = {1: 1, 2: 1 if arguments.quiet else 2}
+    if arguments.json:
+        targets = {1: 2, 2: 2}  # standard output is for the JSON record
     started = time.monotonic()
     with _start(command) as child, signals.forward_to(child):
-        _copy_output(child, execution, stdout, stderr)
+        _copy_output(child, execution, targets)
         code = child.wait()
     execution.duration_ms = round((time.monotonic() - started) * 1000)
     execution.exit_code = 128 - code if code < 0 else code
@@ -299,15 +328,18 @@ def _start(command: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _copy_output(
-    child: subprocess.Popen[bytes], execution: Execution, stdout: int | None, stderr: int | None
+    child: subprocess.Popen[bytes], execution: Execution, targets: Mapping[int, int]
 ) -> None:
-    """Copy the child's output to the spool and to our streams, until its pipes are closed."""
+    """Copy the child's output to the spool and to our streams, until its pipes are closed.
+
+    targets: the file descriptor for each stream, when the output is shown
+    """
     waited_seconds = 0.0  # since the child ended, waiting for output
     late_bytes = 0
     with selectors.DefaultSelector() as selector:
-        for stream, pipe, target in ((1, child.stdout, stdout), (2, child.stderr, stderr)):
+        for stream, pipe in ((1, child.stdout), (2, child.stderr)):
             assert pipe is not None
-            selector.register(pipe, selectors.EVENT_READ, (stream, pipe, target))
+            selector.register(pipe, selectors.EVENT_READ, (stream, pipe))
         while selector.get_map() and waited_seconds < GRACE_SECONDS and late_bytes < GRACE_BYTES:
             has_ended = child.poll() is not None
             before = time.monotonic()
@@ -315,21 +347,35 @@ def _copy_output(
             if has_ended:
                 waited_seconds += time.monotonic() - before
             for key, _ in events:
-                stream, pipe, target = key.data
+                stream, pipe = key.data
                 data = os.read(key.fd, READ_BYTES)
-                execution.spool.write(data, stream)
                 if has_ended:
                     late_bytes += len(data)
-                if not data or not _show(data, target, execution):
+                if not data or not _take(data, stream, execution, targets):
                     # Closing the pipe tells the command that its reader has gone away.
                     selector.unregister(pipe)
                     pipe.close()
 
 
-def _show(data: bytes, target: int | None, execution: Execution) -> bool:
-    """Write output to a file descriptor; return False if it no longer takes any."""
-    if target is None:
+def _take(data: bytes, stream: int, execution: Execution, targets: Mapping[int, int]) -> bool:
+    """Capture output, and show it if it is to be shown; return False if its reader has gone away.
+
+    When no more can be captured, show what was captured, and from then on everything.
+    """
+    kept = execution.spool.write(data, stream)
+    if execution.shown:
+        return _show(data, targets[stream], execution)
+    if not execution.spool.problem:
         return True
+    execution.shown = True
+    for captured_stream, block in execution.spool.parts():
+        if not _show(block, targets[captured_stream], execution):
+            return False
+    return _show(data[kept:], targets[stream], execution)
+
+
+def _show(data: bytes, target: int, execution: Execution) -> bool:
+    """Write output to a file descriptor; return False if it no longer takes any."""
     remaining = memoryview(data)
     try:
         while remaining:
@@ -389,10 +435,11 @@ def _add_reference(execution: Execution, scope: Scope, arguments: Arguments) -> 
 def _report(execution: Execution, arguments: Arguments) -> None:
     """Print what remains to be printed after the command has ended."""
     if arguments.json:
-        _print_record(execution, shown=arguments.tee)
+        _print_record(execution)
     elif execution.line:
-        print(plain(execution.line), file=sys.stderr if arguments.tee else sys.stdout)
-    elif not arguments.tee:
+        is_apart = execution.shown and not arguments.quiet
+        print(plain(execution.line), file=sys.stderr if is_apart else sys.stdout)
+    elif not execution.shown:
         for stream, block in execution.spool.parts():
             output = sys.stderr if stream == 2 and not arguments.quiet else sys.stdout
             output.buffer.write(block)
@@ -400,7 +447,7 @@ def _report(execution: Execution, arguments: Arguments) -> None:
     sys.stdout.flush()
 
 
-def _print_record(execution: Execution, *, shown: bool) -> None:
+def _print_record(execution: Execution) -> None:
     """Print a JSON record; an output that was neither shown nor stored is part of it."""
     record = {
         "command": execution.command,
@@ -412,7 +459,7 @@ def _print_record(execution: Execution, *, shown: bool) -> None:
         "ref": as_json(execution.ref),
     }
     text = json.dumps(record, ensure_ascii=False)
-    if shown or execution.ref is not None:
+    if execution.shown or execution.ref is not None:
         print(text)
         return
     # Written block by block, because the output may be large.
