@@ -13,7 +13,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ from retain.base.errors import (
 from retain.storage import blobs
 from retain.storage.parts import PART_BYTES, PartsFile, cut, join
 from tests.chaos.sizes import FULL
-from tests.conftest import SETTINGS, Limited
+from tests.conftest import SETTINGS, Limited, one_engine
 from tests.storage.storing import Job, content, scope_of, settings, start
 
 FILE = 256 << 10
@@ -573,6 +573,92 @@ def test_a_damaged_content_is_never_returned(
     assert [finding.check for finding in problems(memory)] == [
         "every stored content is what its hash says"
     ]
+
+
+@one_engine
+@pytest.mark.parametrize("error", ["no folder", "not readable", "missing"])
+def test_a_content_that_cannot_be_read_stops_no_reindexing(
+    open_with_blobs: Callable[..., Memory],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: str,
+) -> None:
+    """The reference is found by its description; a busy database is still an error."""
+    memory = open_with_blobs()
+    me = memory.scope(tenant="acme", user="ada")
+    me.refs.add(b"zebra\n" * FILE, "The quarterly log", key="log")
+    (file,) = files(tmp_path / "refs")
+    folder = memory.services.blobs.folder
+
+    def fail(name: str) -> IO[bytes]:
+        raise StorageError(problem=f"{name} cannot be read: Permission denied")
+
+    if error == "no folder":
+        monkeypatch.setattr(memory.services.blobs, "folder", None)
+    elif error == "not readable":
+        monkeypatch.setattr(folder, "open", fail)
+    else:
+        file.unlink()
+    _unindex(memory, "log")
+    assert memory.reindex().added == 1
+    (hit,) = me.search("quarterly")
+    assert hit.id == "log"
+    assert "zebra" not in hit.text
+
+    def busy(*_: Any, **__: Any) -> IO[bytes]:
+        raise Busy(problem="for a test")
+
+    monkeypatch.setattr(memory.services.blobs, "open", busy)
+    _unindex(memory, "log")
+    with pytest.raises(Busy):
+        memory.reindex()
+
+
+def _unindex(memory: Memory, key: str) -> None:
+    index = memory.services.index
+    memory.database.write("acme", lambda tx: index.remove(tx, "refs", key))
+
+
+@PLACES
+def test_only_what_is_needed_of_a_large_content_is_read(
+    open_with_blobs: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Reindexing reads the beginning, and `verify` reads every block once."""
+    memory = open_with_blobs(place=place)
+    me = memory.scope(tenant="acme", user="ada")
+    content = b"".join(b"%011d\n" % n for n in range((6 << 20) // 12))
+    me.refs.add(content, key="log")
+    hashed: list[str] = []
+
+    def hash_all(fetch: Any, size: int, digest: str) -> dict[int, int]:
+        hashed.append(digest)
+        return {}
+
+    monkeypatch.setattr(blobs, "_checksums", hash_all)
+    _unindex(memory, "log")
+    assert memory.reindex().added == 1
+    assert problems(memory) == []
+    assert hashed == []
+    (hit,) = me.search("00000000001")
+    assert hit.id == "log"
+
+
+@one_engine
+def test_the_checksums_of_the_contents_opened_last_are_kept(
+    open_with_blobs: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blobs, "_MAX_BYTES_IN_MEMORY", 0)
+    monkeypatch.setattr(blobs, "_MAX_REMEMBERED_CHECKSUMS", 2)
+    memory = open_with_blobs()
+    me = memory.scope(tenant="acme", user="ada")
+    contents = {name: name.encode() * 100 for name in ("a", "b", "c")}
+    for name, data in contents.items():
+        me.refs.add(data, key=name)
+    for name in ("a", "b", "a", "c"):
+        digest = hashlib.sha256(contents[name]).hexdigest()
+        memory.services.blobs.open("acme", "ada", digest).close()
+    remembered = [digest for _, _, digest in memory.services.blobs._checksums]
+    assert remembered == [hashlib.sha256(contents[name]).hexdigest() for name in ("a", "c")]
 
 
 def _damage_last_byte(memory: Memory, folder: Path) -> None:

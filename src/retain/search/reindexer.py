@@ -16,7 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from retain.base.errors import Corrupt
+from retain.base.errors import Busy, ReadTooLong, SettingsError, StorageError, Unreachable
 from retain.search import words as analysis
 from retain.search.index import Index
 from retain.search.retrieval import index_terms
@@ -214,13 +214,16 @@ class Reindexer:
         return len(items)
 
     def _beginning(self, things: Findable, row: Row) -> str:
-        """Return the beginning of a record's stored content; "" if it is missing or damaged."""
+        """Return the beginning of a record's stored content; "" if it cannot be read."""
         if things.content is None:
             return ""
         try:
-            with self._blobs.open(self._tenant, *things.content(row)) as file:
+            user, digest = things.content(row)
+            with self._blobs.open(self._tenant, user, digest, check=False) as file:
                 return file.read(_BEGINNING).decode("utf-8", "replace")
-        except Corrupt:
+        except (Busy, Unreachable, ReadTooLong):  # the database failed, not this content
+            raise
+        except (StorageError, SettingsError):
             return ""
 
 

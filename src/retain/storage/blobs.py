@@ -219,12 +219,13 @@ class Blobs:
 
     # -- reading -----------------------------------------------------------------------------
 
-    def open(self, tenant: str, user: str, digest: str) -> IO[bytes]:
+    def open(self, tenant: str, user: str, digest: str, *, check: bool = True) -> IO[bytes]:
         """Open a content as a seekable file; raise `Corrupt` if it is missing or damaged.
 
         A small content is compared with its hash as a whole. Of a large one, the first opening
         compares it and remembers a checksum of every block, and each block that is read later is
-        compared with that.
+        compared with that. Without `check`, a large content is not compared: for a caller that
+        compares it itself, or that needs only its beginning for the search index.
         """
         row = self.database.read(tenant, lambda tx: tx.one(_FIND, user=user, digest=digest))
         if row is None or not row[2]:
@@ -238,23 +239,28 @@ class Blobs:
         damaged = _damage(digest)
         try:
             key = (tenant, user, digest)
-            checksums = self._checksums.get(key)
-            if checksums is None:
+            checksums = self._checksums.pop(key, None)
+            if checksums is None and check:
                 checksums = _checksums(fetch, size, digest)
-                while len(self._checksums) >= _MAX_REMEMBERED_CHECKSUMS:
-                    self._checksums.pop(next(iter(self._checksums)), None)
-                self._checksums[key] = checksums
+            if checksums is not None:
+                self._remember(key, checksums)
         except BaseException:  # an interruption must not leave the file open
             close()
             raise
 
         def checked(at: int) -> tuple[int, bytes]:
             start, data = fetch(at) or (at, b"")
-            if checksums.get(start) != zlib.crc32(data):
+            if checksums is not None and checksums.get(start) != zlib.crc32(data):
                 raise damaged
             return start, data
 
         return io.BufferedReader(PartsFile(size, checked, lambda: damaged, close), PART_BYTES)
+
+    def _remember(self, key: tuple[str, str, str], checksums: dict[int, int]) -> None:
+        """Keep the checksums of the contents that were opened last; the oldest come first."""
+        while len(self._checksums) >= _MAX_REMEMBERED_CHECKSUMS:
+            self._checksums.pop(next(iter(self._checksums)), None)
+        self._checksums[key] = checksums
 
     def _open_small(self, tenant: str, user: str, digest: str, file: IO[bytes] | None) -> IO[bytes]:
         if file is None:
@@ -454,7 +460,7 @@ class Blobs:
             tenant, lambda tx: tx.all(_ALL, user=None), long=True
         ):
             try:
-                with self.open(tenant, user, digest) as content:
+                with self.open(tenant, user, digest, check=False) as content:
                     length = sum(len(piece) for piece in _checked_chunks(content, digest))
                 if length == size:
                     continue
