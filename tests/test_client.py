@@ -532,6 +532,9 @@ def test_a_chat_turn_as_a_whole_and_as_events(tmp_path: Path) -> None:
         again, names = asyncio.run(go(running_server.url, running_server.key))
         assert (again["message"], again["again"], names[-1]) == (SAID, True, "message")
         assert len(client.scope(user="Zoë").messages.list(answer["session_id"]).items) == 2
+        client.scope(user="Zoë").agents.add(
+            "scout"
+        )  # a tenant without agents creates the named one
         with pytest.raises(NotFound, match="nobody"):
             client.chat("Where?", user="Zoë", agent="nobody")
 

@@ -219,7 +219,7 @@ def test_an_agent_uses_its_tools_prompt_and_model(url: str) -> None:
             "scout",
             prompt="Be kind. {long_term_memory_notes}",
             model="other-model",
-            tools=["search_memory", "gone"],
+            tools=["search_memory"],
         )
         me.notes.append("Ada likes tea.")
         done = turn.run(memory, me, me.sessions.add().id, "Hi")

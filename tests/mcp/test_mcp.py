@@ -327,10 +327,10 @@ def test_a_key_of_one_user_is_for_that_user_only(local_memory: Memory) -> None:
     async def use(address: str) -> None:
         async with over_http(f"{address}/mcp", key=key, agent="scout") as client:
             await call_ok(client, "set_state", key="k", value=1)
-            with pytest.raises(MCPError, match="alone"):
+            with pytest.raises(MCPError, match="bound to the user"):
                 await client.read_resource("retain://notes/bob/scout")
         async with over_http(f"{address}/mcp/all", key=key, agent="scout") as client:
-            assert "for the user 'ada' alone" in await call_error(client, "notes_read", user="bob")
+            assert "bound to the user 'ada'" in await call_error(client, "notes_read", user="bob")
 
     with serving(create_app(local_memory)) as address:
         run(use(address))

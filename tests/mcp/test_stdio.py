@@ -48,7 +48,7 @@ def test_a_round_trip(tmp_path: Path, revision: str) -> None:
             await call_ok(client, "manage_long_term_memory", operation="append", content="# Tee")
             read = await client.read_resource("retain://notes/ada/scout")
             assert "# Tee" in str(read.contents)
-            with pytest.raises(Exception, match="alone"):
+            with pytest.raises(Exception, match="bound to the user"):
                 await client.read_resource("retain://notes/bob/scout")
 
     async def only_read() -> None:

@@ -714,7 +714,7 @@ def test_a_bound_key_cannot_change_tenant_wide_data(client_with_key: Calling) ->
             ("DELETE", "/api/state/k?area=tenant", None),
         ):
             refused = http.request(method, path, json=body)
-            assert (refused.status_code, "one user or one agent" in refused.json()["detail"]) == (
+            assert (refused.status_code, "one user or agent" in refused.json()["detail"]) == (
                 403,
                 True,
             ), path

@@ -147,3 +147,10 @@ def test_deeply_nested_content_is_read() -> None:
     assert read(f"<h1>Map</h1>{deep}<p>The end").text == "# Map\n\ntreasure\n\nThe end"
     fonts = "".join(f"<font size={size}>" for size in range(2_000))
     assert read(fonts + "<p>x" * 2_000).text == "\n\n".join(["x"] * 2_000)
+
+
+@pytest.mark.parametrize("tag", ["script", "style", "SCRIPT", "textarea"])
+def test_comparisons_in_a_script_do_not_count_as_nesting(tag: str) -> None:
+    code = "for(i=0;i<n;i++)if(a<b>c)s<u;" * 1_000
+    html = f"<p>before</p><{tag}>{code}</{tag}><!-- {code} --><p>after <b>all</b></p>"
+    assert read(html).text.endswith("after all")

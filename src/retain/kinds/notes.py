@@ -343,15 +343,17 @@ class Notes(Kind):
         sources = self._sources_under_review()
         if not sources:
             return None
-        under_review = f"source in ({', '.join(repr(source) for source in sources)})"
         row = tx.one(
-            f"""select min(version) from note_versions
-                where tenant = :tenant and user_id = :user and agent = :agent and {under_review}
-                and version > coalesce((
-                    select max(version) from note_versions
-                    where tenant = :tenant and user_id = :user and agent = :agent
-                    and (source in ('admin', 'user')
-                         or (operation in ('overwrite', 'clear') and not ({under_review})))), 0)""",
+            """select min(version) from note_versions
+               where tenant = :tenant and user_id = :user and agent = :agent
+               and :sources like '%,' || source || ',%'
+               and version > coalesce((
+                   select max(version) from note_versions
+                   where tenant = :tenant and user_id = :user and agent = :agent
+                   and (source in ('admin', 'user')
+                        or (operation in ('overwrite', 'clear')
+                            and :sources not like '%,' || source || ',%'))), 0)""",
+            sources=f",{','.join(sources)},",
             **self._key(),
         )
         return int(row[0]) if row and row[0] is not None else None

@@ -36,7 +36,13 @@ _BLOCKS = _names(
 )
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = ("ul", "ol", "menu")
-_TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*+)[^<>]*+>?")
+# A tag, or an element or comment in which "<" begins no tag.
+_TAG = re.compile(
+    r"<(?:script|style|textarea|title)\b.*?(?:</(?:script|style|textarea|title)\b|\Z)|"
+    r"<!--.*?(?:-->|\Z)|"
+    r"<(/?)([a-z][a-z0-9]*+)[^<>]*+>",
+    re.IGNORECASE | re.DOTALL,
+)
 _FORMATTING = _names("a b big code em font i nobr s small strike strong tt u")
 # Elements without content, and those that the next one of their kind ends.
 _NEVER_NESTED = _names(
@@ -90,8 +96,8 @@ def _limit_depth(html: str) -> str:
 
     def check(tag: re.Match[str]) -> str:
         nonlocal depth, formatting_depth
-        name = tag[2].lower()
-        if name in _NEVER_NESTED:
+        name = (tag[2] or "").lower()
+        if not name or name in _NEVER_NESTED:
             return tag[0]
         step = -1 if tag[1] else 1
         if name in _FORMATTING:

@@ -940,7 +940,6 @@ def test_on_the_command_line(
         status = main.main(["import", *words])
         return status, *capsys.readouterr()
 
-    (tmp_path / "agent.db").unlink()
     status, out, _ = run(source, "--from", "claude", "--user", "ada", "--dry-run")
     assert status == 0
     assert not (tmp_path / "new.db").exists()
