@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
 import shutil
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from retain import Memory
 from retain.base import limits
 from retain.base.errors import Invalid
 from retain.cli.main import main
+from retain.storage.postgres import dump
 from tests.conftest import SETTINGS
 from tests.servers import modern_binaries
 
@@ -147,6 +150,19 @@ def test_doctor_checks_a_dump(
         memory.backup(target)
     assert doctor(capsys, target)[0] == 0
     (stored,) = (path for path in (tmp_path / "copy.dump-refs").rglob("*.*") if path.is_file())
+    checks = [finding.check for finding in dump.verify_dump(target)]
+    assert checks == [
+        "the dump can be read to its end",
+        "every content in a file is what its hash says",
+    ]
+
+    def fail(file: IO[bytes]) -> Iterator[bytes]:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dump, "chunks", fail)
+        status, found = doctor(capsys, target)
+        assert (status, "cannot be read: Input/output error" in found) == (1, True)
     stored.write_bytes(b"z" * 5_000)
     status, found = doctor(capsys, target)
     assert (status, "is damaged" in found) == (1, True)
