@@ -29,9 +29,11 @@ from langgraph.store.memory import InMemoryStore
 
 from retain import Memory, Scope
 from retain.api.namespaces import readable_name, stored
-from retain.base.errors import Invalid
+from retain.base.errors import Busy, Invalid
 from retain.integrations.langgraph import AsyncRetainStore, LangChainEmbedder, RetainStore
+from retain.integrations.langgraph import store as store_module
 from retain.jobs.embed import lag
+from retain.search.embedders import embed_texts
 from tests.conftest import SETTINGS, Now, one_engine
 from tests.integrations import vendors
 
@@ -145,6 +147,46 @@ def test_scores_are_cosines_if_asked_for(me: Scope) -> None:
     )
     with pytest.raises(Invalid, match='score: must be "relevance" or "cosine"'):
         RetainStore(me, score="dot")  # type: ignore[arg-type]
+
+
+@one_engine
+def test_the_texts_of_all_hits_are_embedded_in_one_request(
+    me: Scope, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = RetainStore(me, index={"fields": ["text", "more"]}, score="cosine")
+    store.put(("facts",), "a", {"text": "a dog in the garden", "more": "the dog"})
+    store.put(("facts",), "b", {"text": "an invoice for a dog"})
+    requests: list[Sequence[str]] = []
+
+    def embed(embedder: Any, texts: Sequence[str]) -> Any:
+        requests.append(texts)
+        return embed_texts(embedder, texts)
+
+    monkeypatch.setattr(store_module, "embed_texts", embed)
+    hits = store.search(("facts",), query="the dog")
+    assert [hit.key for hit in hits] == ["a", "b"]
+    assert hits[0].score == pytest.approx(1, abs=1e-5)
+    assert [sorted(texts) for texts in requests] == [
+        ["a dog in the garden", "an invoice for a dog", "the dog", "the dog"]
+    ]
+    assert requests[0][0] == "the dog"
+    monkeypatch.setattr(store_module, "BATCH_SIZE", 2)
+    assert store.search(("facts",), query="the dog") == hits
+    assert [len(texts) for texts in requests] == [4, 2, 2]
+
+
+@one_engine
+def test_a_put_that_was_committed_does_not_fail(me: Scope, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job embeds later what could not be embedded now."""
+
+    def fail(*_: Any) -> None:
+        raise Busy(problem="for a test")
+
+    monkeypatch.setattr(store_module, "embed_records", fail)
+    store = RetainStore(me)
+    store.put(("facts",), "pet", {"text": "My dog sleeps all day"})
+    assert store.get(("facts",), "pet") is not None
+    assert lag(me.services, me.owner.tenant).pending == 1
 
 
 # -- against their store in memory -----------------------------------------------------------------------------------------

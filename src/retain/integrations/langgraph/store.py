@@ -10,15 +10,17 @@ graph = builder.compile(store=store)
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from retain.api import namespaces
 from retain.api.namespaces import Namespace
-from retain.base.errors import Invalid
+from retain.base.errors import Invalid, StorageError
 from retain.integrations._require import require_extra, require_local_scope
-from retain.jobs.embed import embed_records
+from retain.jobs.embed import BATCH_SIZE, embed_records
 from retain.jobs.retention import purge
 from retain.kinds.indexing import index_id
 from retain.kinds.items import Drop, Items, PlacedItem, Put
@@ -157,12 +159,14 @@ class RetainStore(BaseStore):
     def _embed(self, puts: Sequence[Put]) -> None:
         """Compute the vectors of a few new items, so that a search finds them by meaning at once.
 
-        Vectors of larger batches are computed by a server, or by `memory.run_jobs()`.
+        Vectors of larger batches are computed by a server, or by `memory.run_jobs()`, and so are
+        those that fail here: the items are stored, so `put` must not fail.
         """
         if 0 < len(puts) <= MAX_EMBEDDED_PUTS:
             area = area_of(self.scope.owner.user)
             ids = [index_id(area, *put.place, put.key) for put in puts]
-            embed_records(self.scope.services, self.scope.owner.tenant, Items.name, ids)
+            with suppress(StorageError):
+                embed_records(self.scope.services, self.scope.owner.tenant, Items.name, ids)
 
     def _change(self, operation: PutOp) -> Put | Drop:
         fields = self._fields if operation.index is None else operation.index or []
@@ -187,15 +191,24 @@ class RetainStore(BaseStore):
     def _with_cosines(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
         """Score each hit by its field that is closest to the query; the closest hit comes first."""
         embedder = self.scope.services.embedding(self.scope.owner)
-        if embedder is None:
+        if embedder is None or not hits:
             return list(hits)
+        texts_of_hits = [
+            json_fields.texts(item.value, self._fields) if score is not None else []
+            for item, score in hits
+        ]
+        texts_to_embed = [query, *itertools.chain(*texts_of_hits)]
+        vectors = [
+            vector
+            for start in range(0, len(texts_to_embed), BATCH_SIZE)
+            for vector in embed_texts(embedder, texts_to_embed[start : start + BATCH_SIZE])
+        ]
+        cosines = iter([float(vector @ vectors[0]) for vector in vectors[1:]])
         scored: list[tuple[PlacedItem, float]] = []
         unscored: list[Hit] = []
-        for item, score in hits:
-            texts = json_fields.texts(item.value, self._fields) if score is not None else []
+        for (item, _), texts in zip(hits, texts_of_hits, strict=True):
             if texts:
-                vectors = embed_texts(embedder, [query, *texts])
-                scored.append((item, float((vectors[1:] @ vectors[0]).max())))
+                scored.append((item, max(itertools.islice(cosines, len(texts)))))
             else:
                 unscored.append((item, None))
         scored.sort(key=lambda hit: -hit[1])
