@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from retain import Memory
+from retain import Memory, Scope
+from retain.api.users import first_user
 from retain.auth import audit_log
 from retain.auth.api_keys import Keys
 from retain.auth.principal import PERMISSIONS
+from retain.kinds.graph import Entity
 from retain.server.app import create_app
 from tests.calling import HERE, URL, Calling
 from tests.conftest import one_engine
@@ -233,6 +235,26 @@ def test_export_without_disk_space_returns_507(monkeypatch: pytest.MonkeyPatch) 
     with Memory.open("memory:") as memory:
         found = TestClient(create_app(memory), URL, client=HERE).post("/api/users/ada/export")
     assert (found.status_code, found.headers["content-type"]) == (507, "application/problem+json")
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
+def test_users_with_data_of_any_kind_are_listed(http: TestClient, memory: Memory) -> None:
+    writes: dict[str, Callable[[Scope], object]] = {
+        "Élodie": lambda scope: scope.items.put(["prefs"], "theme", {"dark": True}),
+        "graph": lambda scope: scope.graph.add([Entity("g1", "city")]),
+        "thread": lambda scope: scope.checkpoints.add("t1", "c1", ("bytes", b"x")),
+        "called": lambda scope: scope.interactions.add("r", "m", latency_ms=1),
+    }
+    for user, write in writes.items():
+        write(memory.scope(tenant="acme", user=user, agent="scout"))
+    users = http.get("/api/users").json()["data"]
+    assert {user["user"] for user in users} == writes.keys()
+    for search, expected in (("Élo", ["Élodie"]), ("ODIE", ["Élodie"]), ("a\0", [])):
+        response = http.get("/api/users", params={"search": search})
+        assert response.status_code == 200, response.text
+        assert [user["user"] for user in response.json()["data"]] == expected, search
+    for user in writes:
+        assert first_user(memory.database, "acme", user) == user
 
 
 def test_users_are_listed_with_counts(http: TestClient, calling: Calling, memory: Memory) -> None:

@@ -124,3 +124,13 @@ def test_a_malformed_address_is_an_error_in_the_answer(
     assert response.status_code == 200, response.text
     assert not response.json()["ok"]
     assert response.json()["error"]
+
+
+@one_engine
+def test_a_bound_key_is_told_that_it_may_not_change_the_server(
+    calling: Calling, memory: Memory
+) -> None:
+    http: TestClient = calling(memory.settings.tenant, ["admin"], user="ada")
+    refused = http.post("/api/web/model", json={"model": "m1"})
+    assert refused.status_code == 403
+    assert "may not see or change what concerns the whole server" in refused.text

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from retain.base import canonical, clock, limits
+from retain.kinds.items.item import area_of
 from retain.kinds.kind import Page, decode_cursor, make_page
 from retain.storage.database import Database, Row, Transaction
 
 _NEWEST = 2**62
+_MAX_SEARCH_BYTES = 4096
 
 _USERS = """
     select person, sum(conversations), sum(memories), sum(pending), sum(notes), sum(refs), sum(documents),
@@ -37,8 +39,21 @@ _USERS = """
         union all
         select user_id, 0, 0, 0, 0, 0, 0, count(*), max(updated_at)
         from state where tenant = :tenant and user_id is not null group by user_id
+        union all
+        select substr(area, 6), 0, 0, 0, 0, 0, 0, 0, max(updated_at)
+        from items where tenant = :tenant and area like 'user:%' group by area
+        union all
+        select user_id, 0, 0, 0, 0, 0, 0, 0, max(updated_at)
+        from graph_entities where tenant = :tenant group by user_id
+        union all
+        select user_id, 0, 0, 0, 0, 0, 0, 0, max(updated_at)
+        from threads where tenant = :tenant group by user_id
+        union all
+        select user_id, 0, 0, 0, 0, 0, 0, 0, max(created_at)
+        from interactions where tenant = :tenant and user_id is not null group by user_id
     ) as parts
-    where person <> '' and lower(person) like :pattern escape '!'
+    where person <> ''
+    and (lower(person) like :lowered escape '!' or person like :pattern escape '!')
     group by person
     having max(at) < :at or (max(at) = :at and person > :person)
     order by max(at) desc, person
@@ -58,7 +73,11 @@ _HAS_DATA = """
     or exists (select 1 from notes where tenant = :tenant and user_id = :user and text <> '')
     or exists (select 1 from refs where tenant = :tenant and user_id = :user)
     or exists (select 1 from documents where tenant = :tenant and user_id = :user)
-    or exists (select 1 from state where tenant = :tenant and user_id = :user)"""
+    or exists (select 1 from state where tenant = :tenant and user_id = :user)
+    or exists (select 1 from items where tenant = :tenant and area = :area)
+    or exists (select 1 from graph_entities where tenant = :tenant and user_id = :user)
+    or exists (select 1 from threads where tenant = :tenant and user_id = :user)
+    or exists (select 1 from interactions where tenant = :tenant and user_id = :user)"""
 
 
 @dataclass(frozen=True)
@@ -90,10 +109,19 @@ def list_users(
     """
     size = canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
     at, person = decode_cursor(after, [int, str]) if after else (_NEWEST, "")
-    escaped = search.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    search = canonical.text(search, "search", _MAX_SEARCH_BYTES)
+    escaped = search.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    # SQLite lowers only ASCII letters: names with others match as they are written.
     rows = database.read(
         tenant,
-        lambda tx: tx.all(_USERS, pattern=f"%{escaped}%", at=at, person=person, size=size + 1),
+        lambda tx: tx.all(
+            _USERS,
+            lowered=f"%{escaped.lower()}%",
+            pattern=f"%{escaped}%",
+            at=at,
+            person=person,
+            size=size + 1,
+        ),
     )
     return make_page([_user(row) for row in rows], size, _place)
 
@@ -102,12 +130,12 @@ def first_user(database: Database, tenant: str, default: str) -> str:
     """Return the user to show first: the default one, unless only others have data."""
 
     def work(tx: Transaction) -> str:
-        if tx.one(_HAS_DATA, user=default):
+        if tx.one(_HAS_DATA, user=default, area=area_of(default)):
             return default
         speaker = tx.one(_NEWEST_SPEAKER)
         if speaker:
             return str(speaker[0])
-        row = tx.one(_USERS, pattern="%", at=_NEWEST, person="", size=1)
+        row = tx.one(_USERS, lowered="%", pattern="%", at=_NEWEST, person="", size=1)
         return str(row[0]) if row else default
 
     return database.read(tenant, work)

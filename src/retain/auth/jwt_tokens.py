@@ -51,7 +51,7 @@ _MIN_RSA_BITS = 2048
 _MIN_SECRET_BYTES = 32
 _USER_CONTROLLED = ("user_metadata", "raw_user_meta_data")
 """Claims that a user of Supabase can change: they must not decide what the user may do."""
-_log = logging.getLogger("retain.base.tokens")
+_log = logging.getLogger("retain.auth")
 
 
 @dataclass(frozen=True)

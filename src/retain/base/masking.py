@@ -121,7 +121,7 @@ _counts: Counter[str] = Counter()
 
 
 def mask(text: str, on_match: Callable[[str], None] = lambda kind: None) -> str:
-    """Replace each secret by a mark; call `found` with the kind of each."""
+    """Replace each secret by a mark; call `on_match` with the kind of each."""
     low = text.lower()
     for kind, needs, pattern in _PATTERNS:
         for word in needs:

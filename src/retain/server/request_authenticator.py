@@ -82,7 +82,9 @@ class RequestAuthenticator(Authenticator):
 
     async def authorize_operator(self, request: HTTPConnection) -> Principal:
         """Return the principal of a request. Raise Forbidden unless it is the operator."""
-        principal = await self.authorize_admin(request, "see data about the whole server")
+        principal = await self.authorize_admin(
+            request, "see or change what concerns the whole server"
+        )
         if not self.is_operator(principal):
             raise Forbidden(problem="this is for admins of the server's own tenant")
         return principal
