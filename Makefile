@@ -22,9 +22,9 @@ serve: setup ## The web app and the server on the embedded database: HOST, PORT 
 site: setup ## The web app, built into the package: needs Node.js 20.19, or 22.12 or newer
 	@.venv/bin/python scripts/build_site.py
 
-test: test-tools site ## The whole test suite, on SQLite and two PostgreSQL servers, and in a browser
+test: test-tools site ## The test suite, on SQLite and PostgreSQL, and in a browser
 	$(RUN) python scripts/build_site.py run test
-	$(RUN) pytest -n 3 $(ARGS)
+	$(RUN) pytest -n 4 $(ARGS)
 
 test-all: test-tools site ## The same with every test on every database, and every migration
 	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --timeout 1800 $(ARGS)

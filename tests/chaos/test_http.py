@@ -165,6 +165,7 @@ def test_requests_in_flight_at_sigterm_are_completed(database: str) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
 def test_a_killed_turn_is_completed_once(database: str) -> None:

@@ -475,6 +475,7 @@ def test_raw_content_is_written_to_a_file(run_here: Run, url: str, tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["sqlite"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
 def test_a_closed_stream_gives_no_traceback(

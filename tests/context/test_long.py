@@ -113,6 +113,7 @@ def assert_summaries_saw_their_messages(me: Scope, session: str, model: Recordin
     return covered
 
 
+@pytest.mark.slow
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("failing", [0.0, 0.4])
 def test_thousands_of_turns(

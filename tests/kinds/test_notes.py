@@ -771,6 +771,7 @@ def test_tool_and_methods_have_the_same_effect(memory: Memory) -> None:
 # -- the command line ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_notes_are_edited_from_a_shell(tmp_path: Path) -> None:
     """N1, N4: from standard input, by section; diff and text verbatim, errors with advice."""
 

@@ -137,6 +137,7 @@ def test_without_the_library_it_names_the_extra(tmp_path: Path) -> None:
     assert "install retain[mcp]" in done.stderr
 
 
+@pytest.mark.slow
 def test_many_processes_write_to_one_file(tmp_path: Path) -> None:
     """B6: one process per client on one file; everything acknowledged is stored."""
     database = f"sqlite:///{tmp_path}/shared.db"

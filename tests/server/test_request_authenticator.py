@@ -734,7 +734,7 @@ def test_a_bound_key_cannot_change_tenant_wide_data(client_with_key: Calling) ->
             }
             told = http.post("/mcp/all", json=call, headers=accept).json()["result"]
             assert told["isError"], name
-            assert "one user or one agent" in told["content"][0]["text"]
+            assert "one user or agent" in told["content"][0]["text"]
         assert http.get("/api/agents/planner").json()["prompt"] == "as it was"
         assert (
             http.put("/api/state/k", params={"user": "ada"}, json={"value": 2}).status_code == 200

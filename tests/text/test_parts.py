@@ -73,6 +73,7 @@ WORST = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST.keys())
 def test_the_number_of_parts_is_bounded(text: str) -> None:
     """N3: small neighbours are joined; the first parts are the finest, since they are omitted last."""
