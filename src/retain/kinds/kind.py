@@ -195,6 +195,10 @@ class Kind:
         """Return the source of a hit of this kind, by its id; None if it has none."""
         return None
 
+    def text_before_review(self, tx: Transaction, id: str) -> str | None:
+        """Return what hits may show of a record that waits for a review; None if it does not."""
+        return None
+
     def _read(self, work: Callable[[Transaction], Record]) -> Record:
         return self._database.read(self._owner.tenant, work)
 

@@ -8,10 +8,11 @@ Parsing Markdown takes time and is done before the row is locked.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -357,6 +358,15 @@ class Notes(Kind):
             **self._key(),
         )
         return int(row[0]) if row and row[0] is not None else None
+
+    def text_before_review(self, tx: Transaction, id: str) -> str | None:
+        """Return the reviewed text of a document, by its id in the index; None if none waits."""
+        if not self._sources_under_review():
+            return None
+        user, agent = json.loads(id, strict=False)
+        notes = Notes(self._services, replace(self._owner, user=user, agent=agent))
+        waiting = notes._first_waiting(tx)
+        return None if waiting is None else notes._text_at(tx, waiting - 1)
 
     def _sources_under_review(self) -> list[str]:
         return [word for word in self._settings.review.split(",") if word in SOURCES_UNDER_REVIEW]

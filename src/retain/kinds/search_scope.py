@@ -14,6 +14,7 @@ from retain.base import canonical, clock, limits
 from retain.kinds.kind import Owner, Services, own_session
 from retain.messages.content import NO_MODEL_NOTICE
 from retain.search import query as query_steps
+from retain.search.chunk import ARROW
 from retain.search.query import Hit, Query, WordMatches
 from retain.search.rerankers import RERANK_LIMIT, rerank
 from retain.search.search_engine import SearchFilter
@@ -130,7 +131,29 @@ def finish_search(
     """
     visible = _with_boards(tx, owner, started.filter)
     hits = query_steps.run_query(tx, services.index, replace(started, filter=visible), limit)
-    return [hit for hit in hits if not _is_notice(hit)]
+    return _reviewed(tx, services, owner, [hit for hit in hits if not _is_notice(hit)])
+
+
+def _reviewed(tx: Transaction, services: Services, owner: Owner, hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits without text that waits for a review.
+
+    The index has the newest text of a record. Which text waits depends on the settings, so it is
+    left out here and not in the index.
+    """
+    reviewed_texts = {
+        (kind, id): services.kinds[kind](services, owner).text_before_review(tx, id)
+        for kind, id in {(hit.kind, hit.id) for hit in hits}
+    }
+    shown = []
+    for hit in hits:
+        text = reviewed_texts[hit.kind, hit.id]
+        if text is None:
+            shown.append(hit)
+        elif hit.text in text and all(heading in text for heading in hit.title.split(ARROW)):
+            before = hit.before if hit.before in text else ""
+            after = hit.after if hit.after in text else ""
+            shown.append(replace(hit, before=before, after=after))
+    return shown
 
 
 def _is_notice(hit: Hit) -> bool:
