@@ -197,13 +197,48 @@ def test_the_database_of_the_server_on_the_port(
         port = int(served.url.rpartition(":")[2])
         (check,) = look(port=port)[1]["server"]
         assert (check["state"], "RETAIN_KEY" in check["todo"]) == ("ok", True)
+        assert f"--url {served.url}" in check["todo"]
         monkeypatch.setenv("RETAIN_KEY", served.key)
-        (check,) = look(port=port)[1]["server"]
+        (check,) = look("--url", served.url)[1]["server"]
         assert check["state"] == "warning"
         assert other in check["found"]
         assert url in check["todo"]
-        (check,) = look(port=port, database=other)[1]["server"]
+        (check,) = look("--url", served.url, database=other)[1]["server"]
         assert (check["state"], check["found"].endswith(f"serves {other}.")) == ("ok", True)
+    for wrong in (served.url, "http://localhost:abc", "http://[::1"):
+        (check,) = look("--url", wrong)[1]["server"]
+        assert (check["state"], check["todo"]) == ("problem", "Correct --url.")
+
+
+@one_engine
+def test_the_key_goes_only_to_a_server_that_the_user_names(
+    look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any program may listen on the port; and a redirect is not followed."""
+    keys: list[tuple[str, str | None]] = []
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            keys.append((self.path, self.headers["Authorization"]))
+            is_status = self.path == "/api/status"
+            self.send_response(302 if is_status else 200)
+            if is_status:
+                self.send_header("Location", "/elsewhere")
+            self.end_headers()
+            self.wfile.write(b'{"status": "ok"}')
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    monkeypatch.setenv("RETAIN_KEY", "rtn_secret")
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        look(port=server.server_port)
+        assert keys == [("/readyz", None), ("/api/status", None)]
+        keys.clear()
+        look("--url", f"http://127.0.0.1:{server.server_port}")
+        assert keys == [("/readyz", None), ("/api/status", "Bearer rtn_secret")]
+        server.shutdown()
 
 
 def test_a_public_server_without_a_key(look: Doctor, engine: str, url: str) -> None:

@@ -10,14 +10,15 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from retain.api.status import database_address, job_problems
 from retain.auth.api_keys import Keys
 from retain.auth.local import allows_requests_without_key, is_loopback
-from retain.base.errors import RetainError
+from retain.base.errors import Invalid, RetainError
 from retain.base.settings import Settings
 from retain.base.version import version
 from retain.cli.command import Arguments, Command, load_settings
@@ -55,6 +56,9 @@ class Check:
 
 def doctor(arguments: Arguments) -> int:
     """Run every check; the exit status is 1 if one found a problem."""
+    if arguments.url is not None and not arguments.url.startswith(("http://", "https://")):
+        problem = f"must begin with http:// or https://, not {arguments.url!r}"
+        raise Invalid(field="--url", problem=problem)
     checks = list(_check_backup(arguments) if arguments.backup else _run_checks(arguments))
     problems = sum(check.state == "problem" for check in checks)
     warnings = sum(check.state == "warning" for check in checks)
@@ -95,7 +99,7 @@ def _run_checks(arguments: Arguments) -> Iterator[Check]:
                 yield from _check_models(memory, call=arguments.models)
     except RetainError as error:
         yield Check("database", "problem", str(error), "See `retain config show`.")
-    yield _check_server(settings, address)
+    yield _check_server(settings, address, arguments.url)
 
 
 def _check_backup(arguments: Arguments) -> Iterator[Check]:
@@ -301,34 +305,62 @@ def _check_embedder(memory: Memory, *, call: bool) -> Iterator[Check]:
     yield Check("vectors", "warning" if is_late else "ok", message, todo)
 
 
-def _check_server(settings: Settings, database: str) -> Check:
-    host = settings.host
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104 - compared, not bound
-        host = "127.0.0.1"
-    address = f"[{host}]" if ":" in host else host
-    url = f"http://{address}:{settings.port}"
-    try:
-        socket.create_connection((host, settings.port), SERVER_SECONDS).close()
-    except OSError:
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Treats a redirect as an error: the key is not meant for another address."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def _check_server(settings: Settings, database: str, named_url: str | None) -> Check:
+    """Check the server that the user named, else what listens on the port of the settings."""
+    url = _local_url(settings) if named_url is None else named_url.rstrip("/")
+    if named_url is None and not _is_listening(settings):
         return Check("server", "ok", "The server is not running.", "Run `retain serve`.")
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects)
+    # Any program may listen on the port: the key is only for a server that the user named.
+    key = "" if named_url is None else os.environ.get(KEY_VARIABLE, "")
     try:
         with opener.open(f"{url}/readyz", timeout=SERVER_SECONDS) as response:
             if json.loads(response.read(1000)) == {"status": "ok"}:
-                return _check_served_database(url, opener, database)
+                return _check_served_database(url, opener, database, key)
     except urllib.error.HTTPError as error:
         if "problem" in error.headers.get("content-type", ""):
             return Check("server", "problem", f"The server at {url} is not ready.", "See its log.")
-    except (OSError, ValueError):
+    except (OSError, ValueError, HTTPException):
         pass
+    if named_url is not None:
+        return Check("server", "problem", f"There is no retain server at {url}.", "Correct --url.")
     message = f"Another program listens on port {settings.port}."
     return Check("server", "warning", message, "Set another `port`.")
 
 
-def _check_served_database(url: str, opener: urllib.request.OpenerDirector, database: str) -> Check:
+def _local_host(settings: Settings) -> str:
+    is_every_address = settings.host in ("0.0.0.0", "::", "")  # noqa: S104 - compared, not bound
+    return "127.0.0.1" if is_every_address else settings.host
+
+
+def _local_url(settings: Settings) -> str:
+    host = _local_host(settings)
+    address = f"[{host}]" if ":" in host else host
+    return f"http://{address}:{settings.port}"
+
+
+def _is_listening(settings: Settings) -> bool:
+    address = (_local_host(settings), settings.port)
+    try:
+        socket.create_connection(address, SERVER_SECONDS).close()
+    except OSError:
+        return False
+    return True
+
+
+def _check_served_database(
+    url: str, opener: urllib.request.OpenerDirector, database: str, key: str
+) -> Check:
     """Compare the database of a server that is ready with the one of the settings."""
-    request = urllib.request.Request(f"{url}/api/status")  # noqa: S310 - always http
-    if key := os.environ.get(KEY_VARIABLE):
+    request = urllib.request.Request(f"{url}/api/status")  # noqa: S310 - http or https
+    if key:
         request.add_header("Authorization", f"Bearer {key}")
     try:
         with opener.open(request, timeout=SERVER_SECONDS) as response:
@@ -336,7 +368,10 @@ def _check_served_database(url: str, opener: urllib.request.OpenerDirector, data
     except (OSError, ValueError, LookupError, TypeError):
         served = ""
     if not served:
-        todo = f"Set {KEY_VARIABLE} to an admin key to see which database it serves."
+        todo = (
+            f"To see which database it serves, set {KEY_VARIABLE} to an admin key "
+            f"and add --url {url}, which sends the key there."
+        )
         return Check("server", "ok", f"The server at {url} is ready.", todo)
     if database and served != database:
         message = f"The server at {url} serves another database: {served}."
@@ -360,6 +395,10 @@ COMMANDS = (
             "--models": {
                 "action": "store_true",
                 "help": "also call each model once with a few tokens, which may cost money",
+            },
+            "--url": {
+                "metavar": "URL",
+                "help": "check this server, with the key in RETAIN_KEY, instead of the local port",
             },
         },
     ),
