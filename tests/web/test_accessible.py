@@ -15,7 +15,7 @@ from tests.web.test_screens import settled
 OPENERS = {
     "chat": ["Summary"],
     "agent-memory": ["Add", "Import", "Delete: "],
-    "agent-whiteboard": ["New board", "Change who shares it"],
+    "agent-whiteboard": ["New board", "Manage access"],
     "agent-settings": ["Remove agent"],
     "notes": ["Clear"],
     "state": ["Add", "Edit ", "Remove "],

@@ -26,13 +26,13 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
     page.get_by_role("button", name="New agent").click()
     page.get_by_label("Name").fill(name)
     page.get_by_label("Prompt").fill("You plan journeys. {long_term_memory_notes}")
-    page.get_by_label("Only those ticked").check()
+    page.get_by_label("Only selected tools").check()
     for tool in page.get_by_role("checkbox").all():
         if "save_to_core" not in (tool.locator("..").text_content() or ""):
             tool.uncheck()
     page.get_by_role("button", name="Blue").click()
-    page.get_by_label("Icon of your own").fill("🐙")
-    page.get_by_role("button", name="Make agent").click()
+    page.get_by_label("Custom icon").fill("🐙")
+    page.get_by_role("button", name="Create agent").click()
     expect(page.get_by_role("heading", name=name)).to_be_visible()
     made = agents.get(name)
     assert (made.prompt, made.tools, made.color, made.icon) == (
@@ -75,7 +75,7 @@ def test_a_conflicting_edit_is_shown_and_neither_is_lost(web: Web, memory: Memor
     expect(told).to_be_in_viewport()
     expect(page.get_by_label("Prompt")).to_have_value("You scout ahead.")
     with delay_requests(page, "**/api/agents/*", "PATCH"):
-        told.get_by_role("button", name="Save mine over it").click()
+        told.get_by_role("button", name="Overwrite with mine").click()
         page.get_by_label("Prompt").fill("You scout ahead, and back.")
     expect(told).to_have_count(0)
     expect(page.get_by_label("Prompt")).to_have_value(
@@ -86,7 +86,7 @@ def test_a_conflicting_edit_is_shown_and_neither_is_lost(web: Web, memory: Memor
     agents.edit("scout", prompt="You stay.")
     page.get_by_label("Prompt").fill("You run.")
     page.get_by_role("button", name="Save").click()
-    told.get_by_role("button", name="Take theirs").click()
+    told.get_by_role("button", name="Use theirs").click()
     expect(page.get_by_label("Prompt")).to_have_value("You stay.")
     assert agents.get("scout").prompt == "You stay."
 
@@ -98,8 +98,8 @@ def test_a_taken_name_is_rejected_and_the_form_stays(web: Web, memory: Memory) -
     page.get_by_label("Name").fill("scout")
     page.get_by_label("Prompt").fill("Another one.")
     web.expects("409")
-    page.get_by_role("button", name="Make agent").click()
-    expect(page.get_by_role("alert")).to_contain_text("There is an agent of this name already")
+    page.get_by_role("button", name="Create agent").click()
+    expect(page.get_by_role("alert")).to_contain_text("An agent with this name already exists")
     expect(page.get_by_label("Name")).to_be_focused()
     expect(page.get_by_label("Prompt")).to_have_value("Another one.")
 
@@ -184,7 +184,7 @@ def test_a_whiteboard_is_shared_written_and_read(web: Web, memory: Memory) -> No
     expect(lines).to_have_count(1)
     page.get_by_text("As the agent sees it").click()
     expect(page.locator("pre")).to_contain_text("Then Lisbon, by train.")
-    board.get_by_role("button", name="Change who shares it").click()
+    board.get_by_role("button", name="Manage access").click()
     page.get_by_label("planner").uncheck()
     page.get_by_role("button", name="Save").click()
     expect(board.get_by_text("planner", exact=True)).to_have_count(

@@ -130,7 +130,7 @@ def test_an_entry_is_added_edited_and_found(web: Web, memory: Memory) -> None:
     told = page.get_by_role("alert")
     expect(told).to_contain_text("Ada flies.")
     expect(page.get_by_label("Content")).to_have_value("Ada takes the night train to Lisbon.")
-    told.get_by_role("button", name="Save mine over it").click()
+    told.get_by_role("button", name="Overwrite with mine").click()
     expect(told).to_have_count(0)
     expect(entries(page)).to_contain_text("to Lisbon.")
     assert me.entries.get(made.id).content == "Ada takes the night train to Lisbon."

@@ -49,10 +49,10 @@ def test_an_unreadable_file_does_not_stop_other_uploads(web: Web, memory: Memory
     mine = memory.scope(tenant="default", user="default")
     assert {document.path for document in mine.knowledge.list()} == {"rules.md", "data.json"}
     uploads.get_by_role("button", name="Hide picture.png").click()
-    uploads.get_by_role("button", name="Hide those that are done").click()
+    uploads.get_by_role("button", name="Hide completed").click()
     page.evaluate(DROP, [["rules.md", "# Rules\n\nBe kinder."], ["data.json", '{"a": 1}']])
-    expect(uploads.get_by_text("Replaced the one that had this path")).to_be_visible()
-    expect(uploads.get_by_text("Already there, just like this")).to_be_visible()
+    expect(uploads.get_by_text("Replaced the document at this path")).to_be_visible()
+    expect(uploads.get_by_text("Unchanged")).to_be_visible()
     expect(documents).to_have_count(2)
     page.get_by_role("button", name="Remove Rules").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
@@ -135,7 +135,7 @@ def test_a_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None:
         "has a lamp"
     )
     expect(page.get_by_role("article", name="Passage 600", exact=True)).to_be_in_viewport()
-    page.get_by_role("button", name="Back to what was found").click()
+    page.get_by_role("button", name="Back to results").click()
     expect(
         page.get_by_role("list", name="Passages").get_by_role("link", name="The attic").first
     ).to_be_visible()

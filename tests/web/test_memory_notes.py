@@ -71,7 +71,7 @@ def test_two_windows_keep_their_own_drafts(web: Web, memory: Memory) -> None:
     _edit(first, "likes tea", "likes coffee")
     first.get_by_role("button", name="Save").click()
     expect(_notes(first)).to_contain_text("likes coffee")
-    expect(second.get_by_text("while you write")).to_be_visible()
+    expect(second.get_by_text("while you were editing")).to_be_visible()
     second.reload()
     expect(_field(second)).to_have_value(TEXT.replace("By train.", "By ship."))
 
@@ -83,7 +83,7 @@ def test_concurrent_edits_lose_nothing(web: Web, memory: Memory) -> None:
     page = web.open(f"{ADDRESS}&view=edit")
     _edit(page, "likes tea", "likes coffee")
     _scout(memory, "agent").notes.overwrite(TEXT.replace("By train.", "By night train."))
-    expect(page.get_by_text("Changed by the agent while you write")).to_be_visible()
+    expect(page.get_by_text("Changed by the agent while you were editing")).to_be_visible()
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
     page.get_by_role("button", name="Merge").click()
     assert _field(page).input_value() == TEXT.replace("tea", "coffee").replace(

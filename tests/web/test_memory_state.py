@@ -76,7 +76,7 @@ def test_a_concurrent_change_is_not_overwritten_silently(web: Web, memory: Memor
     expect(told).to_contain_text("77")
     assert _mine(memory).state.get("count").value == 77
     expect(page.get_by_label("Value, as JSON")).to_have_value("2")
-    page.get_by_role("button", name="Set mine over it").click()
+    page.get_by_role("button", name="Overwrite with mine").click()
     expect(page.get_by_text("count is set.")).to_be_visible()
     assert _mine(memory).state.get("count").value == 2
 

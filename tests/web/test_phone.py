@@ -37,7 +37,7 @@ def a_state(page: Page) -> Filled:
 
 
 FORMS: dict[str, Callable[[Page], Filled]] = {
-    "/agents/new": lambda page: filled(page, "Name", "train agent", "Make agent"),
+    "/agents/new": lambda page: filled(page, "Name", "train agent", "Create agent"),
     "/agents/scout": lambda page: filled(page, "Prompt", "You ride trains.", "Save"),
     "/agents/scout/memory": lambda page: filled(
         page, "Content", "A train entry", "Add", opened(page, "Add")

@@ -68,7 +68,7 @@ def test_the_search_is_in_the_address(web: Web, me: Scope) -> None:
     expect(hits).to_have_count(1)
     page.get_by_label("When").select_option(label="The last week")
     expect(page).to_have_url(re.compile("since=week"))
-    page.get_by_label("When").select_option(label="Own days…")
+    page.get_by_label("When").select_option(label="Custom range…")
     page.get_by_label("Until").fill("2020-01-01")
     expect(page.get_by_role("heading", name="Nothing found")).to_be_visible()
     page.get_by_role("button", name="Search everything instead").click()

@@ -12,7 +12,7 @@ from retain.auth.api_keys import Keys
 from tests.conftest import one_engine
 from tests.web.browsing import Web
 
-UNKNOWN = "This key is not known here"
+UNKNOWN = "Invalid key"
 
 
 def _sign_in(page: Page, key: str) -> None:
@@ -65,7 +65,7 @@ def test_a_missing_server_and_rate_limits_are_reported(web: Web) -> None:
     button = page.get_by_role("button", name=re.compile("Sign in|Try again"))
     for _ in range(3):
         button.click()
-        expect(page.get_by_text(re.compile(f"{UNKNOWN}|too many tries"))).to_be_visible()
+        expect(page.get_by_text(re.compile(f"{UNKNOWN}|Too many attempts"))).to_be_visible()
     expect(button).to_have_text(re.compile(r"Try again in \d s"))
     expect(button).to_be_disabled()
     expect(page.get_by_role("button", name="Sign in")).to_be_enabled()

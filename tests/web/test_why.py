@@ -109,7 +109,7 @@ def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
 
     changed = row(web, "Own memory", "Clara likes coffee.")
     changed.locator("summary").click()
-    expect(changed.get_by_text("It was changed since.")).to_be_visible()
+    expect(changed.get_by_text("Changed since then.")).to_be_visible()
     removed = row(web, "Own memory", "Memory entry").page.get_by_text("Memory entry").last
     removed.click()
     expect(page.get_by_text("It is no longer there.")).to_be_visible()
@@ -157,7 +157,7 @@ def test_the_context_of_an_unsent_message(web: Web, me: Scope) -> None:
     page.keyboard.press("Home")
     expect(page.get_by_role("figure")).to_contain_text("of 500 tokens")
     expect(page.get_by_text(re.compile(r"Since the last change: \d+ fell out"))).to_be_visible()
-    page.get_by_text(re.compile("^Just fell out")).click()
+    page.get_by_text(re.compile("^Just removed")).click()
     expect(page.get_by_role("group").get_by_text("Question 0 about the sea").first).to_be_visible()
     page.get_by_role("heading", name="The prompt, exactly").click()
     expect(page.get_by_text("You scout ahead. <img").last).to_be_visible()

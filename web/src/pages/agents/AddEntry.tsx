@@ -74,7 +74,7 @@ export function AddEntry({ agent, close, added }: Shown) {
         </fieldset>
         {choosable && (
           <fieldset className={`${css.parts} ${css.choices}`}>
-            <legend>Remembered with</legend>
+            <legend>Used with</legend>
             <label className="check">
               <input type="radio" name="whose" checked={!everybody} onChange={() => setEverybody(false)} />
               <span>{user} alone</span>

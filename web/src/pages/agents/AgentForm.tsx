@@ -15,7 +15,7 @@ export function AgentForm({ name, draft, change, disabled = false }: Shown) {
       <legend className="visually-hidden">Configuration</legend>
       <Field
         label="Prompt"
-        hint={`What the agent is told before every conversation; “You are ${name || "NAME"}.” if this is empty. Write {long_term_memory_notes} where the notes about the user should stand; without it they follow in a section of their own.`}
+        hint={`What the agent is told before every conversation; “You are ${name || "NAME"}.” if this is empty. Write {long_term_memory_notes} where the notes about the user should appear; without it they are added in a section of their own.`}
       >
         <textarea
           rows={10}
@@ -67,7 +67,7 @@ function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[])
             checked={!all}
             onChange={() => change(known.map((tool) => tool.name))}
           />{" "}
-          Only those ticked
+          Only selected tools
         </label>
       </div>
       {!all && (

@@ -40,7 +40,7 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
         ))}
         {may("write") && (
           <button type="button" onClick={() => setSharing(true)}>
-            Change who shares it
+            Manage access
           </button>
         )}
       </p>
@@ -115,7 +115,7 @@ function Write({ agent, board, added }: { agent: string; board: string; added: (
       <textarea
         rows={2}
         aria-label={`A line for ${board}, as ${agent}`}
-        placeholder={`Write on it as ${agent}`}
+        placeholder={`Write as ${agent}`}
         value={text}
         onChange={(event) => setText(event.target.value)}
       />

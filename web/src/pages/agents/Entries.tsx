@@ -192,7 +192,7 @@ function Nothing({ filtered, clear, agent }: { filtered: boolean; clear: () => v
   if (filtered)
     return (
       <Empty title="Nothing matches">
-        <p>Nothing that {agent} remembers is like that.</p>
+        <p>No entry of {agent} matches.</p>
         <button type="button" onClick={clear}>
           Show everything
         </button>

@@ -43,10 +43,10 @@ export function EntryEdit({ entry, edited, editing, took }: Shown) {
           <pre>{theirs.content}</pre>
           <div className="actions">
             <button type="button" onClick={takeTheirs}>
-              Take theirs
+              Use theirs
             </button>
             <button type="button" className="primary" onClick={() => editing.save(entry, theirs.version)}>
-              Save mine over it
+              Overwrite with mine
             </button>
           </div>
         </div>

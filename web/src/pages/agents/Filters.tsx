@@ -75,7 +75,7 @@ function More({ filter, set }: { filter: Filter; set: (part: Partial<Filter>) =>
       </label>
       {choosable && (
         <label>
-          Remembered with
+          Used with
           <select
             value={filter.everybody ? "everybody" : "user"}
             onChange={(event) => set({ everybody: event.target.value === "everybody" })}

@@ -92,7 +92,7 @@ export function Import({ scope, close, changed }: Shown) {
             <p>
               That is {failed.entry.where}: “{String(failed.entry.entry.content).slice(0, 80)}”{" "}
               <button type="button" onClick={skip}>
-                Leave it out and go on
+                Skip and continue
               </button>
             </p>
           )}

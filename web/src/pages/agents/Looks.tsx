@@ -22,7 +22,7 @@ type Shown = { name: string; color: string; icon: string; change: (part: { color
 export function Looks({ name, color, icon, change }: Shown) {
   return (
     <fieldset className={css.parts}>
-      <legend>Looks</legend>
+      <legend>Appearance</legend>
       <div className={css.looksNow}>
         <AgentMark name={name || "?"} color={color} icon={icon} large />
         <span className="quiet">How it is shown in lists and in the chat.</span>
@@ -43,7 +43,7 @@ export function Looks({ name, color, icon, change }: Shown) {
         ))}
       </fieldset>
       <Field
-        label="Colour of your own"
+        label="Custom colour"
         hint="As a code, such as #1f6feb."
         wrong={color && !isColor(color) ? "A colour is like #1f6feb: a # and six digits or letters a to f." : null}
       >
@@ -69,7 +69,7 @@ export function Looks({ name, color, icon, change }: Shown) {
           </button>
         ))}
       </fieldset>
-      <Field label="Icon of your own" hint="One letter or emoji; empty: the first letter of its name.">
+      <Field label="Custom icon" hint="One letter or emoji; empty: the first letter of its name.">
         <input value={icon} onChange={(event) => change({ icon: event.target.value })} autoComplete="off" />
       </Field>
     </fieldset>

@@ -47,7 +47,7 @@ export function NewAgent() {
         <Field
           label="Name"
           hint="Any name. It cannot be changed later: the agent’s conversations and memory are kept under it."
-          wrong={taken ? "There is an agent of this name already." : null}
+          wrong={taken ? "An agent with this name already exists." : null}
         >
           <input
             ref={field}
@@ -65,7 +65,7 @@ export function NewAgent() {
             Cancel
           </button>
           <button type="submit" className="primary" disabled={busy || !name.trim()}>
-            {busy ? "Making…" : "Make agent"}
+            {busy ? "Creating…" : "Create agent"}
           </button>
         </footer>
       </form>

@@ -51,7 +51,7 @@ export function Proposal({ proposal, scope, took }: Shown) {
   return (
     <article className={`card ${css.proposal}`} aria-label={`Proposal: ${proposal.content.slice(0, 60) || "skipped"}`}>
       <div>
-        <h3>{proposal.content ? "To keep" : "Nothing to keep"}</h3>
+        <h3>{proposal.content ? "Proposed memory" : "Nothing to keep"}</h3>
         {proposal.content && <p className={css.entryText}>{proposal.content}</p>}
         <p className={css.entryFacts}>
           <Time at={proposal.created_at} />
@@ -114,7 +114,7 @@ function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
   );
   return (
     <div>
-      <h3>Made of {ids.length === 1 ? "one entry" : `${ids.length} entries`}</h3>
+      <h3>Based on {ids.length === 1 ? "one entry" : `${ids.length} entries`}</h3>
       {sources.error ? <Failure error={sources.error} retry={sources.reload} /> : null}
       {!sources.data && sources.loading && <Loading what="Loading its sources" />}
       <ul className={css.sources}>

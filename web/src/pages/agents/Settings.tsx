@@ -77,7 +77,7 @@ export function Settings({ name, agent, saved }: Shown) {
             theirs={theirs}
             before={before}
             mine={draft}
-            take={() => took(theirs, "Theirs is shown now.")}
+            take={() => took(theirs, "Showing their version.")}
             save={() => save(merged(before, draft, draftOf(theirs)), theirs.version)}
           />
         )}
@@ -93,7 +93,7 @@ export function Settings({ name, agent, saved }: Shown) {
           <span className={css.space} />
           {changed && (
             <button type="button" onClick={() => setDraft(before)}>
-              Put back
+              Reset
             </button>
           )}
           <button type="submit" className="primary" disabled={busy || (!changed && version > 0)}>
@@ -139,10 +139,10 @@ function Theirs({ theirs, before, mine, take, save }: Compared) {
       <p className="quiet">Saving your version keeps their changes to the fields that you did not change.</p>
       <footer className="actions">
         <button type="button" onClick={take}>
-          Take theirs
+          Use theirs
         </button>
         <button type="button" className="primary" onClick={save}>
-          Save mine over it
+          Overwrite with mine
         </button>
       </footer>
     </section>

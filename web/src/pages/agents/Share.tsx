@@ -57,7 +57,7 @@ export function Share({ agent, board, members, close, shared }: Shown) {
     try {
       const path = { board: name.trim() };
       await put("/api/entries/boards/{board}", { path, query: { user, agent }, body: { agents: [...chosen] } });
-      say(chosen.size ? "Shared." : "Nobody shares it any more.");
+      say(chosen.size ? "Shared." : "No longer shared.");
       shared(name.trim());
       close();
     } catch (failed) {
@@ -69,7 +69,7 @@ export function Share({ agent, board, members, close, shared }: Shown) {
     <Dialog title={board === undefined ? "New whiteboard" : `Who shares ${board}`} close={close} dirty={dirty}>
       <form onSubmit={save}>
         {board === undefined && (
-          <Field label="Name" hint="“main” is where a line goes that names no board.">
+          <Field label="Name" hint="Lines without a board go to “main”.">
             <input
               value={name}
               onChange={(event) => setName(event.target.value)}

@@ -119,7 +119,7 @@ function Page({ agent }: { agent: string }) {
           </Failure>
         ) : there && !there.id ? (
           <Empty title="No messages yet">
-            <p>Your key may read, but not write. What is said with {agent} by others of you appears here.</p>
+            <p>Your key may read, but not write. Messages sent to {agent} elsewhere appear here.</p>
           </Empty>
         ) : (
           <Loading what="Finding your conversation" />
@@ -187,7 +187,7 @@ function Open({ talk, who, agents, named, follow }: Shown) {
       {here.model === null && <NoModel />}
       {talk.away && !talk.busy && (
         <p className={`card ${css.notice}`} role="status">
-          The server does not answer at the moment. What you write stays here, and it is tried again.
+          The server is not responding. Your text is kept and sending is retried.
         </p>
       )}
       {empty ? (

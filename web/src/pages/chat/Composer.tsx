@@ -100,7 +100,7 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
         <ul className={css.previews} aria-label="Images to send">
           {images.map((image, place) => (
             <li key={place} className={css.preview}>
-              <img src={image} alt={`To send, number ${place + 1}`} />
+              <img src={image} alt={`Attachment ${place + 1} to send`} />
               <button
                 type="button"
                 className={`icon ${css.previewRemove}`}
@@ -149,7 +149,7 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
         </button>
       </div>
       <p className={`quiet ${css.hint}`} id="composer-hint">
-        <span>{touch ? "The arrow sends." : "Enter sends, Shift+Enter breaks the line."}</span>
+        <span>{touch ? "Tap the arrow to send." : "Enter sends, Shift+Enter inserts a line break."}</span>
         <Link href={to(["why"], { session: talk.id })}>Preview the context</Link>
       </p>
     </form>

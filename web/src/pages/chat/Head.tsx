@@ -80,7 +80,7 @@ function Group({ names, agents, begin, close }: Choice) {
     setChosen(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name]);
   return (
     <Dialog title="A group conversation" close={close}>
-      <p>Each agent answers in turn and hears those before it. Their private memories stay their own.</p>
+      <p>Each agent answers in turn and sees the earlier answers. Their private memories stay their own.</p>
       <fieldset className={css.group}>
         <legend>Who takes part</legend>
         {names.map((name) => (

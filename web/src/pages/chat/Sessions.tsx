@@ -109,7 +109,7 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
         {!!pages.error && <Failure error={pages.error} retry={pages.reload} />}
         {!pages.loading && !pages.error && !shown.length && (
           <p className={`quiet ${css.none}`}>
-            {search ? "No conversation has this name." : "Conversations appear here once something was said."}
+            {search ? "No conversation has this name." : "Conversations appear here once you send a message."}
           </p>
         )}
         {pages.hasMore && (
@@ -155,7 +155,7 @@ function Spoken({ search, agent, chosen }: { search: string; agent: string; chos
   );
   return (
     <>
-      <h2>By what was said</h2>
+      <h2>In messages</h2>
       {found.loading && !found.data && <Loading />}
       {!!found.error && <Failure error={found.error} retry={found.reload} />}
       {found.data?.hits.length === 0 && <p className={`quiet ${css.none}`}>No matching messages.</p>}

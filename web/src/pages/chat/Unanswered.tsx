@@ -76,7 +76,7 @@ export function Outcome({ row: { sent, live }, talk, takeBack }: Shown) {
   const missing = kept ? "The server has your message, but the answer is missing." : "Not sent.";
   const again = (
     <button type="button" onClick={() => talk.retry(sent.key)}>
-      {sent.state === "stopped" && sent.taken ? "Listen again" : "Try again"}
+      {sent.state === "stopped" && sent.taken ? "Reconnect" : "Try again"}
     </button>
   );
   if (sent.state === "stopped") {
@@ -84,8 +84,8 @@ export function Outcome({ row: { sent, live }, talk, takeBack }: Shown) {
       <div className={`${css.state} card`} role="status">
         <p>
           {sent.taken
-            ? "You stopped listening. The answer is still being written and saved; it will appear here."
-            : "You stopped it. Whether the server has your message is asked as soon as it answers."}
+            ? "You stopped following the answer. The answer is still being written and saved; it will appear here."
+            : "Stopped. We will check whether the server received your message."}
         </p>
         {again}
       </div>
@@ -105,11 +105,11 @@ export function Outcome({ row: { sent, live }, talk, takeBack }: Shown) {
         {again}
         {kept ? (
           <button type="button" className="plain" onClick={() => talk.forget(sent.key)}>
-            Leave it
+            Dismiss
           </button>
         ) : (
           <button type="button" className="plain" onClick={back}>
-            Take it back
+            Edit message
           </button>
         )}
       </div>

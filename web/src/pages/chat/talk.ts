@@ -11,8 +11,8 @@ import { type Looked, Transcript } from "./transcript";
 const PAUSES = [0.5, 1, 2, 4, 8];
 const LOST = "The connection was lost.";
 const PICTURES =
-  "The pictures of this message did not fit into what this browser keeps. Take it back and attach them again.";
-const UNSENT = "You stopped it before the server had it.";
+  "The pictures of this message were too large to keep in this browser. Edit the message and attach them again.";
+const UNSENT = "You stopped it before the server received it.";
 const CUT_OFF = "The server stopped before the answer was written.";
 const MOST_TALKS = 8;
 const talks = new Map<string, Talk>();

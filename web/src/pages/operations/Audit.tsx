@@ -76,7 +76,7 @@ export function Audit() {
 /** The end of the chain: whoever wrote it down can tell later whether a line before it was changed. */
 function Nothing({ filtered }: { filtered: boolean }) {
   return (
-    <Empty title={filtered ? "Nothing of that was done" : "Nothing was done yet"}>
+    <Empty title={filtered ? "No matching changes" : "Nothing was done yet"}>
       <p>
         {filtered
           ? "Names are matched whole: try with fewer filters."
@@ -89,8 +89,9 @@ function Nothing({ filtered }: { filtered: boolean }) {
 function Chain({ deed }: { deed: Deed }) {
   return (
     <p className={`quiet ${css.chain}`}>
-      Each line has the hash of all before it. When this page was opened the last was number {deed.number}, with the
-      chain <code>{deed.chain}</code>. Keep both elsewhere from time to time; <code>retain verify</code> proves the log.
+      Each row includes the hash of the rows before it. When this page was opened the last was number {deed.number},
+      with the chain <code>{deed.chain}</code>. Keep both elsewhere from time to time; <code>retain verify</code> proves
+      the log.
     </p>
   );
 }

@@ -29,7 +29,7 @@ export function Health() {
       document.removeEventListener("visibilitychange", again);
     };
   }, [reload]);
-  if (!seen.data) return <Loading what="Looking" />;
+  if (!seen.data) return <Loading what="Checking" />;
   const { trouble, status, error, at } = seen.data;
   const found = findings({ trouble, status, model: here.model, needsKey: here.needs_key, now: Date.parse(at) });
   const wrong = found.filter((one) => one.state !== "ok").length;
@@ -59,7 +59,7 @@ export function Health() {
         <>
           <Work status={status} />
           <section className="card">
-            <h2>What is here</h2>
+            <h2>Details</h2>
             <Facts
               facts={[
                 ["Version", status.version],
@@ -69,8 +69,8 @@ export function Health() {
                 ["Running since", status.started_at && moment(status.started_at)],
                 ["Model", status.model],
                 ["Embedder", status.embedder],
-                ["Vectors that wait", status.vectors.pending],
-                ["The oldest waits", status.vectors.pending ? `${status.vectors.embedding_lag_seconds} s` : null],
+                ["Pending vectors", status.vectors.pending],
+                ["Oldest pending", status.vectors.pending ? `${status.vectors.embedding_lag_seconds} s` : null],
               ]}
             />
           </section>

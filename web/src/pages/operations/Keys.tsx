@@ -26,8 +26,8 @@ export function Keys() {
         </button>
         <p className="quiet">
           {here.needs_key
-            ? `You came in as ${here.me?.name}. A key can allow no more than the one it is made with.`
-            : "Nobody needs a key here yet: whoever is on this machine comes in."}
+            ? `Signed in as ${here.me?.name}. New keys cannot have more permissions than yours.`
+            : "Nobody needs a key here yet: anyone on this machine has access."}
         </p>
       </div>
       <PagedList
@@ -131,8 +131,8 @@ function Revoke({ one, close, done }: { one: Key; close: () => void; done: (key:
   return (
     <Confirm title={`Revoke ${one.name}?`} yes="Revoke" busy={busy} act={act} close={close}>
       <p>
-        Whoever comes with this key is refused from now on, and browsers that signed in with it are signed out. This
-        cannot be undone.
+        Requests with this key are rejected from now on, and browsers that signed in with it are signed out. This cannot
+        be undone.
       </p>
       {here.me?.name.endsWith(`(${one.id})`) && (
         <p className={css.callout}>You signed in with this key. After revoking it you must sign in with another one.</p>

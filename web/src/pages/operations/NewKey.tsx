@@ -119,8 +119,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
         </div>
         {locksOut && (
           <p className={css.callout} role="status">
-            With this key you could not manage keys here any more: a key with admin, for no user and no agent alone,
-            would then have to be made on the command line.
+            This key could not manage keys; that requires admin without a user or agent restriction.
           </p>
         )}
         {error ? <Failure error={error} /> : null}
@@ -129,7 +128,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
             Cancel
           </button>
           <button type="submit" className="primary" disabled={busy || !permissions.length || !said.name.trim()}>
-            {first ? "Create it, and need keys from now on" : "Create the key"}
+            {first ? "Create and require keys" : "Create the key"}
           </button>
         </footer>
       </form>
@@ -150,15 +149,13 @@ function Shown(props: { text: string; first: boolean; busy: boolean; error: unkn
   const leave = () => (copied || warned ? busy || close() : setWarned(true));
   return (
     <Dialog title="Your new key" close={leave}>
-      <p className={css.callout}>
-        Copy it now and keep it where you keep passwords: it is shown this once, and never again.
-      </p>
+      <p className={css.callout}>Copy it now; it is shown only once.</p>
       <Field label="API key">
         <input readOnly value={text} onFocus={(event) => event.target.select()} className={css.mono} autoFocus />
       </Field>
       <p role="status">
         {copied && "Copied."}
-        {copied === false && "It could not be copied by itself: select it and copy it."}
+        {copied === false && "Could not copy automatically; select and copy it."}
         {warned && !copied && "You have not copied it here yet. If you have it, close this; it cannot be shown again."}
       </p>
       {first && busy && <p>This browser is being signed in with it …</p>}

@@ -31,8 +31,8 @@ export function findings({ trouble, status, model, needsKey, now }: Seen): Findi
         )
       : finding("ok", "Model", model),
     needsKey
-      ? finding("ok", "Keys", "whoever comes in needs one")
-      : finding("ok", "Keys", "none: whoever is on this machine comes in", "The first key closes the door."),
+      ? finding("ok", "Keys", "required")
+      : finding("ok", "Keys", "none: anyone on this machine has access", "Once a key exists, everyone needs one."),
   );
   return all.sort((one, other) => ORDER[one.state] - ORDER[other.state]);
 }
@@ -46,12 +46,7 @@ const finding = (state: Finding["state"], what: string, found: string, todo = ""
 
 function ready(trouble: string | undefined): Finding {
   if (trouble === undefined) {
-    return finding(
-      "problem",
-      "Server",
-      "it does not answer",
-      "Look whether it runs: retain serve. Its log says why not.",
-    );
+    return finding("problem", "Server", "it does not answer", "Check that retain serve is running; see its log.");
   }
   if (trouble) return finding("problem", "Database", trouble, "The server’s log says why; retain doctor looks closer.");
   return finding("ok", "Database", "it can be reached, and has the schema of this version");
@@ -59,12 +54,12 @@ function ready(trouble: string | undefined): Finding {
 
 function embedding({ embedder, vectors }: Status): Finding[] {
   if (embedder.startsWith("cannot be used")) {
-    const todo = "Look at embedder, embedding_base_url and its key; search goes by words meanwhile.";
+    const todo = "Look at embedder, embedding_base_url and its key; search uses keywords only meanwhile.";
     return [finding("problem", "Embedder", embedder, todo)];
   }
   const { pending = 0, embedding_lag_seconds: seconds = 0 } = vectors;
-  if (embedder === "none") return [finding("ok", "Embedder", "none: search goes by words alone")];
-  if (!pending) return [finding("ok", "Embedder", `${embedder}; no vector waits`)];
+  if (embedder === "none") return [finding("ok", "Embedder", "none: search uses keywords only")];
+  if (!pending) return [finding("ok", "Embedder", `${embedder}; no vectors pending`)];
   const found = `${embedder}; ${pending === 1 ? "one vector waits" : `${pending} vectors wait`}, the oldest for ${seconds} s`;
   return seconds > LONG_LAG
     ? [
@@ -72,7 +67,7 @@ function embedding({ embedder, vectors }: Status): Finding[] {
           "warning",
           "Embedder",
           found,
-          "They come slowly or not at all: the server’s log says why. Until then: retain jobs --all-tenants",
+          "Vectors are delayed: the server’s log says why. Until then: retain jobs --all-tenants",
         ),
       ]
     : [finding("ok", "Embedder", found)];
@@ -86,6 +81,6 @@ function work({ work: due, worked_at, started_at }: Status, now: number): Findin
   const idle = last ? (now - Date.parse(last)) / 1000 : 0;
   const found = `${much} to do`;
   if (idle <= LONG_IDLE) return [finding("ok", "Due work", found)];
-  const todo = "Nobody did any for long: the server’s log says why. Until then: retain jobs --all-tenants";
+  const todo = "No jobs have run for a while: the server’s log says why. Until then: retain jobs --all-tenants";
   return [finding("warning", "Due work", found, todo)];
 }

@@ -57,7 +57,7 @@ export function Filters({ asked, change }: Shown) {
           <option value="day">The last day</option>
           <option value="week">The last week</option>
           <option value="month">The last month</option>
-          <option value="own">Own days…</option>
+          <option value="own">Custom range…</option>
         </select>
         {own && (
           <>

@@ -72,7 +72,7 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
 function whyOf(hit: Hit) {
   const legs = hit.legs.length
     ? hit.legs.map((name) => ({ text: `by ${leg(name)}`, hint: legHint(name, hit), strong: true }))
-    : [{ text: "beside another", hint: "It stands right beside something that was found.", strong: true }];
+    : [{ text: "next to a match", hint: "It stands right beside something that was found.", strong: true }];
   return [
     ...legs,
     ...strongest(hit.why).map(([name, value]) => ({ text: `${name} ${signed(value)}`, hint: meaning(name) })),

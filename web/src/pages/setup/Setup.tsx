@@ -73,7 +73,7 @@ export default function Setup() {
             The server uses <b>{here.model}</b>.
           </>
         ) : (
-          "Without a model, answers are quotations from memory. With one, the model writes the answers."
+          "Without a model, answers are quotes from memory. With one, the model writes the answers."
         )}
       </p>
       <form

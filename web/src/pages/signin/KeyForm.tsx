@@ -5,8 +5,8 @@ import { type Here, useWho } from "../../app/who";
 import { Field } from "../../ui/Field";
 import { useNow } from "../../ui/time";
 
-const UNKNOWN = "This key is not known here. Look for a missing letter; it may also have been revoked, or have ended.";
-const OFTEN = "That were too many tries. Wait a moment, then try again.";
+const UNKNOWN = "Invalid key. Check for typos; it may also have expired or been revoked.";
+const OFTEN = "Too many attempts. Wait a moment, then try again.";
 
 /** Sign this browser in; the key is sent once, and kept by nobody here. */
 export async function signInWith(key: string, remember = false): Promise<Here> {
@@ -46,7 +46,7 @@ export function KeyForm() {
       <Field
         label="API key"
         wrong={wrong}
-        hint="It begins with rtn_. Whoever runs this server makes one: retain keys create NAME --permissions read,write"
+        hint="It begins with rtn_. The server’s administrator can create one: retain keys create NAME --permissions read,write"
       >
         <input
           type="password"

@@ -9,9 +9,7 @@ export default function SignInAgain() {
   if (away === "asking") {
     return (
       <Dialog title="Sign in again" close={() => later(true)}>
-        <p>
-          You are signed out: the key or the sign-in has ended. The page behind is as you left it, with all you wrote.
-        </p>
+        <p>You are signed out: your key or session has expired. Your page and unsaved text are still here.</p>
         <KeyForm />
       </Dialog>
     );

@@ -34,7 +34,7 @@ export function Explained({ report, reading, stale, came, fell = [] }: Shown) {
       )}
       {fell.length > 0 && (
         <details className={`${css.whyFold} ${css.fell}`}>
-          <summary>Just fell out: {count(fell.length)}</summary>
+          <summary>Just removed: {count(fell.length)}</summary>
           <ItemList items={fell} most={Math.max(...fell.map((item) => item.tokens), 1)} reading={reading} />
         </details>
       )}

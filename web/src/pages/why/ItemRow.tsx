@@ -77,7 +77,7 @@ export function ItemRow({ item, most, reading, isNew }: Shown) {
 /** Which legs found what was recalled, and what made its score. */
 function Found({ reason }: { reason: Reason }) {
   const legs = reason.legs.map((name) => ({ text: `by ${leg(name)}`, hint: `Found by ${leg(name)}.`, strong: true }));
-  const beside = { text: "beside another", hint: "It stands right beside something that was found.", strong: true };
+  const beside = { text: "next to a match", hint: "It stands right beside something that was found.", strong: true };
   const signals = reason.signals.map(([name, value]) => ({ text: `${name} ${signed(value)}`, hint: meaning(name) }));
   return <Hints label="Why it was found" items={[...(reason.beside ? [beside] : legs), ...signals]} />;
 }

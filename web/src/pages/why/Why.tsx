@@ -18,7 +18,7 @@ export default function Why() {
   return (
     <div className={`page ${css.why}`}>
       <header>
-        <h1>{id ? "Why this answer" : "What would it be given?"}</h1>
+        <h1>{id ? "Why this answer" : "Preview the context"}</h1>
         {id && <Link href="/why">Try a message</Link>}
       </header>
       {id ? <Answer id={id} /> : session && seq > 0 ? <Found session={session} seq={seq} /> : <Preview />}

@@ -34,7 +34,7 @@ export function isLater(at: string, than: string): boolean {
 
 async function found(source: Source, where: Where, signal: AbortSignal): Promise<Looked | null> {
   const query = { user: where.user, agent: where.agent };
-  const since = (at: string) => (isLater(at, where.at) ? "It was changed since." : undefined);
+  const since = (at: string) => (isLater(at, where.at) ? "Changed since then." : undefined);
   switch (source.kind) {
     case "message": {
       const path = { session: source.session ?? where.session, seq: source.seq };
@@ -43,7 +43,7 @@ async function found(source: Source, where: Where, signal: AbortSignal): Promise
     }
     case "entry": {
       const entry = await get("/api/entries/{id}", { path: { id: source.id }, query, signal });
-      return { text: entry.content, changed: since(entry.updated_at) ?? (entry.expired ? "It has faded." : undefined) };
+      return { text: entry.content, changed: since(entry.updated_at) ?? (entry.expired ? "Expired." : undefined) };
     }
     case "ref": {
       const ref = await get("/api/refs/{key}/info", { path: { key: source.key }, query: { user: where.user }, signal });

@@ -27,7 +27,7 @@ export function DocumentView({ id, gone }: { id: string; gone: (id: string) => v
     <>
       <div className="toolbar">
         <button type="button" onClick={back}>
-          <Icon name="back" /> {query.has("q") ? "Back to what was found" : "All documents"}
+          <Icon name="back" /> {query.has("q") ? "Back to results" : "All documents"}
         </button>
       </div>
       {found.error ? <Failure error={found.error} retry={found.reload} /> : null}

@@ -21,7 +21,7 @@ export function UploadList() {
         </p>
         {done > 0 && (
           <button type="button" className="plain" onClick={dropDone}>
-            Hide those that are done
+            Hide completed
           </button>
         )}
       </div>
@@ -63,8 +63,8 @@ function One({ one }: { one: Upload }) {
 
 const OUTCOMES = {
   added: "Added",
-  replaced: "Replaced the one that had this path",
-  unchanged: "Already there, just like this",
+  replaced: "Replaced the document at this path",
+  unchanged: "Unchanged",
 };
 
 function Where({ one }: { one: Upload }) {

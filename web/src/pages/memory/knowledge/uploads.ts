@@ -58,7 +58,7 @@ export function retry(id: number): void {
 
 /** Call one off, or forget what became of it. */
 export function drop(id: number): void {
-  running.get(id)?.abort(new DOMException("It was called off.", "AbortError"));
+  running.get(id)?.abort(new DOMException("Cancelled.", "AbortError"));
   set(all.filter((one) => one.id !== id));
 }
 

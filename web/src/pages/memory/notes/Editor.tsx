@@ -58,9 +58,7 @@ export function Editor({ whose, live, note, close }: Shown) {
     try {
       const written = await put("/api/notes", { query: whose, body: { text, if_version: base.version } });
       live.take(written);
-      say(
-        written.version === base.version ? "Nothing to save: it is as it was." : `Saved as version ${written.version}.`,
-      );
+      say(written.version === base.version ? "Nothing to save: no changes." : `Saved as version ${written.version}.`);
       if (!alive.current) return typed.current === text && keepDraft(user, agent, null);
       if (typed.current === text) return leave();
       change(typed.current, written);
@@ -131,7 +129,7 @@ function Stale({ note, merge }: { note: Text; merge: () => void }) {
   return (
     <div className={`${css.notice} warn`}>
       <p>
-        <b>{note.by ? `Changed by ${who(note.by)}` : "Changed elsewhere"} while you write.</b> It is at version{" "}
+        <b>{note.by ? `Changed by ${who(note.by)}` : "Changed elsewhere"} while you were editing.</b> It is at version{" "}
         {note.version} now. Yours is untouched: put both together, then save.
       </p>
       <button type="button" onClick={merge}>

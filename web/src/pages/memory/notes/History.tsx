@@ -144,7 +144,7 @@ function Restoring({ whose, live, note, version, close }: Shown & { version: num
     try {
       const written = await post("/api/notes/restore", { query: whose, body: { version, if_version: note.version } });
       live.take(written);
-      say(`Restored: version ${written.version} is as version ${version} was.`);
+      say(`Restored: version ${written.version} has the text of version ${version}.`);
       ask({ view: undefined, v: undefined, against: undefined });
     } catch (failure) {
       setError(failure);

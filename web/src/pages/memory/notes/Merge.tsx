@@ -17,9 +17,7 @@ export function Merge({ base, mine, theirs, done, close }: Shown) {
   let place = 0;
   return (
     <Dialog title="Merge both changes" close={close} wide>
-      <p>
-        {all === 1 ? "One place was" : `${all} places were`} changed by both. Everything else is put together already.
-      </p>
+      <p>{all === 1 ? "One place was" : `${all} places were`} changed by both. Everything else is already merged.</p>
       <div className={css.chunks}>
         {chunks.map((chunk, at) =>
           chunk.kind === "conflict" ? (
@@ -100,7 +98,7 @@ function Settled({ chunk }: { chunk: Chunk }) {
   return (
     <div className={css.diff}>
       <p className="quiet">
-        {chunk.kind === "both" ? "Both did this" : side === "mine" ? "You did this" : "They did this"}
+        {chunk.kind === "both" ? "Changed by both" : side === "mine" ? "You did this" : "They did this"}
       </p>
       {chunk.base.map((line, at) => (
         <code key={`-${at}`} className={css.removed}>

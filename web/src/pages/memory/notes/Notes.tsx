@@ -127,7 +127,7 @@ function Clearing({ whose, live, note, close }: { whose: NotesOwner; live: Live;
   };
   return (
     <Confirm title="Clear the notes?" yes="Clear them" busy={busy} act={act} close={close}>
-      <p>All of the text goes out of what {whose.agent} is told. The versions stay, and any of them can be restored.</p>
+      <p>All of the text is removed from {whose.agent}’s prompt. The versions stay, and any of them can be restored.</p>
       {error ? <Failure error={error} /> : null}
     </Confirm>
   );

@@ -110,7 +110,7 @@ export function StateForm({ item, area, skew, saved, close }: Shown) {
             Cancel
           </button>
           <button type="submit" className="primary" disabled={busy}>
-            {theirs ? "Set mine over it" : "Save"}
+            {theirs ? "Overwrite with mine" : "Save"}
           </button>
         </footer>
       </form>
