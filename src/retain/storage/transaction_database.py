@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from retain.base.errors import Invalid
 from retain.storage.blobs import Blobs, Stored
@@ -108,7 +108,7 @@ class TransactionBlobs(Blobs):
     def add(self, tx: Transaction, stored: Stored) -> NoReturn:
         raise _no_references()
 
-    def open(self, tenant: str, user: str, digest: str) -> IO[bytes]:
+    def open(self, tenant: str, user: str, digest: str, *, check: bool = True) -> NoReturn:
         raise _no_references()
 
     def put(self, *arguments: Any, **options: Any) -> NoReturn:

@@ -15,7 +15,6 @@ test("a placeholder is told from the text around it", () => {
 
 test("what only looks like one stays text", () => {
   for (const text of [
-    "[MemoryRef: Upper - x]",
     "[memoryref: a - x]",
     "[quoted MemoryRef: a - x]",
     "[MemoryRef:a]",
