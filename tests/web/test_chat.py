@@ -241,6 +241,7 @@ def test_a_group_of_agents(web: Web, memory: Memory) -> None:
     page.get_by_role("checkbox", name="scout").check()
     page.get_by_role("checkbox", name="critic").check()
     page.get_by_role("button", name="Begin").click()
+    expect(page.get_by_role("heading", level=1, name="scout, critic")).to_be_visible()
     say(page, "Shall we go?")
     expect(page.get_by_role("article", name="scout said")).to_contain_text("We should go.")
     expect(page.get_by_role("article", name="critic said")).to_contain_text("We should not.")
