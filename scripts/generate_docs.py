@@ -57,7 +57,7 @@ def commands_page() -> str:
         "list is a list; errors are objects on standard error.",
         "",
         "Exit status: 0 done, 1 a check found something, 2 bad input, 3 not found, 4 conflict, 5 the database,",
-        "6 the settings, 7 a model, 8 not allowed (no key, a wrong one, or too many requests), 130 stopped by you.",
+        "6 the settings, 7 a model, 8 not allowed (no key, a wrong one, or too many requests), 130 interrupted.",
     ]
     for kind in KINDS:
         lines += ["", f"## {kind.name}", "", inspect.getdoc(kind) or "", ""]

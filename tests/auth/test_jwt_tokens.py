@@ -373,7 +373,7 @@ def test_hs256_with_the_secret_only(settings: Settings, keys: bool) -> None:
     ("changes", "message"),
     [
         ({"jwt_secret": "short"}, "jwt_secret: must have at least 32 bytes"),
-        ({"jwt_keys": ""}, "jwt_keys: or jwt_secret is needed with jwt_issuer"),
+        ({"jwt_keys": ""}, "jwt_keys: or jwt_secret must be set if jwt_issuer is set"),
         ({"jwt_default_tenant": "*"}, "jwt_default_tenant: cannot be '*'"),
         ({"jwt_default_tenant": "a\nb"}, "jwt_default_tenant: "),
         ({"jwt_tenant": "user_metadata.tenant"}, "jwt_tenant: cannot be user_metadata.tenant"),

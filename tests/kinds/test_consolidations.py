@@ -250,7 +250,7 @@ def test_an_invalid_answer_changes_nothing(opened: Open, now: Now, answer: str) 
     before = remembered(memory)
     with pytest.raises(BadAnswer) as error:
         me.consolidations.propose()
-    assert str(error.value).endswith("It changed nothing.")
+    assert str(error.value).endswith("Nothing was changed.")
     assert remembered(memory) == before != []
 
 
@@ -299,7 +299,7 @@ def test_an_invalid_answer_does_not_discard_valid_ones(opened: Open, now: Now) -
     with pytest.raises(PartlyAnswered) as error:
         me.consolidations.propose()
     assert str(error.value) == (
-        "The model 'scripted' answered 1 of 2 questions, and what came of these is kept. What went wrong first: answer: is "
+        "The model 'scripted' answered 1 of 2 questions, and those results are kept. The first error: answer: is "
         """not valid JSON (Expecting value at line 1, column 1); text has quotes of its own: '"like this"'."""
     )
     assert [one.content for one in me.consolidations.list(status="proposed")] == ["kept"]

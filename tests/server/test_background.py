@@ -123,7 +123,7 @@ def test_failures_are_reported_and_survived(
     rounds.fail = 1
     working.start()
     wait_until(lambda: results == [None])
-    assert "the later work failed: Unreachable" in caplog.text
+    assert "Background jobs failed: Unreachable" in caplog.text
     rest = working._rest(0.0)
     assert rest > 50  # twice the usual pause
     working._failures = 0

@@ -654,7 +654,7 @@ def test_a_tenant_without_agents_gets_the_named_one(start_local_server: Start) -
         first = http.post("/api/chat", json=ask)
         assert first.status_code == 200
         assert first.json()["agent_id"] == "scout"
-        assert first.json()["notice"] == "Created the agent 'scout': there was none yet."
+        assert first.json()["notice"] == "Created the agent 'scout': no agent existed yet."
         assert http.post("/api/chat", json=ask).json()["notice"] == ""
         unknown = http.post("/api/chat", json=ask | {"agent_id": "cook"})
         assert unknown.status_code == 404
@@ -668,7 +668,7 @@ def test_a_stream_says_that_the_agent_was_created(start_local_server: Start) -> 
     with served.client() as http:
         received = stream(http, message="Hi.", agent_id="scout")
     (message,) = (event for event in received if event.name == "message")
-    assert message.data["notice"] == "Created the agent 'scout': there was none yet."
+    assert message.data["notice"] == "Created the agent 'scout': no agent existed yet."
 
 
 def test_a_key_of_one_user_creates_no_agent(start_local_server: Start) -> None:

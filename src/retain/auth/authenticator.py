@@ -67,7 +67,7 @@ class Authenticator:
 
     @property
     def requires_key(self) -> bool:
-        """Whether requests without a credential are rejected."""
+        """Return whether requests without a credential are rejected."""
         return self._requires_key
 
     def is_local(self, principal: Principal) -> bool:

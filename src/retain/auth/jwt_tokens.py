@@ -159,9 +159,11 @@ def _check_settings(settings: Settings, permission_claims: Sequence[str]) -> Non
     """Raise SettingsError if the settings about tokens are incomplete or not safe."""
     for name in ("jwt_audience", "jwt_tenant"):
         if not getattr(settings, name):
-            raise SettingsError(where=name, problem="is needed with jwt_issuer")
+            raise SettingsError(where=name, problem="must be set if jwt_issuer is set")
     if not settings.jwt_keys and not settings.jwt_secret:
-        raise SettingsError(where="jwt_keys", problem="or jwt_secret is needed with jwt_issuer")
+        raise SettingsError(
+            where="jwt_keys", problem="or jwt_secret must be set if jwt_issuer is set"
+        )
     if settings.jwt_secret and len(settings.jwt_secret.encode()) < _MIN_SECRET_BYTES:
         raise SettingsError(
             where="jwt_secret", problem=f"must have at least {_MIN_SECRET_BYTES} bytes"

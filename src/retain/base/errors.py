@@ -135,7 +135,7 @@ class Forbidden(Unauthorized):
 
 
 class NoIssuer(RetainError):
-    """The keys that tokens are checked with cannot be read now. Try again in {seconds} s."""
+    """The token issuer's keys cannot be read at the moment. Try again in {seconds} s."""
 
     seconds: int
 
@@ -202,7 +202,7 @@ class KeyReused(Conflict):
 
 
 class ModelError(RetainError):
-    """The model {model!r} failed: {problem}. It changed nothing."""
+    """The model {model!r} failed: {problem}. Nothing was changed."""
 
     model: str
     problem: object
@@ -214,8 +214,8 @@ class ModelError(RetainError):
         super().__init__(**details)
         changes = details.get("changes", 0)
         if changes:
-            notice = f"Its tools made {changes} change(s) before, and they are kept"
-            self.args = (str(self).replace("It changed nothing", notice),)
+            notice = f"Its tools had already made {changes} change(s), which are kept"
+            self.args = (str(self).replace("Nothing was changed", notice),)
 
     def after_changes(self, changes: int) -> ModelError:
         """Return the error for a turn whose tool calls changed something before the model failed."""
@@ -229,18 +229,18 @@ class NoModel(ModelError):
 
 
 class ModelUnavailable(ModelError):
-    """The model {model!r} does not answer: {problem}. It changed nothing; it can be tried again."""
+    """The model {model!r} does not answer: {problem}. Nothing was changed; try again."""
 
     status = 503
 
 
 class BadAnswer(ModelError):
-    """The model {model!r} gave an answer that cannot be used: {problem}. It changed nothing."""
+    """The model {model!r} gave an answer that cannot be used: {problem}. Nothing was changed."""
 
 
 class PartlyAnswered(ModelError):
-    """The model {model!r} answered {good} of {calls} questions, and what came of these is kept. What went wrong
-    first: {problem}.
+    """The model {model!r} answered {good} of {calls} questions, and those results are kept. The first
+    error: {problem}.
     """
 
     good: int
@@ -301,8 +301,8 @@ class NoServer(Unreachable):
 
 
 class InDoubt(StorageError):
-    """Nobody knows whether the write happened: {problem}. Messages that had an idempotency key can be sent again
-    with it, and will be there once; for anything else, read first.
+    """It is unknown whether the write was committed: {problem}. Messages that had an idempotency key can be sent again
+    with it and are stored only once; for any other write, read first.
     """
 
 

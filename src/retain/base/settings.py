@@ -159,7 +159,7 @@ class Settings:
     )
     ref_describe: Literal["builtin", "model"] = _setting(
         "builtin",
-        "Who describes references: `builtin` code, or a `model`: `summary_model` if it is set, which may be a cheap one, else "
+        "How references are described: by `builtin` code, or by a `model`: `summary_model` if it is set, which may be a cheap one, else "
         "`model`. Where the model fails, the built-in code does it.",
     )
     ref_folder: str = _setting(
@@ -192,23 +192,23 @@ class Settings:
     jwt_keys: str = _setting("", "The issuer's public keys (JWKS): a file or an https address.")
     jwt_secret: str = _setting(
         "",
-        "The secret of an issuer that signs with HS256, at least 32 bytes. With `jwt_keys`, or in its place.",
+        "The secret of an issuer that signs with HS256, at least 32 bytes. Use it with or instead of `jwt_keys`.",
         secret=True,
     )
     jwt_tenant: str = _setting(
         "tenant",
-        "The claim of a token that names the tenant. Dots lead into a claim, as in `app_metadata.tenant`.",
+        "The claim of a token that names the tenant. Use dots for a nested claim, as in `app_metadata.tenant`.",
     )
     jwt_default_tenant: str = _setting(
         "", "The tenant of tokens without that claim. Empty: such tokens are rejected."
     )
     jwt_permissions: str = _setting(
         "scope,scp,permissions",
-        "The claims, separated by commas, that name permissions. Dots lead into a claim.",
+        "The claims, separated by commas, that name permissions. Use dots for a nested claim.",
     )
     jwt_default_permissions: str = _setting(
         "",
-        "The permissions of tokens that name none of ours: `read`, `write` and `delete`, separated by commas.",
+        "The permissions of tokens that name none of retain's permissions: `read`, `write` and `delete`, separated by commas.",
         choices=("read", "write", "delete"),
     )
     rate_per_second: float = _setting(

@@ -121,7 +121,7 @@ class Background:
         except Exception as error:  # the next round tries again
             if self._stopping.is_set():
                 return 0.0
-            log.error("the later work failed: %s", type(error).__name__, exc_info=error)
+            log.error("Background jobs failed: %s", type(error).__name__, exc_info=error)
         took = time.monotonic() - started
         self._failures = self._failures + 1 if worked is None else 0
         # Each job has its own backoff.
@@ -130,7 +130,7 @@ class Background:
             jobs = ", ".join(
                 f"{job.failed} of {name}" for name, job in worked.jobs.items() if job.failed
             )
-            log.warning("the later work failed in part (%s): `retain jobs` says why", jobs)
+            log.warning("Some background jobs failed (%s); `retain jobs` shows why", jobs)
         with suppress(Exception):
             self._on_round(worked, took)
         return took

@@ -252,7 +252,7 @@ class Chat:
                 raise
             if not await run_in_threadpool(_add_first_agent, scope, by):
                 raise
-            notice = f"Created the agent {scope.owner.agent!r}: there was none yet."
+            notice = f"Created the agent {scope.owner.agent!r}: no agent existed yet."
             scope, session, digest = await run_in_threadpool(ready)
 
         def work(say: Say) -> dict[str, Any]:

@@ -176,7 +176,7 @@ class Reply(BaseModel):
     again: bool = Field(description="The turn had been saved before.")
     cut: bool = Field(description="The model wanted to go on.")
     error: str = Field(description="In a group: why this agent did not answer.")
-    notice: str = Field(description="What the server did besides, such as creating the agent.")
+    notice: str = Field(description="What else the server did, such as creating the agent.")
 
 
 class Replies(BaseModel):

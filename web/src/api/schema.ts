@@ -3875,7 +3875,7 @@ export interface components {
             error: string;
             /**
              * Notice
-             * @description What the server did besides, such as creating the agent.
+             * @description What else the server did, such as creating the agent.
              */
             notice: string;
         };
