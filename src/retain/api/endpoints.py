@@ -498,7 +498,7 @@ PARAMETER_HELP = {
     "author": "Name of the speaker, if several agents take part.",
     "before": "Only messages with a smaller number.",
     "board": "Name of the whiteboard. Default: `main`.",
-    "budget": "Maximum number of tokens. Default: the setting `context_tokens`, or by the model.",
+    "budget": "Maximum number of tokens. Default: the setting `context_tokens`, or a budget that suits the model.",
     "by": "The unit of time to group by.",
     "color": "Colour in which the agent is shown, such as #1f6feb.",
     "consolidations.status": "Only consolidations with this status.",

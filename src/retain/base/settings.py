@@ -127,11 +127,12 @@ class Settings:
     )
     consolidate: Literal["off", "propose", "accept"] = _setting(
         "off",
-        "What to do with journal entries that are about to expire: nothing, propose core entries, or add them.",
+        "Consolidation of journal entries that are about to expire: `off`, `propose` core entries for review, or add them "
+        "at once (`accept`).",
     )
     embedder: Literal["static", "minilm", "none", "service"] = _setting(
         "static",
-        "How texts become vectors for search by meaning: `static` (built in, fast), `minilm` (better, needs "
+        "The embedder for search by meaning: `static` (built in, fast), `minilm` (better, needs "
         "retain[minilm]), `service` (an OpenAI-compatible API), or `none` (keywords only). After a change, "
         "existing texts are embedded again in the background.",
     )
@@ -159,16 +160,16 @@ class Settings:
     )
     ref_describe: Literal["builtin", "model"] = _setting(
         "builtin",
-        "How references are described: by `builtin` code, or by a `model`: `summary_model` if it is set, which may be a cheap one, else "
-        "`model`. Where the model fails, the built-in code does it.",
+        "Who writes the description of a reference: `builtin` code, or a `model` (`summary_model` if it is set, else "
+        "`model`). If the model fails, the built-in code writes it.",
     )
     ref_folder: str = _setting(
         "",
-        "The folder for large references. Empty: a folder beside the SQLite file; PostgreSQL keeps them in the database.",
+        "The folder for large references. Empty: a folder beside the SQLite file, or the PostgreSQL database itself.",
     )
     host: str = _setting(
         "127.0.0.1",
-        "The address that the server listens on. Any address but this machine's own requires API keys.",
+        "The address that the server listens on. Any address other than localhost requires API keys.",
     )
     port: int = _setting(7700, "The port of the server. 0: any free port, which the server prints.")
     workers: int = _setting(1, "The number of server processes that share the port.", 1)
@@ -221,21 +222,22 @@ class Settings:
         True, "Run background jobs in the server. Set to false if `retain jobs` runs them."
     )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
-        "info", "The lowest level that the server logs."
+        "info", "The lowest level of messages that the server logs."
     )
     audit: Literal["changes", "all", "off"] = _setting(
         "changes",
-        "What the audit log records: `changes` (all writes except appended messages and model calls), `all`, or `off`.",
+        "The requests that the audit log records: `changes` (all writes except appended messages and model calls), "
+        "`all`, or `off`.",
     )
     secrets: Literal["off", "flag", "mask", "reject"] = _setting(
         "off",
-        "What to do with API keys, tokens and passwords in stored text: keep them (`off`), keep and count them, mask "
-        "them, or reject the write.",
+        "Handling of API keys, tokens and passwords in stored text: keep them (`off`), keep and count them (`flag`), "
+        "`mask` them, or `reject` the write.",
     )
     review: str = _setting(
         "tool",
-        "Whose core and whiteboard entries a person must accept first: any of `tool`, `import`, `agent`, separated by "
-        "commas. Add `journal` to include their journal entries. Empty: nobody's.",
+        "Sources whose core and whiteboard entries wait for review: any of `tool`, `import`, `agent`, separated by "
+        "commas. Add `journal` to include their journal entries. Empty: no review.",
         choices=("tool", "import", "agent", "journal"),
     )
     sqlite_durability: Literal["full", "normal"] = _setting(

@@ -25,15 +25,15 @@ _MAX_TOKENS_PER_HIT = 60
 def answer_without_model(
     scope: Scope, session: str, question: str, asked_at: datetime | None
 ) -> tuple[str, list[Hit]]:
-    """Return what was stored about a question before it was asked, as a list, and its hits."""
+    """Return an answer that lists what was stored about the question before it was asked, and the hits."""
     hits: list[Hit] = []
     if question.strip():
         hits = scope.search(question, limit=_MAX_HITS, min_score=LIKELY_SCORE, until=asked_at).hits
     if not hits:
-        return f"{_HEAD}\n\nNothing was remembered about it before.", hits
+        return f"{_HEAD}\n\nNothing about it is stored yet.", hits
     query_words = words.query_words(question)
     lines = [f"- {_line(hit, query_words, session)}" for hit in hits]
-    return "\n".join([f"{_HEAD}\n\nWhat is remembered about it:\n", *lines]), hits
+    return "\n".join([f"{_HEAD}\n\nStored about it:\n", *lines]), hits
 
 
 def with_cited(context: Context, hits: Sequence[Hit], session: str) -> Context:

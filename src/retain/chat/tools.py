@@ -165,7 +165,7 @@ class Tools:
         except Exception as error:  # a broken tool must not fail the turn
             _log.exception("Tool %s failed.", tool.name)
             return _error_result(
-                call, f"{tool.name} failed ({type(error).__name__}); do without it."
+                call, f"{tool.name} failed ({type(error).__name__}). Answer without this tool."
             )
         ok = "error" not in answer
         arguments = _parse_arguments(call.arguments)

@@ -182,7 +182,7 @@ class _Terminal:
         scope = self._backend.scope
         turns = scope.turns.list(self._backend.session.id, limit=1).items
         if not turns:
-            raise NotFound(what="answer", id="in this conversation")
+            raise NotFound(what="answer in session", id=self._backend.session.id)
         context_command.explain(scope, turns[0].id, json_wanted=self._json_wanted)
 
     def _list_sessions(self) -> None:

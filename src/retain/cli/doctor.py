@@ -120,7 +120,7 @@ def _check_backup(arguments: Arguments) -> Iterator[Check]:
         return
     wrong = [finding for finding in findings if not finding.ok]
     for finding in wrong:
-        yield Check("backup", "problem", f"Not true: {finding.check} ({finding.problem})", todo)
+        yield Check("backup", "problem", f"Check failed: {finding.check} ({finding.problem}).", todo)
     if not wrong:
         yield Check("backup", "ok", f"All {len(findings)} checks of {file} passed.")
 
@@ -231,7 +231,7 @@ def _verify(memory: Memory) -> Iterator[Check]:
     findings = memory.verify()
     wrong = [finding for finding in findings if not finding.ok]
     for finding in wrong:
-        message = f"Not true: {finding.check} ({finding.problem})"
+        message = f"Check failed: {finding.check} ({finding.problem})."
         yield Check("verify", "problem", message, "See `retain verify` and the operations guide.")
     if not wrong:
         yield Check("verify", "ok", f"All {len(findings)} checks of the data passed.")

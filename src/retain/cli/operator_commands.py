@@ -98,9 +98,9 @@ def verify(arguments: Arguments) -> int:
         print_table(
             ("check", "result"), [(finding.check, finding.problem or "ok") for finding in findings]
         )
-        all_well = f"All {len(findings)} checks are well."
-        some_not = f"{len(wrong)} of {len(findings)} checks found something; docs/guides/operations.md says what to do."
-        print(some_not if wrong else all_well)
+        all_passed = f"All {len(findings)} checks passed."
+        some_failed = f"{len(wrong)} of {len(findings)} checks failed. See docs/guides/operations.md."
+        print(some_failed if wrong else all_passed)
     return 1 if wrong else 0
 
 

@@ -1,4 +1,4 @@
-"""Metrics of the database. A thread counts at most once a minute, not the scrape request."""
+"""Metrics of the database, counted in a background thread at most once a minute."""
 
 from __future__ import annotations
 
@@ -20,22 +20,19 @@ from retain.storage.verify import count
 REFRESH_SECONDS = 60.0
 FIRST_SECONDS = 2.0
 """The first scrape waits this long for the first counts."""
-_SHARE = 50  # counting may use at most one fiftieth of the time
-_MORE = (
-    Table("audit", order="number"),
-    *idempotency.TABLES,
-)  # in addition to the tables of the kinds
+_PAUSE_FACTOR = 50  # the next count starts no earlier than 50 times the last one's duration
+_EXTRA_TABLES = (Table("audit", order="number"), *idempotency.TABLES)  # besides those of the kinds
 FIGURES = {
-    "retain_rows": ("Rows of each table, over all tenants.", ("table",)),
-    "retain_tenants": ("Tenants that have written something.", ()),
-    "retain_embedding_pending": ("Texts that have no vector yet.", ()),
-    "retain_embedding_lag_seconds": ("How long the first of them has waited.", ()),
-    "retain_figures_age_seconds": ("How old the figures above are.", ()),
+    "retain_rows": ("Number of rows of each table, over all tenants.", ("table",)),
+    "retain_tenants": ("Number of tenants with stored data.", ()),
+    "retain_embedding_pending": ("Number of texts without a vector.", ()),
+    "retain_embedding_lag_seconds": ("Age in seconds of the oldest text without a vector.", ()),
+    "retain_figures_age_seconds": ("Age in seconds of the counts above.", ()),
     "retain_database": (
-        "What the engine tells of itself: sizes in bytes, connections.",
+        "Sizes in bytes and connection counts reported by the database.",
         ("figure",),
     ),
-    "retain_info": ("Which version this is, and its database's schema.", ("version", "schema")),
+    "retain_info": ("Version of retain and of the database schema.", ("version", "schema")),
 }
 
 
@@ -46,7 +43,7 @@ class Figures(Collector):
         self._memory = memory
         self._lock = threading.Lock()
         self._counting: threading.Thread | None = None
-        self._found: dict[str, list[tuple[tuple[str, ...], float]]] = {}
+        self._counts: dict[str, list[tuple[tuple[str, ...], float]]] = {}
         self._counted_at = self._due_at = 0.0
 
     def describe(self) -> list[GaugeMetricFamily]:
@@ -69,7 +66,7 @@ class Figures(Collector):
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield every known metric."""
-        figures = dict(self._found)
+        figures = dict(self._counts)
         if self._counted_at:
             figures["retain_figures_age_seconds"] = [((), time.monotonic() - self._counted_at)]
         figures["retain_database"] = [
@@ -83,7 +80,7 @@ class Figures(Collector):
             yield family
 
     def _rows(self) -> dict[str, int]:
-        return self._memory.counts() | count(self._memory.database, _MORE)
+        return self._memory.counts() | count(self._memory.database, _EXTRA_TABLES)
 
     def _count(self) -> None:
         started = time.monotonic()
@@ -106,10 +103,10 @@ class Figures(Collector):
                 ]
             except RetainError:
                 pass  # the embedder cannot be used: no value is better than a wrong one
-            self._found = figures
+            self._counts = figures
             self._counted_at = time.monotonic()
         except RetainError:  # the database is not available: keep the last counts and their age
             pass
         finally:
             now = time.monotonic()
-            self._due_at = now + max(REFRESH_SECONDS, _SHARE * (now - started))
+            self._due_at = now + max(REFRESH_SECONDS, _PAUSE_FACTOR * (now - started))

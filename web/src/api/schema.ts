@@ -2566,7 +2566,7 @@ export interface components {
             message: string | Record<string, never> | unknown[];
             /**
              * Budget
-             * @description Maximum number of tokens. Default: the setting `context_tokens`, or by the model.
+             * @description Maximum number of tokens. Default: the setting `context_tokens`, or a budget that suits the model.
              */
             budget?: number | null;
             /**

@@ -60,7 +60,7 @@ function embedding({ embedder, vectors }: Status): Finding[] {
   const { pending = 0, embedding_lag_seconds: seconds = 0 } = vectors;
   if (embedder === "none") return [finding("ok", "Embedder", "none: search uses keywords only")];
   if (!pending) return [finding("ok", "Embedder", `${embedder}; no vectors pending`)];
-  const found = `${embedder}; ${pending === 1 ? "one vector waits" : `${pending} vectors wait`}, the oldest for ${seconds} s`;
+  const found = `${embedder}; ${pending === 1 ? "1 text" : `${pending} texts`} without a vector, the oldest for ${seconds} s`;
   return seconds > LONG_LAG
     ? [
         finding(

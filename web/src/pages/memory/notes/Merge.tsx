@@ -55,7 +55,7 @@ const SIDES = [
 ] as const;
 const CHOICES = [
   ["mine", "Take yours"],
-  ["theirs", "Take theirs"],
+  ["theirs", "Use theirs"],
   ["all", "Keep both"],
 ] as const;
 
