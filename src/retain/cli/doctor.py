@@ -120,7 +120,9 @@ def _check_backup(arguments: Arguments) -> Iterator[Check]:
         return
     wrong = [finding for finding in findings if not finding.ok]
     for finding in wrong:
-        yield Check("backup", "problem", f"Check failed: {finding.check} ({finding.problem}).", todo)
+        yield Check(
+            "backup", "problem", f"Check failed: {finding.check} ({finding.problem}).", todo
+        )
     if not wrong:
         yield Check("backup", "ok", f"All {len(findings)} checks of {file} passed.")
 

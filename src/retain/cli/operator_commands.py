@@ -99,7 +99,9 @@ def verify(arguments: Arguments) -> int:
             ("check", "result"), [(finding.check, finding.problem or "ok") for finding in findings]
         )
         all_passed = f"All {len(findings)} checks passed."
-        some_failed = f"{len(wrong)} of {len(findings)} checks failed. See docs/guides/operations.md."
+        some_failed = (
+            f"{len(wrong)} of {len(findings)} checks failed. See docs/guides/operations.md."
+        )
         print(some_failed if wrong else all_passed)
     return 1 if wrong else 0
 
