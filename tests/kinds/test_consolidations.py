@@ -18,6 +18,7 @@ from retain.base import clock
 from retain.base.errors import (
     BadAnswer,
     Conflict,
+    Forbidden,
     Invalid,
     ModelUnavailable,
     NotFound,
@@ -796,3 +797,18 @@ def test_model_calls_are_recorded(opened: Open, now: Now) -> None:
         ("consolidate", "m", 0.5, "scout"),
         ("consolidate", "m", 0.5, "scout"),
     ]
+
+
+def test_one_user_cannot_decide_on_a_proposal_for_all_users(opened: Open, now: Now) -> None:
+    memory = opened(ScriptedModel(model_answer(("The ferry costs 80 euros.", [1]))))
+    everyone = scout(memory, user=None)
+    write(everyone, now)
+    (proposal,) = everyone.consolidations.propose()
+    ada = scout(memory)
+    for decide in (ada.consolidations.accept, ada.consolidations.refuse):
+        with pytest.raises(Forbidden, match="only a scope without a user can review it"):
+            decide(proposal.id)
+    everyone.consolidations.accept(proposal.id)
+    with pytest.raises(Forbidden, match="only a scope without a user can review it"):
+        ada.consolidations.undo(proposal.id)
+    assert everyone.consolidations.undo(proposal.id).status == "undone"

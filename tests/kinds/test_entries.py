@@ -1016,3 +1016,26 @@ def test_an_agent_can_save_something_about_itself(memory: Memory) -> None:
     assert "I like to be brief." in bob.entries.prompt()
     assert "Ada likes tea." not in bob.entries.prompt()
     assert "must be one of" in save.call({"content": "x", "about": "them"})["error"]
+
+
+def test_one_user_cannot_change_an_accepted_entry_of_all_users(memory: Memory) -> None:
+    ada = memory.scope(tenant="acme", user="ada", agent="scout")
+    everyone = memory.scope(tenant="acme", agent="scout")
+    shared = everyone.entries.add("I like to be brief.", kind="core")
+    own = ada.entries.add("Ada likes tea.", kind="core")
+    refusal = "for all users of the agent; edit or remove it in a scope without a user"
+    changes: list[Callable[[], object]] = [
+        lambda: ada.entries.edit(shared.id, "I like to talk."),
+        lambda: ada.entries.remove(shared.id),
+        lambda: ada.entries.remove_many([own.id, shared.id]),
+    ]
+    for change in changes:
+        with pytest.raises(Forbidden, match=refusal):
+            change()
+    assert {entry.content for entry in ada.entries.list()} == {own.content, shared.content}
+    assert ada.entries.edit(own.id, "Ada likes coffee.").version == 2
+    assert everyone.entries.edit(shared.id, "I am brief.").version == 2
+    everyone.entries.remove(shared.id)
+    admin = memory.scope(tenant="acme", user="ada", agent="scout", source="admin")
+    admin.entries.remove(everyone.entries.add("Be kind.", kind="core").id)
+    assert [entry.content for entry in everyone.entries.list()] == ["Ada likes coffee."]

@@ -1420,6 +1420,8 @@ export interface paths {
          * Remove an entry, and the proposals that were made of it.
          * @description Remove an entry, and the proposals that were made of it.
          *
+         *     An accepted entry for all users can only be removed by a scope without a user.
+         *
          *     On the command line: `retain entries remove 0199…`
          */
         delete: operations["entries_remove"];
@@ -1431,7 +1433,8 @@ export interface paths {
          *
          *     if_version: edit only this version
          *
-         *     A source whose entries wait for a review may not edit an accepted entry.
+         *     A source whose entries wait for a review may not edit an accepted entry. An accepted entry
+         *     for all users can only be edited by a scope without a user.
          *
          *     On the command line: `retain entries edit 0199… "Ada prefers night trains." --if-version 1`
          */

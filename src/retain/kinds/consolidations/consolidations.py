@@ -26,7 +26,7 @@ from retain.base.errors import (
 )
 from retain.kinds.consolidations import draft
 from retain.kinds.consolidations.draft import Draft, JournalEntry
-from retain.kinds.entries import entry
+from retain.kinds.entries import entry, review
 from retain.kinds.entries.entry import JOURNAL_WINDOW_MICROS, Review
 from retain.kinds.kind import Check, Kind, Owner, Page, Services, Table, decode_cursor, make_page
 from retain.storage.database import Row, Transaction
@@ -139,7 +139,7 @@ class Consolidations(Kind):
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Consolidation:
-            proposal = self._get(tx, id, lock=True)
+            proposal = self._get_to_decide(tx, id)
             if proposal.status == "accepted":
                 return proposal
             if not proposal.content:
@@ -165,7 +165,7 @@ class Consolidations(Kind):
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Consolidation:
-            proposal = self._get(tx, id, lock=True)
+            proposal = self._get_to_decide(tx, id)
             if proposal.status == "accepted":
                 raise Conflict(problem=f"consolidation {id!r} is already accepted; undo it instead")
             if proposal.status != "proposed":
@@ -185,7 +185,7 @@ class Consolidations(Kind):
             # Lock the entry before the consolidation, in the same order as `Entries.remove`.
             entry_id = self._get(tx, id).entry_id
             tx.lock_rows("select 1 from entries where tenant = :tenant and id = :id", id=entry_id)
-            proposal = self._get(tx, id, lock=True)
+            proposal = self._get_to_decide(tx, id)
             if proposal.status == "undone":
                 return proposal
             if proposal.status != "accepted":
@@ -257,6 +257,12 @@ class Consolidations(Kind):
         if not rows:
             raise NotFound(what="consolidation", id=id)
         return _records(rows)[0]
+
+    def _get_to_decide(self, tx: Transaction, id: str) -> Consolidation:
+        """Lock and return a proposal that the scope may decide on."""
+        proposal = self._get(tx, id, lock=True)
+        review.require_reviewable(self._owner, proposal.user, "proposal")
+        return proposal
 
     def _review_of(self, proposal: Consolidation) -> Review:
         """Return the review of a core entry: accepting it is the review, if a person does."""

@@ -86,7 +86,8 @@ class Entries(Kind):
 
         if_version: edit only this version
 
-        A source whose entries wait for a review may not edit an accepted entry.
+        A source whose entries wait for a review may not edit an accepted entry. An accepted entry
+        for all users can only be edited by a scope without a user.
         """
         canonical.key(id, "id")
         text = checked_content(content, secrets=self._settings.secrets)
@@ -97,6 +98,7 @@ class Entries(Kind):
 
         def work(tx: Transaction) -> Entry:
             before = self._get_own(tx, id)
+            review.require_changeable(self._owner, before)
             _expect_version(before, if_version)
             review.require_editable(
                 tx, before, text, source, self._initial_review(source, before.kind)
@@ -163,11 +165,17 @@ class Entries(Kind):
         return make_page(_all_with_signs(self._read(work)), size, _position)
 
     def remove(self, id: str) -> None:
-        """Remove an entry, and the proposals that were made of it."""
+        """Remove an entry, and the proposals that were made of it.
+
+        An accepted entry for all users can only be removed by a scope without a user.
+        """
         canonical.key(id, "id")
-        self._write(
-            "remove", lambda tx: self._remove(tx, [self._get_own(tx, id).id]), row={"id": id}
-        )
+
+        def work(tx: Transaction) -> None:
+            review.require_changeable(self._owner, self._get_own(tx, id))
+            self._remove(tx, [id])
+
+        self._write("remove", work, row={"id": id})
 
     def remove_many(self, ids: Sequence[str]) -> int:
         """Remove several entries and return their number; skip ids that the scope does not have."""
@@ -181,6 +189,7 @@ class Entries(Kind):
                 tx.lock_rows(_SELECT_ENTRY, id=id)
                 row = self._visible_row(tx, id)
                 if row is not None and self._owner.agent in (None, row[1]):
+                    review.require_changeable(self._owner, entry(row, tx.now))
                     own.append(id)
             self._remove(tx, own)
             return own
@@ -411,7 +420,7 @@ class Entries(Kind):
 
         def work(tx: Transaction) -> Entry:
             before = self._get_own(tx, id)
-            review.require_reviewable(self._owner, before)
+            review.require_reviewable(self._owner, before.user)
             _expect_version(before, if_version)
             if before.review == decision:
                 return before

@@ -33,11 +33,21 @@ def require_person(owner: Owner) -> None:
         )
 
 
-def require_reviewable(owner: Owner, entry: Entry) -> None:
-    """Raise `Forbidden` if the entry is for all users and the scope is one user's."""
-    if entry.user is None and owner.user is not None:
+def require_reviewable(owner: Owner, user: str | None, what: str = "entry") -> None:
+    """Raise `Forbidden` if an entry or proposal is for all users and the scope is one user's."""
+    if user is None and owner.user is not None:
         raise Forbidden(
-            problem="this entry is for all users, and only a scope without a user can review it"
+            problem=f"this {what} is for all users, and only a scope without a user can review it"
+        )
+
+
+def require_changeable(owner: Owner, entry: Entry) -> None:
+    """Raise `Forbidden` if one user's scope would change what the prompts of all users contain."""
+    is_for_all = entry.user is None and entry.review == "accepted"
+    if is_for_all and owner.user is not None and owner.source != "admin":
+        raise Forbidden(
+            problem=f"the accepted entry {entry.id!r} is for all users of the agent;"
+            " edit or remove it in a scope without a user"
         )
 
 
