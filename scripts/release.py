@@ -10,8 +10,9 @@ import argparse
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
+
+from retain.base.version import VERSION
 
 ROOT = Path(__file__).parent.parent
 
@@ -30,7 +31,7 @@ def problems(version: str, changelog: str, status: str, tags: list[str], branch:
     if "(unreleased)" in changelog:
         missing.append("CHANGELOG.md has a section marked 'unreleased': give it a date.")
     if f"v{version}" in tags:
-        missing.append(f"The tag v{version} exists: raise the version in pyproject.toml.")
+        missing.append(f"The tag v{version} exists: raise it in src/retain/base/version.py.")
     if status:
         missing.append("The working tree has uncommitted changes: commit or remove them.")
     if branch != "main":
@@ -45,10 +46,9 @@ def main() -> int:
     )
     parser.add_argument("--tag", action="store_true", help="create the tag if every check passes")
     arguments = parser.parse_args()
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     missing = problems(
-        version,
+        VERSION,
         changelog,
         git("status", "--porcelain"),
         git("tag", "--list").split(),
@@ -63,8 +63,8 @@ def main() -> int:
             print(f"make {target} failed.", file=sys.stderr)
             return 1
     if arguments.tag:
-        git("tag", "--annotate", f"v{version}", "--message", f"retain {version}")
-        print(f"Created the tag v{version}; push it with: git push origin v{version}")
+        git("tag", "--annotate", f"v{VERSION}", "--message", f"retain {VERSION}")
+        print(f"Created the tag v{VERSION}; push it with: git push origin v{VERSION}")
     return 0
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 from urllib.parse import quote
@@ -347,9 +347,6 @@ def mcp(memory: Memory) -> Call:
 
 def terminal(memory: Memory, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run commands that print JSON."""
-    monkeypatch.setattr(
-        main, "parser", cache(main.parser)
-    )  # it takes longer to make than a command takes
 
     def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
         if endpoint.name in NOT_AT_THE_TERMINAL:

@@ -4,6 +4,7 @@ from retain.aio import AsyncMemory, AsyncScope
 from retain.base.canonical import JsonText
 from retain.base.errors import RetainError
 from retain.base.settings import Settings
+from retain.base.version import VERSION
 from retain.capture import captured
 from retain.client import AsyncClient, Client
 from retain.context.assemble import Context
@@ -27,7 +28,7 @@ from retain.messages.message import Message, NewMessage
 from retain.search.query import Hit
 from retain.text.view import View
 
-__version__ = "0.6.0"
+__version__ = VERSION
 __all__ = [
     "Agent",
     "AsyncClient",

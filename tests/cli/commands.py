@@ -9,7 +9,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,7 +56,6 @@ def run_here(
 ) -> Run:
     """Run commands in this process, which saves starting an interpreter."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(main, "parser", cache(main.parser))
     for name, value in {"RETAIN_DATABASE": url}.items():
         monkeypatch.setenv(name, value)
 

@@ -1,10 +1,11 @@
-"""The installed version of retain."""
+"""The version of retain."""
 
 from __future__ import annotations
 
-from importlib import metadata
+VERSION = "0.7.0"
+"""The only place that names the version: the package's metadata are built from it."""
 
 
 def version() -> str:
     """Return the name and version that `--version` prints."""
-    return f"retain {metadata.version('retain')}"
+    return f"retain {VERSION}"

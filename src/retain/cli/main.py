@@ -103,7 +103,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # never fail on an odd character
-    arguments = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = parser(words).parse_args(words)
     try:
         _check_scope_options(arguments)
         status = int(arguments.run(arguments) or 0)
@@ -140,8 +141,12 @@ def _open_closed_streams() -> None:
                 setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
-def parser() -> argparse.ArgumentParser:
-    """Build the parser of the whole command line."""
+def parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """Build the parser of a command line.
+
+    Every command is listed, but only those that the words name get their arguments: adding those
+    of all commands takes as long as a short command itself.
+    """
     top = argparse.ArgumentParser(
         prog="retain",
         description="Memory for AI agents.",
@@ -158,13 +163,16 @@ def parser() -> argparse.ArgumentParser:
         groups[kind.name] = _add_group(
             commands, kind.name, (inspect.getdoc(kind) or "").split("\n")[0]
         )
-        for endpoint in ENDPOINTS:
+        for endpoint in ENDPOINTS if kind.name in words else ():
             if endpoint.kind == kind.name and endpoint.command not in special:
                 _add_verb(groups[kind.name], endpoint)
     groups |= {name: _add_group(commands, name, about) for name, about in _GROUPS.items()}
     for command in COMMANDS:
         group, _, verb = command.name.rpartition(" ")
-        _add_command(groups[group] if group else commands, verb, command)
+        if not group:
+            _add_command(commands, verb, command, with_arguments=verb in words)
+        elif group in words:
+            _add_command(groups[group], verb, command)
     return top
 
 
@@ -213,7 +221,12 @@ def _show_help_alone(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=show_help, scope_options=SCOPE)
 
 
-def _add_command(commands: Any, name: str, command: Command) -> None:
+def _add_command(
+    commands: Any, name: str, command: Command, *, with_arguments: bool = True
+) -> None:
+    if not with_arguments:
+        commands.add_parser(name, help=command.about, add_help=False)
+        return
     added = commands.add_parser(
         name,
         help=command.about,

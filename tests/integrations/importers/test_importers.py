@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -933,7 +932,6 @@ def test_on_the_command_line(
 ) -> None:
     url = f"sqlite:///{tmp_path}/new.db"
     monkeypatch.setenv("RETAIN_DATABASE", url)
-    monkeypatch.setattr(main, "parser", cache(main.parser))
     source = str(sources.claude(tmp_path / "claude.zip"))
 
     def run(*words: str) -> tuple[int, str, str]:
