@@ -102,9 +102,11 @@ def encoded(value: Any) -> str:
 
 
 def test_a_token_has_its_subject_and_tenant(known: JwtAuthenticator) -> None:
-    admitted = known.authenticate(signed(scope="openid read retain:write", agent="scout"))
+    end = int(time.time()) + 60
+    token = signed(scope="openid read retain:write", agent="scout", exp=end)
+    admitted = known.authenticate(token)
     assert admitted.principal == Principal(
-        "acme", frozenset({"read", "write"}), f"ada ({ISSUER})", "ada", "scout"
+        "acme", frozenset({"read", "write"}), f"ada ({ISSUER})", "ada", "scout", end * 1_000_000
     )
     assert 60 < admitted.seconds <= 60 + jwt_tokens.LEEWAY_SECONDS
     assert admitted.key is None

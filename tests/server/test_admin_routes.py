@@ -222,6 +222,29 @@ def test_key_of_an_erased_user_is_rejected(tmp_path: Path) -> None:
         assert boss.get("/api/me").status_code == 200
 
 
+@one_engine
+def test_an_agent_is_erased_with_a_receipt(
+    http: TestClient, calling: Calling, memory: Memory
+) -> None:
+    """D10: its settings, entries, notes, sessions and keys; audited."""
+    store_canary(http)
+    assert http.post("/api/agents", json={"name": "scout"}).status_code == 201
+    bound = calling("acme", agent="scout")
+    assert bound.get("/api/me").status_code == 200
+    assert calling("acme", ["admin"]).post("/api/agents/scout/erase").status_code == 403
+    erased = http.post("/api/agents/scout/erase")
+    assert erased.status_code == 200, erased.text
+    receipt = erased.json()
+    assert (receipt["tenant"], receipt["agent"]) == ("acme", "scout")
+    removed = receipt["removed"]
+    for table in ("agents", "sessions", "messages", "notes", "entries"):
+        assert removed[table] >= 1, table
+    assert bound.get("/api/me").status_code == 401
+    assert http.get("/api/entries", headers=ADA).json()["data"] == []
+    (row,) = http.get("/api/audit", params={"what": "agents_erase"}).json()["data"]
+    assert row["subject"] == "agents scout"
+
+
 def test_export_without_disk_space_returns_507(monkeypatch: pytest.MonkeyPatch) -> None:
     """F2: 507, and no partial export."""
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,20 @@ def test_project_keys_and_expired_tokens_are_rejected(
     assert client_of(anon | {"role": "service_role"}).get("/api/me").status_code == 401
     expired = supabase_claims(ADA) | {"exp": int(time.time()) - 60}
     assert client_of(expired).get("/api/me").status_code == 401
+
+
+def test_a_token_creates_no_key_that_outlives_it(
+    client_of: Callable[[dict[str, Any]], TestClient],
+) -> None:
+    claims = supabase_claims(ADA, retain=["admin", "read"]) | {"exp": int(time.time()) + 300}
+    http = client_of(claims)
+    body = {"name": "x", "permissions": ["read"]}
+    created = http.post("/api/keys", json=body)
+    assert created.status_code == 201, created.text
+    end = datetime.fromtimestamp(claims["exp"], UTC)
+    assert datetime.fromisoformat(created.json()["expires_at"]) == end
+    later = (end + timedelta(seconds=1)).isoformat()
+    assert http.post("/api/keys", json={**body, "expires_at": later}).status_code == 403
+
+    endless = client_of(supabase_claims(ADA, retain=["admin", "read"]) | {"exp": 10**13})
+    assert endless.post("/api/keys", json=body).status_code == 201

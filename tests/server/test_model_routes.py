@@ -29,6 +29,9 @@ def test_a_model_is_tested_and_then_used(calling: Calling, memory: Memory) -> No
         assert memory.services.models.main is not None
         assert memory.services.models.main.name == "m1"
         assert http.get("/api/web").json()["model"] == "m1"
+        (row,) = http.get("/api/audit", params={"what": "model_use"}).json()["data"]
+        assert row["who"].startswith("a test (")
+        assert row["subject"] == "model m1"
 
 
 @one_engine

@@ -47,7 +47,7 @@ OPEN = {
     *PAGES,
 }
 """Routes without authentication: the page, which contains no stored data, and the health checks."""
-NEEDS_TWO_PERMISSIONS = {"/api/users/x/erase", "/api/messages/x/pop"}
+NEEDS_TWO_PERMISSIONS = {"/api/users/x/erase", "/api/agents/x/erase", "/api/messages/x/pop"}
 """Routes that need `admin` and `delete`, or that remove and return the removed: `delete` and
 `read`.
 """

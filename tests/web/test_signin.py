@@ -28,7 +28,7 @@ from retain.models.model import Models
 from retain.server.app import create_app
 from retain.server.cookies import csrf_of, name_of
 from retain.testing import ScriptedModel
-from tests.calling import HERE, URL
+from tests.calling import HERE, URL, Calling
 from tests.conftest import SETTINGS, Now, one_engine
 from tests.server.running import Process
 from tests.web.browsing import Web
@@ -102,6 +102,15 @@ def rows(memory: Memory, tenant: str = "acme") -> list[Any]:
 
 
 # -- coming in ---------------------------------------------------------------------------------------------------
+
+
+def test_a_key_that_may_not_read_learns_no_user(calling: Calling, memory: Memory) -> None:
+    scope = memory.scope(tenant="acme", user="a-patient", agent="scout")
+    scope.messages.append(scope.sessions.add().id, "user", "Hello")
+    assert calling(permissions=["read"]).get("/api/web").json()["user"] == "a-patient"
+    visit = calling(permissions=["write"]).get("/api/web")
+    assert visit.json()["user"] == USER
+    assert "a-patient" not in visit.text
 
 
 def test_a_browser_signs_in_with_a_key(app: Starlette, browsers: Browsers, key: str) -> None:

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 from retain.auth.api_keys import INVALID_CREDENTIAL, Authentication
 from retain.auth.principal import PERMISSIONS, Permission, Principal
-from retain.base import canonical
+from retain.base import canonical, clock
 from retain.base.errors import Invalid, NoIssuer, RetainError, SettingsError, Unauthorized
 from retain.base.settings import Settings
 from retain.storage.database import EVERY_TENANT
@@ -132,6 +132,7 @@ class JwtAuthenticator:
             f"{subject} ({self._issuer})",
             None if "admin" in permissions else subject,
             None if agent is None else canonical.key(agent, "agent"),
+            clock.limit(int(claims["exp"]) * clock.SECOND),
         )
         return Authentication(principal, float(claims["exp"]) + LEEWAY_SECONDS - time.time())
 

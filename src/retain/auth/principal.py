@@ -26,7 +26,7 @@ class Principal:
     user: str | None = None
     agent: str | None = None
     until: int | None = None
-    """When its API key expires, in microseconds of the database's clock."""
+    """When its API key or token expires, in microseconds."""
 
     def require(self, permission: Permission) -> None:
         """Raise Forbidden unless the principal has a permission."""

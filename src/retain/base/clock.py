@@ -35,6 +35,11 @@ def to_datetime_or_none(micros: int | None) -> datetime | None:
     return None if micros is None else to_datetime(micros)
 
 
+def limit(micros: int) -> int:
+    """Return a time that can be stored and shown: at most the end of the year 9999."""
+    return max(0, min(micros, _LAST))
+
+
 def from_datetime(moment: datetime, field: str) -> int:
     """Convert an aware datetime to microseconds; raise `Invalid` for one without a time zone."""
     if not isinstance(moment, datetime):

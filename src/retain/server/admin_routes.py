@@ -1,4 +1,4 @@
-"""Admin routes: list the users, read the audit log, export or erase one user.
+"""Admin routes: list the users, read the audit log, export or erase one user, erase one agent.
 
 The tenant is always the key's own. A key bound to one user or agent is rejected.
 """
@@ -30,7 +30,7 @@ from retain.kinds.kind import Page
 from retain.memory import Memory
 from retain.server.api_route import ApiRoute
 from retain.server.request_authenticator import RequestAuthenticator
-from retain.storage.erase import Receipt
+from retain.storage.erase import AgentReceipt, Receipt
 
 JSON_LINES = "application/jsonl"
 _IN_MEMORY_BYTES = 1 << 20
@@ -106,6 +106,14 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
             result=shape(Receipt),
             path_help=user_help,
         ),
+        route(
+            method="POST",
+            path="/api/agents/{agent:path}/erase",
+            name="agents_erase",
+            handler=handlers.erase_agent,
+            result=shape(AgentReceipt),
+            path_help={"agent": "The agent."},
+        ),
     ]
 
 
@@ -148,13 +156,32 @@ class _Handlers:
         principal = await self._admin(request)
         principal.require("delete")
         canonical.key(user, "user")
-        action = Action("users_erase", request_id=problem.request_id(request))
-        services = acting_as(self._memory.services, principal, action)
-        memory = Memory(services, self._memory.migrations)
+        memory = self._audited(request, principal, "users_erase")
         receipt = await run_in_threadpool(memory.erase, user, tenant=principal.tenant)
         self._authenticator.forget()
         request.app.state.runs.forget(principal.tenant, user)
         return answer(receipt)
+
+    async def erase_agent(self, request: Request, agent: str) -> Response:
+        """Erase an agent with its entries, notes and sessions, and return what was removed.
+
+        Needs `admin` and `delete`.
+        """
+        principal = await self._admin(request)
+        principal.require("delete")
+        canonical.key(agent, "agent")
+        memory = self._audited(request, principal, "agents_erase")
+        receipt = await run_in_threadpool(memory.erase_agent, agent, tenant=principal.tenant)
+        self._authenticator.forget()
+        request.app.state.runs.forget(principal.tenant)
+        return answer(receipt)
+
+    def _audited(self, request: Request, principal: Principal, action: str) -> Memory:
+        """Return the memory, whose next change is audited as an action of the principal."""
+        services = acting_as(
+            self._memory.services, principal, Action(action, request_id=problem.request_id(request))
+        )
+        return Memory(services, self._memory.migrations)
 
     def _exported(self, principal: Principal, user: str, request_id: str) -> IO[bytes]:
         """Write the export to a temporary file, so that errors occur before the response starts."""

@@ -1,6 +1,6 @@
 """Key routes: an admin creates, lists and revokes the keys of a tenant; `/api/me` names the caller.
 
-A new key has no more permissions than the key that creates it, and is not valid for longer. A key
+A new key has no more permissions than the key or token that creates it, and is not valid for longer. A key
 bound to a user or an agent is rejected. The text of a new key is in one response, which is not
 stored: a retry creates another key.
 """
@@ -62,7 +62,7 @@ class KeyRequest(BaseModel):
     agent: Text | None = Field(None, description="The one agent it is for; without, every agent.")
     expires_at: Moment | None = Field(
         None,
-        description="When it ends, with a time zone; without, when the key it is made with does.",
+        description="When it ends, with a time zone; without, when the key or token it is made with does.",
     )
 
 
@@ -184,7 +184,7 @@ class _Handlers:
 
 
 def _end(maker: Principal, wanted: datetime | None) -> datetime | None:
-    """Return the expiry of a new key: no later than that of the key that creates it."""
+    """Return the expiry of a new key: no later than that of the credential that creates it."""
     if maker.until is None:
         return wanted
     last = clock.to_datetime(maker.until)

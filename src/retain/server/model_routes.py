@@ -14,10 +14,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
+from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import STRICT, Text, shape
+from retain.auth import audit_log
+from retain.auth.audited_writer import is_audited
+from retain.auth.principal import Principal
 from retain.base.errors import Invalid, RetainError
 from retain.base.settings import Settings
+from retain.memory import Memory
 from retain.models.model import NO_KEY, Model, Models
 from retain.server.api_route import ApiRoute
 from retain.server.request_authenticator import RequestAuthenticator
@@ -67,8 +72,9 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
 
     async def test(request: Request, body: ModelRequestBody) -> Response:
         """Call a chat model once, and use it until the server restarts if `use` is set."""
-        await authenticator.authorize_operator(request)
-        return answer(await run_in_threadpool(_test, authenticator, body))
+        principal = await authenticator.authorize_operator(request)
+        request_id = problem.request_id(request)
+        return answer(await run_in_threadpool(_test, authenticator, body, principal, request_id))
 
     app.state.routes.append(
         ApiRoute(
@@ -86,14 +92,19 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     )
 
 
-def _test(authenticator: RequestAuthenticator, body: ModelRequestBody) -> ModelTest:
+def _test(
+    authenticator: RequestAuthenticator,
+    body: ModelRequestBody,
+    principal: Principal,
+    request_id: str,
+) -> ModelTest:
     services = authenticator.memory.services
     if body.use and services.settings.workers > 1:
-        problem = (
+        reason = (
             f"would change only one of {services.settings.workers} server processes; "
             "set `model`, `base_url` and `api_key` in the server's settings and restart it"
         )
-        raise Invalid(field="use", problem=problem)
+        raise Invalid(field="use", problem=reason)
     base_url = body.base_url.strip()
     api_key = body.api_key.strip()
     if base_url and not api_key:
@@ -108,10 +119,23 @@ def _test(authenticator: RequestAuthenticator, body: ModelRequestBody) -> ModelT
     except RetainError as error:
         return ModelTest(body.model, False, False, "", str(error), None)
     if body.use:
+        _audit_use(authenticator.memory, principal, body.model, request_id)
         # A longer limit than the test's: answers take their time.
         services.models.replace_main(settings)
     return ModelTest(
         body.model, True, body.use, completion.text[:_MAX_SHOWN], "", completion.latency_ms
+    )
+
+
+def _audit_use(memory: Memory, principal: Principal, model: str, request_id: str) -> None:
+    """Add an audit row: from now on, all chats of the server go to this model."""
+    if not is_audited(memory.settings, "model_use"):
+        return
+    memory.database.write(
+        principal.tenant,
+        lambda tx: audit_log.add(
+            tx, principal.name, "model_use", f"model {model}", request_id=request_id
+        ),
     )
 
 

@@ -214,10 +214,12 @@ class RunningTurns:
             self._sweep()
             return self._running.get(name) or self._over.get(name)
 
-    def forget(self, tenant: str, user: str) -> None:
-        """Drop the events of an erased user's turns."""
+    def forget(self, tenant: str, user: str | None = None) -> None:
+        """Drop the events of finished turns of a tenant, or of one user: they were erased."""
         with self._lock:
-            for name in [name for name in self._over if name[:2] == (tenant, user)]:
+            for name in [
+                name for name in self._over if name[0] == tenant and user in (None, name[1])
+            ]:
                 del self._over[name]
 
     @contextlib.asynccontextmanager

@@ -194,15 +194,20 @@ class _Handlers:
             signed_in=True,
             csrf=None if token is None else csrf_of(token),
             me=Me(principal.tenant, permissions, principal.user, principal.agent, principal.name),
-            user=principal.user or self._first_user(principal.tenant),
+            user=principal.user or self._first_user(principal),
             model=None if (model := memory.services.models.main) is None else model.name,
             tools=[ToolName(tool.name, tool.description) for tool in tools],
         )
 
-    def _first_user(self, tenant: str) -> str:
-        """Return the user to open the page with: the configured one, else one that has data."""
+    def _first_user(self, principal: Principal) -> str:
+        """Return the user to open the page with: the configured one, else one that has data.
+
+        The name of a user is data: without the permission to read, it is the default user.
+        """
         memory = self._authenticator.memory
-        return memory.settings.user or first_user(memory.database, tenant, USER)
+        if "read" not in principal.permissions:
+            return memory.settings.user or USER
+        return memory.settings.user or first_user(memory.database, principal.tenant, USER)
 
     def _audited_signins(
         self, request: Request, principal: Principal, action: str, key: str

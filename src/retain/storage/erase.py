@@ -121,7 +121,7 @@ class AgentReceipt:
 def erase_agent(
     writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, agent: str
 ) -> AgentReceipt:
-    """Remove an agent with its entries, notes and sessions, of all users (D10).
+    """Remove an agent with its entries, notes and sessions, of all users, and its keys (D10).
 
     Messages that it wrote in the sessions of other agents stay: they belong to those sessions.
     """
@@ -136,6 +136,7 @@ def erase_agent(
         removed = {}
         for table in (table for table in reversed(tables) if table.of_agent):
             removed[table.name] = tx.run(table.delete_of_agent(), agent=agent)
+        tx.run("delete from keys where tenant = :tenant and agent = :agent", agent=agent)
         return tx.now, removed
 
     change = Change("agents", "erase", tenant, subject=agent)

@@ -1923,6 +1923,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/agents/{agent}/erase": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Erase an agent with its entries, notes and sessions, and return what was removed.
+         * @description Erase an agent with its entries, notes and sessions, and return what was removed.
+         *
+         *     Needs `admin` and `delete`.
+         */
+        post: operations["agents_erase"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/chat": {
         parameters: {
             query?: never;
@@ -2243,6 +2265,27 @@ export interface components {
              * @description The value of `after` for the next page; null on the last page.
              */
             next: string | null;
+        };
+        /**
+         * AgentReceipt
+         * @description The number of rows that forgetting an agent removed from each table.
+         */
+        AgentReceipt: {
+            /** Tenant */
+            tenant: string;
+            /** Agent */
+            agent: string;
+            /**
+             * Erased At
+             * Format: date-time
+             */
+            erased_at: string;
+            /** Removed */
+            removed: {
+                [key: string]: number;
+            };
+            /** Compacted */
+            compacted: boolean;
         };
         /** AgentsAddRequest */
         AgentsAddRequest: {
@@ -3121,7 +3164,7 @@ export interface components {
             agent?: string | null;
             /**
              * Expires At
-             * @description When it ends, with a time zone; without, when the key it is made with does.
+             * @description When it ends, with a time zone; without, when the key or token it is made with does.
              */
             expires_at?: string | null;
         };
@@ -10291,6 +10334,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Receipt"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+            507: components["responses"]["507"];
+        };
+    };
+    agents_erase: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The agent. */
+                agent: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AgentReceipt"];
                 };
             };
             400: components["responses"]["400"];
