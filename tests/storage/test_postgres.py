@@ -22,6 +22,7 @@ import pytest
 from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+import retain
 from retain import AsyncMemory, Memory
 from retain.base import clock
 from retain.base.errors import (
@@ -368,6 +369,8 @@ def test_transaction_settings_are_set_local_and_quoted(memory: Memory) -> None:
     script = memory.database._begin_script(("begin", False), HOSTILE_TENANT)  # type: ignore[attr-defined]
     assert b"set_config" not in script
     assert script.count(b"set local") == 10
+    source = Path(retain.__file__).parent
+    assert [file for file in source.rglob("*.py") if "set_config(" in file.read_text("utf-8")] == []
 
 
 def test_a_frozen_server_process_does_not_block_its_clients(

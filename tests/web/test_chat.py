@@ -98,7 +98,7 @@ def test_an_answer_is_streamed(web: Web, memory: Memory, slow: SlowModel) -> Non
     assert not slow.go.is_set()
     page.reload()
     expect(page.get_by_text("Once upon")).to_be_visible()
-    page.get_by_role("button", name="Stop the answer").click()
+    page.get_by_role("button", name="Stop following the answer").click()
     expect(page.get_by_text("You stopped following the answer")).to_be_visible()
     page.get_by_role("button", name="Reconnect").click()
     slow.go.set()
@@ -288,7 +288,7 @@ def test_a_stopped_message_returns_to_the_input(web: Web, memory: Memory) -> Non
     expect(images).to_have_count(1)
     say(page, "yes")
     expect(page.get_by_text("Trying again").first).to_be_visible()
-    page.get_by_role("button", name="Stop the answer").click()
+    page.get_by_role("button", name="Stop following the answer").click()
     expect(
         page.get_by_text("We will check whether the server received your message.")
     ).to_be_visible()

@@ -51,6 +51,12 @@ _NEAR = f"""select v.number from search_vectors v
 NEAREST_BY_INDEX = {
     size: _NEAR.replace("SIZE", str(size)) for size in (256, 384, 512, 768, 1024, 1536, 3072)
 }
+# `set local` takes no parameters, so there is a statement for each size of the candidate list.
+MAX_EF_SEARCH = 1000
+SET_EF_SEARCH = {
+    size: f"set local hnsw.ef_search = {size}" for size in (125, 250, 500, MAX_EF_SEARCH)
+}
+SET_MAX_SCANNED_TUPLES = f"set local hnsw.max_scan_tuples = {MAX_SCANNED_TUPLES}"
 # Words are counted in one pass: row by row, a server without statistics read all of them each time.
 _WITHOUT_WORDS = """with had as materialized (
         select owner, number, count(*) words from search_words
@@ -310,13 +316,10 @@ class PostgresEngine(IndexReader):
     ) -> list[tuple[int, float]]:
         """Return the nearest rows, from pgvector's index if that is faster and has enough."""
         if narrow is None and self._has_index(tx, len(vector), filter, limit):
-            tx.one(
-                """select set_config('hnsw.ef_search', :ef, true),
-                       set_config('hnsw.iterative_scan', 'relaxed_order', true),
-                       set_config('hnsw.max_scan_tuples', :scanned, true), :tenant""",
-                ef=str(min(1000, limit + limit // 4)),
-                scanned=str(MAX_SCANNED_TUPLES),
-            )
+            size = next((size for size in SET_EF_SEARCH if size >= limit * 1.25), MAX_EF_SEARCH)
+            tx.run(SET_EF_SEARCH[size])
+            tx.run("set local hnsw.iterative_scan = relaxed_order")
+            tx.run(SET_MAX_SCANNED_TUPLES)
             rows = tx.all(
                 NEAREST_BY_INDEX[len(vector)],
                 vector=str(vector.tolist()),

@@ -453,7 +453,9 @@ def _translate(sql: str) -> str:
     try:
         return _translated[sql]
     except KeyError:
-        ready = _PARAMETER.sub(r"%(\1)s", expand_types(require_tenant(sql)).replace("%", "%%"))
+        is_planner_setting = sql.startswith("set local hnsw.")  # reads no rows, takes no parameters
+        checked = sql if is_planner_setting else require_tenant(sql)
+        ready = _PARAMETER.sub(r"%(\1)s", expand_types(checked).replace("%", "%%"))
         return _translated.setdefault(sql, ready)
 
 
