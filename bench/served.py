@@ -110,7 +110,7 @@ def main() -> None:
         settings = Settings.load(database=sys.argv[2])
 
         def answer(_: object) -> str:
-            model.asked.clear()  # it would keep every prompt
+            model.requests.clear()  # it would keep every prompt
             return "The train leaves at seven past nine, from platform four."
 
         model = ScriptedModel(answer)

@@ -134,7 +134,7 @@ class ScriptedHandler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.rfile.read(int(self.headers["content-length"] or 0))
-        self.server.asked.append(self)
+        self.server.requests.append(self)
         status, headers, body = self.server.answers.pop(0)
         if status == 0:  # hang up
             self.connection.close()
@@ -160,7 +160,7 @@ class ScriptedServer(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         self.answers: list[tuple[int, Mapping[str, str], bytes]] = []
-        self.asked: list[ScriptedHandler] = []
+        self.requests: list[ScriptedHandler] = []
         super().__init__(("127.0.0.1", 0), ScriptedHandler)
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server_port}"
@@ -360,8 +360,8 @@ def test_a_retry_has_the_same_idempotency_key(scripted: ScriptedServer) -> None:
     scripted.answers = [(0, {}, b""), (503, {}, b""), (401, {}, body)]
     with Client(scripted.url) as client, pytest.raises(Unauthorized, match="A key is needed"):
         client.scope(user="ada").sessions.add("trip")
-    assert len(scripted.asked) == 3
-    assert len({one.headers["idempotency-key"] for one in scripted.asked}) == 1
+    assert len(scripted.requests) == 3
+    assert len({one.headers["idempotency-key"] for one in scripted.requests}) == 1
 
 
 def test_reads_have_no_idempotency_key(scripted: ScriptedServer) -> None:
@@ -376,7 +376,9 @@ def test_reads_have_no_idempotency_key(scripted: ScriptedServer) -> None:
         for verb in asked:
             with pytest.raises(NotFound):
                 verb()
-    assert ["idempotency-key" in one.headers for one in scripted.asked] == [False] * 3 + [True] * 4
+    assert ["idempotency-key" in one.headers for one in scripted.requests] == [False] * 3 + [
+        True
+    ] * 4
 
 
 @pytest.mark.parametrize(
@@ -487,7 +489,7 @@ def test_the_key_defaults_to_the_environment(
     for key in ("rtn_own", ""):
         with Client(scripted.url, key) as client:
             client.scope(user="ada").sessions.list()
-    assert [one.headers["authorization"] for one in scripted.asked] == ["Bearer rtn_own", None]
+    assert [one.headers["authorization"] for one in scripted.requests] == ["Bearer rtn_own", None]
 
 
 def test_closing_releases_the_connections(running_server: RunningServer, user: str) -> None:

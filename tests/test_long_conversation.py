@@ -16,7 +16,7 @@ from retain import Memory, NewMessage, Settings
 from retain.base.errors import BadAnswer, ModelError, ModelUnavailable
 from retain.messages import pairing
 from retain.models import Models
-from retain.testing import Asked, ScriptedModel
+from retain.testing import ModelRequest, ScriptedModel
 from tests.chaos.sizes import FULL
 from tests.conftest import Limited
 from tests.kinds.test_summaries import with_model
@@ -97,8 +97,8 @@ def test_folding_thousands_of_messages_with_random_model_failures(
     calls: list[list[int]] = []
     failures = 0
 
-    def answer(asked: Asked) -> str:
-        calls.append(numbers(asked.prompt))
+    def answer(request: ModelRequest) -> str:
+        calls.append(numbers(request.prompt))
         if chance.random() < 0.15:
             raise ModelUnavailable(model="m", problem="at random")
         return (

@@ -25,11 +25,11 @@ from retain.testing import (
     INJECTION,
     JUNK,
     MISBEHAVIOURS,
-    Asked,
     EchoModel,
     FailingModel,
     FakeService,
     FaultyDatabase,
+    ModelRequest,
     Request,
     ScriptedModel,
     with_faults,
@@ -86,12 +86,12 @@ def test_a_scripted_model_repeats_its_last_answer() -> None:
 
 def test_a_scripted_model_raises_calls_functions_and_records_requests() -> None:
     error = BadAnswer(model="m", problem="it is nonsense")
-    model = ScriptedModel(error, lambda asked: asked.prompt.upper())
+    model = ScriptedModel(error, lambda request: request.prompt.upper())
     with pytest.raises(BadAnswer, match="it is nonsense") as raised:
         model.complete("s", "first", max_tokens=1)
     assert raised.value is not error
     assert model.complete("s", "second", max_tokens=2).text == "SECOND"
-    assert model.asked == [Asked("s", "first", 1), Asked("s", "second", 2)]
+    assert model.requests == [ModelRequest("s", "first", 1), ModelRequest("s", "second", 2)]
     with pytest.raises(ValueError, match="needs an answer"):
         ScriptedModel()
 
@@ -142,7 +142,7 @@ def test_the_service_answers_and_records_requests(service: FakeService) -> None:
     assert (cut["message"]["content"], cut["finish_reason"]) == ("An", "length")
     with urllib.request.urlopen(f"{service.url}/models") as listed:
         assert [model["id"] for model in json.loads(listed.read())["data"]] == ["fake"]
-    service.answer = lambda asked: asked.prompt.upper()
+    service.answer = lambda request: request.prompt.upper()
     assert said(chat(service)) == "ONE TWO"
     service.body = b"anything"
     assert chat(service).read() == b"anything"

@@ -460,14 +460,14 @@ class Issuer:
 
     def __init__(self, folder: Path) -> None:
         self.keys = KEYS[:1]
-        self.asked = 0
+        self.requests = 0
         self.status = 200
         self.padding = ""
         issuer = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                issuer.asked += 1
+                issuer.requests += 1
                 body = json.dumps({"keys": issuer.keys, "padding": issuer.padding}).encode()
                 self.send_response(issuer.status)
                 self.send_header("Location", "/elsewhere")
@@ -536,15 +536,15 @@ def test_keys_are_cached_and_refetched_for_a_new_id_at_a_limited_rate(
     """A flood of unknown ids rarely asks the issuer, and a rotated key is found."""
     for _ in range(3):
         remote.authenticate(signed())
-    assert issuer.asked == 1
+    assert issuer.requests == 1
     issuer.keys = [*KEYS[:2]]
     for number in range(50):
         with pytest.raises(Unauthorized):
             remote.authenticate(signed(kid=f"unknown {number}"))
-    assert issuer.asked == 1, "it was asked a moment ago"
+    assert issuer.requests == 1, "it was asked a moment ago"
     monkeypatch.setattr(remote._key_set, "_next_refresh", float("-inf"))
     assert remote.authenticate(signed(EC, "ES256", "ec")).principal.user == "ada"
-    assert issuer.asked == 2
+    assert issuer.requests == 2
 
 
 @pytest.mark.parametrize("trouble", ["redirect", "missing", "large", "empty", "closed", "stranger"])
@@ -569,7 +569,7 @@ def test_an_unavailable_issuer_is_503_and_never_401(
             remote.authenticate(signed())
         assert caught.value.status == 503
         assert issuer.url not in str(caught.value)
-    assert issuer.asked <= 1, "whoever sends tokens cannot make us ask again and again"
+    assert issuer.requests <= 1, "whoever sends tokens cannot make us ask again and again"
 
 
 def test_cached_keys_outlive_an_unavailable_issuer(
@@ -580,7 +580,7 @@ def test_cached_keys_outlive_an_unavailable_issuer(
     monkeypatch.setattr(jwt_tokens, "REFRESH_SECONDS", 0.0)
     monkeypatch.setattr(remote._key_set, "_next_refresh", float("-inf"))
     remote.authenticate(signed())
-    assert issuer.asked == 2
+    assert issuer.requests == 2
     monkeypatch.setattr(jwt_tokens, "STALE_SECONDS", 0.0)
     with pytest.raises(NoIssuer):
         remote.authenticate(signed())
@@ -596,4 +596,4 @@ def test_concurrent_first_requests_fetch_once(remote: JwtAuthenticator, issuer: 
         thread.start()
     for thread in threads:
         thread.join()
-    assert (found, issuer.asked) == (["ada"] * 8, 1)
+    assert (found, issuer.requests) == (["ada"] * 8, 1)

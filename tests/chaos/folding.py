@@ -20,7 +20,7 @@ from retain import Memory
 from retain.base.errors import NotFound
 from retain.kinds import summaries
 from retain.models import Models
-from retain.testing import Asked, ScriptedModel
+from retain.testing import ModelRequest, ScriptedModel
 from tests.chaos.writer import ROOT, SESSION, Log, scope_of
 from tests.conftest import SETTINGS
 
@@ -44,17 +44,17 @@ def start(job: Job) -> subprocess.Popen[bytes]:
     )
 
 
-def seen(asked: Asked) -> list[int]:
+def seen(request: ModelRequest) -> list[int]:
     """Return the message numbers in a prompt."""
-    return [int(n) for n in re.findall(r"m(\d+)m", asked.prompt)]
+    return [int(n) for n in re.findall(r"m(\d+)m", request.prompt)]
 
 
 def main() -> None:
     job = Job(**json.loads(sys.argv[1]))
     log = Log(job.log)
 
-    def answer(asked: Asked) -> str:
-        numbers = seen(asked)
+    def answer(request: ModelRequest) -> str:
+        numbers = seen(request)
         log.note("asked", f"{numbers[0]}-{numbers[-1]}", len(numbers))
         if job.die == "thinking":
             os.kill(os.getpid(), signal.SIGKILL)

@@ -50,8 +50,8 @@ def test_processes_never_fold_the_same_turns_twice(
             process.kill()
     folds = me.summaries.list(SESSION).items[::-1]
     covered = [f"{one.covers_from}-{one.covers_to}" for one in folds]
-    asked = [given for log in logs for given in notes(log)]
-    assert sorted(asked) == sorted(covered), (
+    requests = [line for log in logs for line in notes(log)]
+    assert sorted(requests) == sorted(covered), (
         "no model was asked for nothing, or for what another was asked"
     )
     assert [one.number for one in folds] == list(range(1, len(folds) + 1))
@@ -80,7 +80,7 @@ def test_a_process_killed_while_folding_leaves_one_summary_at_most(
     assert (me.sessions.get(SESSION).summary, me.sessions.get(SESSION).summarized_count) == ("", 0)
     model = ScriptedModel(ANSWER)
     assert scope_of(with_model(memory, model)).summaries.fold(SESSION).number == 0
-    assert model.asked == [], "the dead one has the lease"
+    assert model.requests == [], "the dead one has the lease"
     later = open_memory(clock=lambda: clock.now() + 10 * clock.MINUTE, summary_enabled=True)
     assert scope_of(with_model(later, model)).summaries.fold(SESSION).text == ANSWER
     assert [one.covers_to for one in me.summaries.list(SESSION)] == [29]

@@ -12,7 +12,7 @@ from retain.base.errors import Invalid, ModelUnavailable, TooLarge
 from retain.chat import group
 from retain.chat.events import Event
 from retain.models import Models
-from retain.testing import Asked, ScriptedModel
+from retain.testing import ModelRequest, ScriptedModel
 from tests.conftest import SETTINGS, one_engine
 
 GROUP = "You are participating in a group conversation.\nOther participants: {}"
@@ -23,9 +23,9 @@ def opened(url: str, model: ScriptedModel) -> Memory:
     return Memory.open(url, settings=settings, models=Models(settings, main=model))
 
 
-def agent_of(asked: Asked) -> str:
+def agent_of(request: ModelRequest) -> str:
     """Return the agent that is called, from its prompt."""
-    return asked.system.split()[2].rstrip(".")
+    return request.system.split()[2].rstrip(".")
 
 
 @one_engine
@@ -33,7 +33,7 @@ def test_each_agent_has_its_own_memory_and_reads_earlier_answers(url: str) -> No
     """A6, J5: in the given order; the system text names the others; no agent sees another's
     entries.
     """
-    model = ScriptedModel(lambda asked: f"{agent_of(asked)} agrees.")
+    model = ScriptedModel(lambda request: f"{agent_of(request)} agrees.")
     events: list[Event] = []
     with opened(url, model) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -59,7 +59,7 @@ def test_each_agent_has_its_own_memory_and_reads_earlier_answers(url: str) -> No
         ("scout", "scout agrees.", 1),
         ("critic", "critic agrees.", 1),
     ]
-    scout, critic = model.asked
+    scout, critic = model.requests
     assert GROUP.format("critic, ada") in scout.system
     assert GROUP.format("scout, ada") in critic.system
     assert ("Ada likes tea." in scout.system, "Ada is wrong" in scout.system) == (True, False)
@@ -83,10 +83,10 @@ def test_a_failing_agent_does_not_lose_the_others_and_a_retry_calls_it_alone(url
     """A6: the other answers are not repeated."""
     down = True
 
-    def say(asked: Asked) -> str:
-        if agent_of(asked) == "critic" and down:
+    def say(request: ModelRequest) -> str:
+        if agent_of(request) == "critic" and down:
             raise ModelUnavailable(model="m", problem="it is down")
-        return f"{agent_of(asked)} agrees."
+        return f"{agent_of(request)} agrees."
 
     model = ScriptedModel(say)
     events: list[Event] = []
@@ -107,7 +107,7 @@ def test_a_failing_agent_does_not_lose_the_others_and_a_retry_calls_it_alone(url
             "third",
             "critic",
         ]
-    assert len(model.asked) == 4
+    assert len(model.requests) == 4
 
 
 @one_engine

@@ -31,7 +31,14 @@ from retain.chat import turn, turn_lock
 from retain.chat.events import Answer, Event
 from retain.models import Model, Models, RemoteModel
 from retain.storage import leases
-from retain.testing import Asked, FailingModel, FakeService, ScriptedModel, calling, with_faults
+from retain.testing import (
+    FailingModel,
+    FakeService,
+    ModelRequest,
+    ScriptedModel,
+    calling,
+    with_faults,
+)
 from tests.conftest import SETTINGS, Limited, one_engine
 from tests.models.test_conversation import PIXEL
 
@@ -61,9 +68,9 @@ class Chat:
     def transcript(self) -> list[tuple[str, str]]:
         return [(message.role, message.text) for message in self.me.messages.list(self.session)]
 
-    def asked(self, place: int = -1) -> Asked:
+    def request(self, place: int = -1) -> ModelRequest:
         assert isinstance(self.model, ScriptedModel)
-        return self.model.asked[place]
+        return self.model.requests[place]
 
 
 @pytest.fixture
@@ -100,8 +107,8 @@ def test_a_turn_is_emitted_and_stored(chat: Any) -> None:
     saved = talk.me.turns.get(done.turn)
     assert (saved.first_seq, saved.last_seq) == (2, 2)
     assert saved.report is not None
-    assert "Mary lives in Turin" in talk.asked().system
-    assert talk.asked().prompt == "Where does my sister live?"
+    assert "Mary lives in Turin" in talk.request().system
+    assert talk.request().prompt == "Where does my sister live?"
     (call,) = talk.me.interactions.list()
     assert (call.id, call.route, call.model, call.session) == (
         saved.interaction,
@@ -129,7 +136,7 @@ def test_recall_uses_an_already_stored_question(chat: Any) -> None:
         talk.me.messages.append(other, "user", f"I was thinking about {topic} again.")
     talk.me.messages.append(other, "user", "The dentist is on Thursday at nine, at Keplerstraße 4.")
     talk.say("When do I see the dentist?")
-    assert any("Keplerstraße 4" in str(message["content"]) for message in talk.asked().messages)
+    assert any("Keplerstraße 4" in str(message["content"]) for message in talk.request().messages)
 
 
 @one_engine
@@ -169,7 +176,7 @@ def test_sequential_and_parallel_tools(chat: Any) -> None:
         "done",
     ]
     assert all(result["ok"] for result in talk.events_of("tool_result"))
-    assert [message["role"] for message in talk.asked().messages][-3:] == [
+    assert [message["role"] for message in talk.request().messages][-3:] == [
         "assistant",
         "tool",
         "tool",
@@ -184,7 +191,7 @@ def test_sequential_and_parallel_tools(chat: Any) -> None:
 def test_tool_errors_are_returned_to_the_model(chat: Any) -> None:
     """Unknown tools, invalid arguments, and a failing tool: the turn continues."""
 
-    def call_tools(asked: Asked) -> Any:
+    def call_tools(request: ModelRequest) -> Any:
         talk.faults.fail("write", RuntimeError("boom"), at=2)  # the first records the model call
         return calling(
             ("fly", {}),
@@ -224,9 +231,9 @@ def test_an_agent_uses_its_tools_prompt_and_model(url: str) -> None:
         me.notes.append("Ada likes tea.")
         done = turn.run(memory, me, me.sessions.add().id, "Hi")
     assert (done.text, done.model) == ("I am another.", "other-model")
-    assert own.asked[0].tools == ["search_memory"]
-    assert own.asked[0].system.startswith("Be kind. ")
-    assert "Ada likes tea." in own.asked[0].system
+    assert own.requests[0].tools == ["search_memory"]
+    assert own.requests[0].system.startswith("Be kind. ")
+    assert "Ada likes tea." in own.requests[0].system
 
 
 @one_engine
@@ -236,7 +243,7 @@ def test_the_number_of_tool_rounds_is_limited(chat: Any, limited: Limited) -> No
     talk = chat(calling(("search_memory", {"query": "x"})))
     with pytest.raises(BadAnswer, match="still calls tools after"):
         talk.say()
-    assert [asked.use_tools for asked in talk.model.asked] == [True, True, False]
+    assert [request.use_tools for request in talk.model.requests] == [True, True, False]
     assert [role for role, _ in talk.transcript()] == ["user"]
 
 
@@ -257,7 +264,7 @@ def test_a_large_output_becomes_a_reference_at_once(chat: Any) -> None:
         "\n".join(f"Line {n} of what Ada likes, and there is a lot of it." for n in range(400))
     )
     talk.say("Read your notes.")
-    seen = talk.asked().messages[-1]["content"]
+    seen = talk.request().messages[-1]["content"]
     assert "[MemoryRef: " in seen
     assert len(seen) < 1000
     assert [text for role, text in talk.transcript() if role == "tool"] == [seen]
@@ -271,7 +278,7 @@ def test_a_failing_model_keeps_the_message_and_a_retry_completes(
 ) -> None:
     """P7: typed, emitted, recorded; a retry with the key stores no second message."""
 
-    def fail(asked: Asked) -> str:
+    def fail(request: ModelRequest) -> str:
         raise error
 
     talk = chat(fail, "In Turin.")
@@ -295,7 +302,7 @@ def test_a_failing_model_keeps_the_message_and_a_retry_completes(
         done.tokens_out,
     )
     assert [role for role, _ in talk.transcript()] == ["user", "assistant"]
-    assert len(talk.model.asked) == 2
+    assert len(talk.model.requests) == 2
 
 
 @one_engine
@@ -313,7 +320,7 @@ def test_an_overtaken_retry_answers_its_own_message(chat: Any) -> None:
         talk.say(key="k")
     talk.say("Which colour do I like?")
     assert talk.say(key="k").text == "In Turin."
-    assert talk.asked().messages[-1]["content"] == "Where does my sister live?"
+    assert talk.request().messages[-1]["content"] == "Where does my sister live?"
 
 
 @one_engine
@@ -409,7 +416,7 @@ def test_invalid_input_does_nothing(chat: Any) -> None:
     with pytest.raises(Invalid, match="key"):
         talk.say(key=" ")
     assert talk.transcript() == []
-    assert talk.model.asked == []
+    assert talk.model.requests == []
 
 
 @one_engine
@@ -419,7 +426,7 @@ def test_an_image_is_sent_once_and_stored(chat: Any) -> None:
     """
     talk = chat("A pixel.", "It was a pixel.")
     talk.say("What is this?", images=[PIXEL], key="k")
-    parts = talk.asked().messages[-1]["content"]
+    parts = talk.request().messages[-1]["content"]
     assert [part["type"] for part in parts] == ["text", "image_url"]
     assert parts[1]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
     (ref,) = talk.me.refs.list(session=talk.session)
@@ -431,7 +438,7 @@ def test_an_image_is_sent_once_and_stored(chat: Any) -> None:
     }  # fmt: skip
     assert talk.say("What is this?", images=[PIXEL], key="k").again
     talk.say("What was it?")
-    sent = json.dumps(talk.asked().messages, ensure_ascii=False)
+    sent = json.dumps(talk.request().messages, ensure_ascii=False)
     assert f"[MemoryRef: {ref.key} - An image (PNG, 1 KiB)]" in sent
     assert "base64" not in sent
     assert len(talk.me.refs.list(session=talk.session)) == 1
@@ -466,9 +473,9 @@ def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
     """A1: U A U A, in order of arrival."""
     gate = threading.Event()
 
-    def slow(asked: Asked) -> str:
+    def slow(request: ModelRequest) -> str:
         gate.wait(10)
-        return f"About {asked.prompt}"
+        return f"About {request.prompt}"
 
     talk = chat(slow)
     threads = []
@@ -496,7 +503,7 @@ def test_a_retry_during_the_first_attempt(chat: Any) -> None:
     """A client that lost its connection and retries waits for the answer; the model is called once."""
     begun, gate = threading.Event(), threading.Event()
 
-    def slow(asked: Asked) -> str:
+    def slow(request: ModelRequest) -> str:
         begun.set()
         gate.wait(10)
         return "In Turin."
@@ -512,7 +519,7 @@ def test_a_retry_during_the_first_attempt(chat: Any) -> None:
     for thread in threads:
         thread.join()
     assert [answer.again for answer in answers] == [False, True]
-    assert len(talk.model.asked) == 1
+    assert len(talk.model.requests) == 1
     assert [role for role, _ in talk.transcript()] == ["user", "assistant"]
 
 
@@ -540,7 +547,7 @@ def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.Mon
         expiries.update(talk.memory.database.read("acme", lambda tx: tx.one(sql, what=what)))
         return len(expiries) > 4
 
-    def answer_slowly(asked: Asked) -> str:
+    def answer_slowly(request: ModelRequest) -> str:
         wait_until(was_renewed_often)
         return "Yes."
 
@@ -550,7 +557,7 @@ def test_a_lease_is_renewed_while_a_turn_runs(chat: Any, monkeypatch: pytest.Mon
 
 @one_engine
 def test_the_duration_of_a_turn_is_limited(chat: Any, limited: Limited) -> None:
-    def slow(asked: Asked) -> Any:
+    def slow(request: ModelRequest) -> Any:
         time.sleep(0.15)
         return calling(("search_memory", {"query": "x"}))
 
@@ -589,10 +596,10 @@ from retain.base.settings import Settings
 from retain.testing import ScriptedModel
 url, session, key, message, how = sys.argv[1:]
 
-def say(asked):
+def say(request):
     print("asked", flush=True)
     time.sleep(600 if how == "hang" else 0)
-    return f"About {asked.prompt}"
+    return f"About {request.prompt}"
 
 settings = Settings()
 memory = Memory.open(url, settings=settings, models=Models(settings, main=ScriptedModel(say)))

@@ -104,7 +104,7 @@ def served(tmp_path: Path, *answers: object) -> Iterator[tuple[str, str]]:
 def test_at_a_terminal(env: dict[str, str]) -> None:
     """It streams, stops at Ctrl-C, explains turns, switches sessions, and exits at Ctrl-D."""
     with FakeService(
-        lambda asked: "You said hello." if "Hello" in asked.prompt else "And more."
+        lambda request: "You said hello." if "Hello" in request.prompt else "And more."
     ) as service:
         typed = Typed(
             {**env, "RETAIN_MODEL": "fake", "RETAIN_BASE_URL": service.url, "RETAIN_API_KEY": "k"}

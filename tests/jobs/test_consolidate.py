@@ -17,7 +17,7 @@ from retain.jobs.job import JobResult
 from retain.jobs.runner import JobRunner
 from retain.models import Model, Models
 from retain.storage import leases
-from retain.testing import Asked, FailingModel, ScriptedModel
+from retain.testing import FailingModel, ModelRequest, ScriptedModel
 from tests.conftest import SETTINGS, START, Now
 
 Open = Callable[..., Memory]
@@ -40,9 +40,9 @@ def opened(url: str, now: Now) -> Iterator[Open]:
         memory.close()
 
 
-def first_of(asked: Asked) -> str:
+def first_of(request: ModelRequest) -> str:
     """Return an answer that keeps the first entry."""
-    content = asked.prompt.splitlines()[0].split("] ", 1)[1]
+    content = request.prompt.splitlines()[0].split("] ", 1)[1]
     return json.dumps({"memories": [{"content": content, "sources": [1]}]})
 
 
@@ -66,7 +66,7 @@ def test_off_does_nothing(opened: Open, now: Now) -> None:
     memory = opened("off", model)
     (me,) = journals(memory, now, "scout")
     assert consolidate.run(memory.services, "acme") == JobResult()
-    assert (model.asked, statuses(me)) == ([], [])
+    assert (model.requests, statuses(me)) == ([], [])
 
 
 def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
@@ -85,7 +85,7 @@ def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
     assert scout.entries.counts() == {"core": 0, "journal": 1}
     assert consolidate.due(memory.services, "acme") == []
     assert consolidate.run(memory.services, "acme") == JobResult()
-    assert len(model.asked) == 2
+    assert len(model.requests) == 2
 
 
 def test_due_depends_on_age(opened: Open, now: Now) -> None:
@@ -148,7 +148,16 @@ def test_failures_are_counted_per_answer(opened: Open, now: Now) -> None:
     done = consolidate.run(memory.services, "acme")
     assert (done.done, done.left, done.failed, len(done.errors)) == (2, 0, 1, 1)
     assert consolidate.run(memory.services, "acme") == JobResult(done=5)
-    assert [len(asked.prompt.splitlines()) for asked in model.asked] == [40, 40, 10, 8, 8, 8, 8, 8]
+    assert [len(request.prompt.splitlines()) for request in model.requests] == [
+        40,
+        40,
+        10,
+        8,
+        8,
+        8,
+        8,
+        8,
+    ]
     assert consolidate.run(memory.services, "acme") == JobResult()
     assert [call.error for call in memory.scope(tenant="acme").interactions.list()] == [""] * 8
 
@@ -159,7 +168,7 @@ def test_invalid_answers_are_not_retried_forever(opened: Open, now: Now) -> None
     memory = opened("propose", model)
     journals(memory, now, "scout")
     assert [consolidate.run(memory.services, "acme").failed for _ in range(5)] == [1, 1, 1, 0, 0]
-    assert len(model.asked) == 3
+    assert len(model.requests) == 3
 
 
 def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
@@ -167,7 +176,7 @@ def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
     ends: list[int] = []
     taken: list[leases.Lease | None] = []
 
-    def think(asked: Asked) -> str:
+    def think(request: ModelRequest) -> str:
         rows = memory.database.read(
             "acme", lambda tx: tx.all("select expires_at from leases where tenant = :tenant")
         )
@@ -176,7 +185,7 @@ def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
         if len(ends) == 2:
             now.micros += 100 * 1_000_000
             taken.append(leases.claim(memory.database, "acme", "consolidate scout", 60))
-        return first_of(asked)
+        return first_of(request)
 
     model = ScriptedModel(think)
     memory = opened("propose", model)
@@ -189,7 +198,7 @@ def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
     assert consolidate.run(memory.services, "acme") == JobResult(left=1)
     assert taken != [None]
     assert ends == [seconds * 1_000_000] * 2
-    assert (len(model.asked), statuses(me).count("proposed")) == (2, 2)
+    assert (len(model.requests), statuses(me).count("proposed")) == (2, 2)
     assert len(memory.scope(tenant="acme").interactions.list()) == 2
     assert leases.claim(memory.database, "acme", "consolidate scout", 60) is None, (
         "the other one has it still"
@@ -199,7 +208,7 @@ def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
 def test_the_first_error_is_reported(opened: Open, now: Now) -> None:
     """J7: when the database is gone, the lease cannot be released either; that is not the cause."""
 
-    def think(asked: Asked) -> str:
+    def think(request: ModelRequest) -> str:
         memory.close()
         raise ZeroDivisionError("first")
 
@@ -231,7 +240,7 @@ def test_work_of_another_process_is_skipped(opened: Open, now: Now) -> None:
     other = leases.claim(memory.database, "acme", "consolidate scout", 60)
     assert other is not None
     assert consolidate.run(memory.services, "acme") == JobResult(left=1)
-    assert model.asked == []
+    assert model.requests == []
     leases.release(memory.database, other)
     assert consolidate.run(opened("propose", FailingModel()).services, "acme").failed == 1
     assert consolidate.run(memory.services, "acme") == JobResult(done=1)
@@ -246,7 +255,7 @@ def test_six_concurrent_workers_call_the_model_once(opened: Open, now: Now) -> N
     with ThreadPoolExecutor(6) as threads:
         done = list(threads.map(lambda _: consolidate.run(memory.services, "acme"), range(6)))
     assert sum(one.done for one in done) == 3
-    assert len(model.asked) == 3
+    assert len(model.requests) == 3
     for me in scopes:
         assert statuses(me) == ["accepted"]
         assert me.entries.counts() == {"core": 1, "journal": 1}

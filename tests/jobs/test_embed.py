@@ -74,7 +74,7 @@ def test_every_write_gets_its_vector(memory: Memory, fake: FakeEmbedder) -> None
     done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.left, done.failed) == (600, 0, 0)
     assert lag(memory.services, "acme") == Lag(0, 0.0, "fake-16@1")
-    assert [len(batch) for batch in fake.asked] == [256, 256, 88]
+    assert [len(batch) for batch in fake.batches] == [256, 256, 88]
     found = vectors(memory)
     assert found.keys() == set(texts)
     number = np.frombuffer(found[texts[7]][1], np.int8).astype(np.float32)
@@ -120,7 +120,7 @@ def test_one_failing_text_costs_few_calls_and_no_other_text(memory: Memory) -> N
     fake = FakeEmbedder(fails=lambda text: text.endswith("topic77"))
     add_messages(using(memory, fake), 256)
     assert memory.run_jobs().jobs["vectors"].done == 255
-    assert len(fake.asked) <= 2 + 2 * 8
+    assert len(fake.batches) <= 2 + 2 * 8
 
 
 def test_an_embedder_that_always_fails_is_called_twice(memory: Memory) -> None:
@@ -129,7 +129,7 @@ def test_an_embedder_that_always_fails_is_called_twice(memory: Memory) -> None:
     done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.failed) == (0, 1)
     assert "it is configured to fail" in done.errors[0]
-    assert len(fake.asked) == 2
+    assert len(fake.batches) == 2
     assert lag(memory.services, "acme").pending == 300
 
 
@@ -138,10 +138,10 @@ def test_a_worker_postpones_a_failed_text(memory: Memory, monkeypatch: pytest.Mo
     add_messages(using(memory, fake), 10)
     worker = JobRunner(memory.services)
     assert worker.run().failed == 1
-    fake.asked.clear()
+    fake.batches.clear()
     fake.fails = lambda text: False
     waiting = worker.run().jobs["vectors"]
-    assert (waiting.done, waiting.left, waiting.failed, fake.asked) == (0, 1, 0, [])
+    assert (waiting.done, waiting.left, waiting.failed, fake.batches) == (0, 1, 0, [])
     monkeypatch.setattr(embed.time, "monotonic", lambda: 1e9)  # type: ignore[attr-defined]
     assert worker.run().jobs["vectors"].done == 1
 
@@ -251,7 +251,7 @@ def test_only_one_of_two_workers_embeds(memory: Memory, fake: FakeEmbedder) -> N
     assert lease is not None
     done = memory.run_jobs().jobs["vectors"]
     assert (done.done, done.left) == (0, 5)
-    assert fake.asked == []
+    assert fake.batches == []
     leases.release(memory.database, lease)
     assert memory.run_jobs().jobs["vectors"].done == 5
 
@@ -285,7 +285,7 @@ def test_many_rows_are_read_in_batches(
     monkeypatch.setattr(embed, "NUMBERS_PER_READ", 4)
     add_messages(using(memory, fake), 10)
     assert memory.run_jobs().jobs["vectors"].done == 10
-    assert [len(batch) for batch in fake.asked] == [4, 4, 2]
+    assert [len(batch) for batch in fake.batches] == [4, 4, 2]
 
 
 def test_a_service_is_recorded_with_its_usage(open_memory: Open, limited: Limited) -> None:

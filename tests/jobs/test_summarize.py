@@ -15,7 +15,7 @@ from retain.jobs import summarize
 from retain.jobs.job import MAX_ERRORS, Job, JobResult
 from retain.jobs.runner import JobRunner
 from retain.models import Completion, Models
-from retain.testing import Asked, FailingModel, ScriptedModel
+from retain.testing import FailingModel, ModelRequest, ScriptedModel
 from tests.conftest import Now
 from tests.kinds.test_summaries import ANSWER, with_model
 
@@ -83,8 +83,8 @@ def test_disabled_summaries_are_never_due(open_memory: Open) -> None:
 def test_a_failure_is_reported_and_does_not_stop_the_others(open_memory: Open) -> None:
     """S4: never swallowed, and retried in the next round."""
 
-    def moody(asked: Asked) -> str:
-        if "m7m" in asked.prompt:
+    def moody(request: ModelRequest) -> str:
+        if "m7m" in request.prompt:
             raise ModelUnavailable(model="moody", problem="503")
         return ANSWER
 
@@ -140,7 +140,7 @@ def test_every_call_is_recorded_with_its_cost(open_memory: Open) -> None:
 def test_a_session_removed_meanwhile_is_no_failure(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True)
 
-    def meanwhile(asked: Asked) -> str:
+    def meanwhile(request: ModelRequest) -> str:
         memory.scope(tenant="acme").sessions.remove("long")
         return ANSWER
 
@@ -165,18 +165,18 @@ def test_a_worker_rereads_only_where_something_happened(open_memory: Open) -> No
     """A round with remaining or failed work is not forgotten by the next."""
     memory = open_memory()
     memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
-    asked: list[int] = []
+    offsets: list[int] = []
     answers = [JobResult(failed=1), JobResult(left=1), JobResult(done=1), JobResult()]
 
     def run(services: object, tenant: str, since: int, progress: object) -> JobResult:
-        asked.append(since)
-        return answers[len(asked) - 1]
+        offsets.append(since)
+        return answers[len(offsets) - 1]
 
     worker = JobRunner(memory.services, [Job("test", run)])
     for _ in range(4):
         worker.run()
-    assert asked[:3] == [0, 0, 0]
-    assert asked[3] > 0
+    assert offsets[:3] == [0, 0, 0]
+    assert offsets[3] > 0
 
 
 def test_a_running_worker_finds_later_work(open_memory: Open) -> None:
@@ -197,14 +197,14 @@ def test_two_workers_do_not_repeat_work(open_memory: Open) -> None:
     other = ScriptedModel("Never.")
     found = []
 
-    def meanwhile(asked: Asked) -> str:
+    def meanwhile(request: ModelRequest) -> str:
         found.append(with_model(memory, other).run_jobs().jobs["summaries"])
         return ANSWER
 
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
     assert with_model(memory, ScriptedModel(meanwhile)).run_jobs().jobs["summaries"].done == 1
     assert found == [JobResult(left=1)]
-    assert other.asked == []
+    assert other.requests == []
 
 
 def test_the_built_in_summarizer_works_without_models(open_memory: Open) -> None:
@@ -297,7 +297,7 @@ def test_a_rejected_summary_is_retried_less_often_and_then_given_up(
     for _ in range(120):
         worker.run()
         now.micros += 30 * clock.SECOND
-    assert len(model.asked) == 5
+    assert len(model.requests) == 5
     assert sum(total.errors for total in me.interactions.totals()) == 5
     (problem,) = summarize.problems(memory.services, "acme")
     assert problem.startswith("Summary of session long: failed 5 times, given up for a day.")
@@ -317,7 +317,7 @@ def test_a_given_up_summary_is_tried_again_after_a_day(open_memory: Open, now: N
     for _ in range(10):
         worker.run()
         now.micros += 60 * clock.MINUTE
-    assert len(model.asked) == 5
+    assert len(model.requests) == 5
     now.pass_days(1.5)
     worker.run()
-    assert len(model.asked) == 6
+    assert len(model.requests) == 6

@@ -686,7 +686,7 @@ def test_a_cheap_model_describes_where_one_is_set(memory: Memory) -> None:
     main = ScriptedModel("An expensive description.")
     models = Models(Settings(), main=main, summary=cheap)
     assert described(memory, models, ref_describe="model") == "A cheap description."
-    assert main.asked == []
+    assert main.requests == []
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from retain.kinds.section import Ask
 from retain.kinds.summaries import HEADING, Summary
 from retain.models import Completion, Model, Models
 from retain.storage import leases
-from retain.testing import MISBEHAVIOURS, Asked, FailingModel, FakeService, ScriptedModel
+from retain.testing import MISBEHAVIOURS, FailingModel, FakeService, ModelRequest, ScriptedModel
 from tests.conftest import SETTINGS, Limited
 
 Open = Callable[..., Memory]
@@ -71,9 +71,9 @@ def add_messages(me: Scope, count: int, session: str = "s") -> str:
     return session
 
 
-def shown(asked: Asked) -> list[int]:
+def shown(request: ModelRequest) -> list[int]:
     """Return the numbers of the messages in a model's prompt."""
-    return [int(n) for n in re.findall(r"m(\d+)m", asked.prompt)]
+    return [int(n) for n in re.findall(r"m(\d+)m", request.prompt)]
 
 
 def state(me: Scope, session: str = "s") -> tuple[Any, ...]:
@@ -98,7 +98,7 @@ def test_above_the_threshold_one_call_folds_all_but_the_newest(
     """
     add_messages(folding, 41)
     summary = folding.summaries.fold("s")
-    assert [shown(asked) for asked in model.asked] == [list(range(1, 30))]
+    assert [shown(request) for request in model.requests] == [list(range(1, 30))]
     assert (summary.number, summary.covers_from, summary.covers_to) == (1, 1, 29)
     assert (summary.text, summary.model, summary.prompt_version) == (ANSWER, "scripted", 1)
     assert summary.tokens == tokens.estimate(ANSWER)
@@ -112,7 +112,7 @@ def test_at_the_threshold_nothing_is_folded(folding: Scope, model: ScriptedModel
     """S2: more than the threshold is needed."""
     add_messages(folding, 40)
     assert folding.summaries.fold("s").number == 0
-    assert model.asked == []
+    assert model.requests == []
     assert folding.sessions.get("s").summarized_count == 0
 
 
@@ -127,10 +127,10 @@ def test_the_next_fold_gets_the_summary_and_only_new_messages(
     add_messages(folding, 1)
     second = folding.summaries.fold("s")
     assert (second.number, second.covers_from, second.covers_to) == (2, 30, 58)
-    assert shown(model.asked[1]) == list(range(30, 59))
-    assert "The summary so far:\n<record-" in model.asked[1].prompt
-    assert ANSWER in model.asked[1].prompt
-    assert ANSWER not in model.asked[0].prompt
+    assert shown(model.requests[1]) == list(range(30, 59))
+    assert "The summary so far:\n<record-" in model.requests[1].prompt
+    assert ANSWER in model.requests[1].prompt
+    assert ANSWER not in model.requests[0].prompt
     assert [one.number for one in folding.summaries.list("s")] == [2, 1]
 
 
@@ -152,7 +152,7 @@ def test_disabled_summaries_neither_fold_nor_appear(
     me = with_model(open_memory(), model).scope(tenant="acme", user="ada", agent="scout")
     add_messages(me, 60)
     assert me.summaries.fold("s") == Summary("s", 0, 0, 0, "", "", 0, "", 0, None)
-    assert model.asked == []
+    assert model.requests == []
     assert me.summaries.fold("s", force=True).covers_to == 48
     ask = Ask("s", "")
     assert me.services.database.read("acme", lambda tx: me.summaries.section(tx, ask)) is None
@@ -166,7 +166,7 @@ def test_force_folds_below_the_threshold_but_never_the_newest(
     add_messages(folding, 1)
     assert folding.summaries.fold("s", force=True).covers_to == 1
     assert folding.summaries.fold("s", force=True).number == 1, "and nothing twice"
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_the_prompt_section(folding: Scope) -> None:
@@ -248,7 +248,7 @@ def test_an_invalid_answer_changes_nothing(open_memory: Open, name: str) -> None
         me.summaries.fold("s")
     assert state(me) == before
     assert me.summaries.fold("s").covers_to == 29
-    assert shown(model.asked[0]) == shown(model.asked[1])
+    assert shown(model.requests[0]) == shown(model.requests[1])
 
 
 class RaisingModel:
@@ -385,11 +385,11 @@ def test_turns_too_large_for_one_call_are_folded_in_several(
     add_messages(me, 200)
     summary = me.summaries.fold("s")
     assert summary.covers_to == 188
-    assert summary.number == len(model.asked) > 3
-    assert [seq for asked in model.asked for seq in shown(asked)] == list(range(1, 189))
-    assert all(len(asked.system + asked.prompt) < 4 * 1100 for asked in model.asked)
-    for asked, before in zip(model.asked[1:], range(1, 100), strict=False):
-        assert f"This is summary number {before} of the trip to Lisbon." in asked.prompt
+    assert summary.number == len(model.requests) > 3
+    assert [seq for request in model.requests for seq in shown(request)] == list(range(1, 189))
+    assert all(len(request.system + request.prompt) < 4 * 1100 for request in model.requests)
+    for request, before in zip(model.requests[1:], range(1, 100), strict=False):
+        assert f"This is summary number {before} of the trip to Lisbon." in request.prompt
     covered = [(one.covers_from, one.covers_to) for one in reversed(me.summaries.list("s").items)]
     assert covered[0][0] == 1
     assert all(
@@ -413,9 +413,9 @@ def test_a_failure_in_the_middle_keeps_the_progress(open_memory: Open, limited: 
         me.summaries.fold("s")
     kept = me.summaries.get("s")
     assert (kept.number, kept.text) == (2, second)
-    assert kept.covers_to == shown(model.asked[1])[-1]
+    assert kept.covers_to == shown(model.requests[1])[-1]
     me.summaries.fold("s")
-    assert shown(model.asked[3])[0] == kept.covers_to + 1
+    assert shown(model.requests[3])[0] == kept.covers_to + 1
     assert me.summaries.get("s").covers_to == 188
 
 
@@ -445,8 +445,10 @@ def test_a_huge_tool_result_does_not_stop_folding(open_memory: Open, limited: Li
     me.messages.extend("s", tool_turn("c1", output))
     add_messages(me, 30)
     assert me.summaries.fold("s").covers_to == 30
-    assert all(len(asked.prompt) < 4 * 12_500 for asked in model.asked)
-    with_it = next(asked.prompt for asked in model.asked if "result of read: BEGIN" in asked.prompt)
+    assert all(len(request.prompt) < 4 * 12_500 for request in model.requests)
+    with_it = next(
+        request.prompt for request in model.requests if "result of read: BEGIN" in request.prompt
+    )
     assert "END OF IT" in with_it
     assert "characters left out…]" in with_it
     assert me.messages.get("s", 12).text == output
@@ -464,10 +466,10 @@ def test_a_huge_user_message_is_folded_in_pieces(open_memory: Open, limited: Lim
     me.messages.append("s", "assistant", "A long text.")
     me.messages.append("s", "user", "Yes.")
     me.summaries.fold("s")
-    seen = " ".join(asked.prompt for asked in model.asked)
+    seen = " ".join(request.prompt for request in model.requests)
     missing = [word for word in words if word not in seen]
-    assert len(missing) <= len(model.asked), "a word may be parted between two pieces"
-    assert 2 < len(model.asked) <= 9
+    assert len(missing) <= len(model.requests), "a word may be parted between two pieces"
+    assert 2 < len(model.requests) <= 9
     assert [(one.covers_from, one.covers_to) for one in me.summaries.list("s")] in (
         [(2, 2), (1, 1)],
         [(1, 2)],
@@ -621,7 +623,7 @@ def test_a_long_history_is_folded_in_parts(
     assert len(folds) > 5
     assert all(one.covers_to % 4 != 2 for one in folds), "between a call and its result"
     assert [one.covers_from for one in folds] == [1, *[one.covers_to + 1 for one in folds[:-1]]]
-    seen = [number for asked in model.asked for number in shown(asked)]
+    seen = [number for request in model.requests for number in shown(request)]
     assert seen == [number for number in range(1, 198) if number % 4 != 2]
 
 
@@ -651,7 +653,7 @@ def test_messages_appended_during_a_fold_are_not_covered(open_memory: Open) -> N
     """B5, P6: writers lose nothing while the model runs."""
     memory = open_memory(summary_enabled=True)
 
-    def meanwhile(asked: Asked) -> str:
+    def meanwhile(request: ModelRequest) -> str:
         add_messages(memory.scope(tenant="acme", user="ada", agent="scout"), 30)
         return ANSWER
 
@@ -660,7 +662,7 @@ def test_messages_appended_during_a_fold_are_not_covered(open_memory: Open) -> N
     add_messages(me, 41)
     summary = me.summaries.fold("s")
     assert (summary.covers_to, me.sessions.get("s").last_seq) == (29, 71)
-    assert shown(model.asked[0]) == list(range(1, 30))
+    assert shown(model.requests[0]) == list(range(1, 30))
     assert [message.seq for message in me.messages.list("s", limit=100)] == list(range(1, 72))
 
 
@@ -677,7 +679,7 @@ def test_purged_messages_are_not_awaited(open_memory: Open, model: ScriptedModel
     add_messages(me, 11)
     summary = me.summaries.fold("s")
     assert (summary.covers_from, summary.covers_to) == (21, 49)
-    assert shown(model.asked[0]) == list(range(21, 50))
+    assert shown(model.requests[0]) == list(range(21, 50))
     assert [finding for finding in memory.verify() if not finding.ok] == []
     assert [message.seq for message in me.summaries.expand("s")] == list(range(21, 50))
 
@@ -686,7 +688,7 @@ def test_messages_purged_during_a_fold_are_not_covered(open_memory: Open) -> Non
     """P6: the hash differs, nothing is committed, and the fold restarts with what is left."""
     memory = open_memory(summary_enabled=True)
 
-    def meanwhile(asked: Asked) -> str:
+    def meanwhile(request: ModelRequest) -> str:
         memory.purge(days=5)
         return ANSWER
 
@@ -697,7 +699,7 @@ def test_messages_purged_during_a_fold_are_not_covered(open_memory: Open) -> Non
     me.messages.extend("s", [NewMessage("user", f"m{n}m", created_at=old) for n in range(1, 6)])
     add_messages(me, 60)
     summary = me.summaries.fold("s")
-    assert [shown(asked)[0] for asked in model.asked] == [1, 6]
+    assert [shown(request)[0] for request in model.requests] == [1, 6]
     assert (summary.number, summary.covers_from, summary.covers_to) == (1, 6, 53)
 
 
@@ -706,8 +708,8 @@ def test_constantly_changing_messages_are_a_conflict(open_memory: Open) -> None:
     memory = open_memory(summary_enabled=True)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
 
-    def meanwhile(asked: Asked) -> str:
-        first = shown(asked)[0]
+    def meanwhile(request: ModelRequest) -> str:
+        first = shown(request)[0]
 
         def work(tx: Any) -> None:
             tx.run(
@@ -735,7 +737,7 @@ def test_a_session_removed_during_a_fold_stays_removed(open_memory: Open) -> Non
     """P13."""
     memory = open_memory(summary_enabled=True)
 
-    def meanwhile(asked: Asked) -> str:
+    def meanwhile(request: ModelRequest) -> str:
         memory.scope(tenant="acme").sessions.remove("s")
         return ANSWER
 
@@ -755,7 +757,7 @@ def test_a_concurrent_fold_calls_no_model(open_memory: Open) -> None:
     other = ScriptedModel("Never asked.")
     found = []
 
-    def meanwhile(asked: Asked) -> str:
+    def meanwhile(request: ModelRequest) -> str:
         found.append(with_model(memory, other).scope(tenant="acme", user="ada").summaries.fold("s"))
         return ANSWER
 
@@ -765,7 +767,7 @@ def test_a_concurrent_fold_calls_no_model(open_memory: Open) -> None:
     add_messages(me, 41)
     assert me.summaries.fold("s").number == 1
     assert [summary.number for summary in found] == [0]
-    assert other.asked == []
+    assert other.requests == []
 
 
 def test_an_expired_worker_changes_nothing(open_memory: Open) -> None:
@@ -773,7 +775,7 @@ def test_an_expired_worker_changes_nothing(open_memory: Open) -> None:
     now = [1_800_000_000_000_000]
     memory = open_memory(clock=lambda: now[0], summary_enabled=True)
 
-    def asleep(asked: Asked) -> str:
+    def asleep(request: ModelRequest) -> str:
         now[0] += 10 * 60 * 1_000_000
         other = with_model(memory, ScriptedModel(OTHER_ANSWER)).scope(tenant="acme", user="ada")
         assert other.summaries.fold("s").text == OTHER_ANSWER
@@ -793,7 +795,7 @@ def test_an_expired_worker_changes_nothing_before_the_other_commits(
     now = [1_800_000_000_000_000]
     memory = open_memory(clock=lambda: now[0], summary_enabled=True)
 
-    def asleep(asked: Asked) -> str:
+    def asleep(request: ModelRequest) -> str:
         now[0] += 10 * 60 * 1_000_000
         rows = memory.database.read(
             "acme", lambda tx: tx.all("select what from leases where tenant = :tenant")
@@ -812,7 +814,7 @@ def test_a_slow_model_with_an_unclaimed_lease_succeeds(open_memory: Open) -> Non
     now = [1_800_000_000_000_000]
     memory = open_memory(clock=lambda: now[0], summary_enabled=True)
 
-    def slow(asked: Asked) -> str:
+    def slow(request: ModelRequest) -> str:
         now[0] += 10 * 60 * 1_000_000
         return ANSWER
 
@@ -921,7 +923,7 @@ def test_no_message_can_forge_prompt_structure(open_memory: Open) -> None:
     me.messages.append("s", "user", evil)
     add_messages(me, 40)
     me.summaries.fold("s")
-    prompt = model.asked[0].prompt
+    prompt = model.requests[0].prompt
     mark = re.findall(r"^<(record-[0-9a-f]{12})>$", prompt, re.MULTILINE)[0]
     body = prompt.split(f"<{mark}>\n")[1].split(f"\n</{mark}>")[0]
     heads = [line for line in body.splitlines() if not line.startswith("    ")]
@@ -1002,5 +1004,5 @@ def test_notices_are_not_summarized(open_memory: Callable[..., Memory]) -> None:
         me.messages.append(session, "user", f"The harbour has a crane, number {n}.")
         me.messages.append(session, "assistant", notice)
     assert me.summaries.fold(session).covers_to >= 6
-    assert all("No model is set" not in asked.prompt for asked in model.asked)
-    assert any("crane, number 1" in asked.prompt for asked in model.asked)
+    assert all("No model is set" not in request.prompt for request in model.requests)
+    assert any("crane, number 1" in request.prompt for request in model.requests)

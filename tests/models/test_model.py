@@ -184,7 +184,7 @@ def test_model_output_is_returned_as_text(service: FakeService, how: str) -> Non
 
 def test_invalid_characters_do_not_spoil_an_answer() -> None:
     """They are replaced by the rule for text, so that every engine can store the answer."""
-    with FakeService(lambda asked: "It works, but for \ud800 and \x00.") as service:
+    with FakeService(lambda request: "It works, but for \ud800 and \x00.") as service:
         assert ask(model_at(service)).text == "It works, but for � and ␀."
 
 
@@ -376,7 +376,7 @@ def test_calls_leave_nothing_behind(service: FakeService, limited: Limited) -> N
 
 
 def test_many_threads_at_once(service: FakeService) -> None:
-    service.answer = lambda asked: asked.prompt
+    service.answer = lambda request: request.prompt
     model = model_at(service)
     said: dict[int, str] = {}
 

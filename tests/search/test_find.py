@@ -49,12 +49,12 @@ class Hashing:
     def __init__(self, name: str = "hashing", dimensions: int = 64) -> None:
         self.identity, self.dimensions = f"{name}-{dimensions}", dimensions
         self.family: Family = "static"
-        self.asked = 0
+        self.embedded = 0
 
     def embed(self, texts: Sequence[str]) -> Matrix:
         import numpy as np
 
-        self.asked += len(texts)
+        self.embedded += len(texts)
         made = np.full((len(texts), self.dimensions), 1e-3, np.float32)
         for place, text in enumerate(texts):
             for word in text.lower().split():

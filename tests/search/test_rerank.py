@@ -31,10 +31,10 @@ class Judge:
 
     def __init__(self, answer: Callable[[Sequence[str]], Any]) -> None:
         self.answer = answer
-        self.asked: list[tuple[str, list[str]]] = []
+        self.requests: list[tuple[str, list[str]]] = []
 
     def scores(self, question: str, texts: Sequence[str]) -> Any:
-        self.asked.append((question, list(texts)))
+        self.requests.append((question, list(texts)))
         return self.answer(texts)
 
 
@@ -73,7 +73,7 @@ def test_a_memory_with_a_reranker(url: str) -> None:
         assert found.hits[0].text == TEXTS[3]
         assert found.hits[0].why["reranker"] > 0 > found.hits[1].why["reranker"]
         assert found.legs["reranker"] == "ran: judge"
-        (asked,) = judge.asked
+        (asked,) = judge.requests
         assert asked[0] == "what about the walrus"
         assert set(asked[1]) == set(TEXTS)
 
@@ -113,7 +113,7 @@ def test_scores_stay_in_order(count: int, scale: float) -> None:
     judge = Judge(lambda texts: [scale * (int(text.split()[1]) / len(texts)) for text in texts])
     after, told = rerank(judge, "a question", before)
     assert told == "ran: judge"
-    assert len(judge.asked[0][1]) == min(count, RERANK_LIMIT)
+    assert len(judge.requests[0][1]) == min(count, RERANK_LIMIT)
     assert [hit.id for hit in after] != [hit.id for hit in before]
     assert {hit.id for hit in after[:RERANK_LIMIT]} == {hit.id for hit in before[:RERANK_LIMIT]}
     assert after[RERANK_LIMIT:] == before[RERANK_LIMIT:]
@@ -132,7 +132,7 @@ def test_equal_scores_keep_the_order() -> None:
 def test_one_hit_is_not_reranked() -> None:
     judge = Judge(fail(ValueError("it is not asked")))
     assert rerank(judge, "a question", hits(1)) == (hits(1), "there was nothing to put in order")
-    assert judge.asked == []
+    assert judge.requests == []
 
 
 def test_the_settings_choose_the_reranker() -> None:

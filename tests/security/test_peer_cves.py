@@ -475,7 +475,7 @@ def test_s8_an_unknown_filter_is_an_error(memory: Memory) -> None:
         seen = 0
         for path, methods in openapi.document(app)["paths"].items():
             for method, told in methods.items():
-                asked = re.sub(r"\{\w+\}", "1", path)
+                address = re.sub(r"\{\w+\}", "1", path)
                 content = told.get("requestBody", {}).get("content", {}).get("application/json")
                 for unknown in (
                     "tenant",
@@ -489,7 +489,7 @@ def test_s8_an_unknown_filter_is_an_error(memory: Memory) -> None:
                     if content is not None:
                         found = http.request(
                             method,
-                            asked,
+                            address,
                             json={**(content.get("example") or {}), unknown: "theirs"},
                         )
                         assert found.status_code == 422, (method, path, unknown, found.text)
@@ -500,7 +500,7 @@ def test_s8_an_unknown_filter_is_an_error(memory: Memory) -> None:
                     ):
                         found = http.request(
                             method,
-                            asked,
+                            address,
                             params={unknown: "theirs"},
                             json=None if content is None else {},
                         )
@@ -551,8 +551,8 @@ def test_s9_a_session_or_turn_id_is_no_credential(memory: Memory) -> None:
                     ).status_code
                     == 401
                 )
-                asked = {"message": "go on", "session_id": session}
-                assert nobody.post("/api/chat", json=asked, headers=headers).status_code == 401
+                request = {"message": "go on", "session_id": session}
+                assert nobody.post("/api/chat", json=request, headers=headers).status_code == 401
         for path in ("/sse", "/messages", "/messages?session_id=" + session, "/mcp/sse"):
             assert nobody.post(path, json={}).status_code in (401, 404)
 
@@ -568,14 +568,18 @@ def test_s10_no_name_leads_out_of_its_folder(opened: Any, tmp_path: Path, limite
     with client(memory) as http:
         for text in (*inputs.TRAVERSALS, "a\x00/../b", "x/" * 200):
             content = f"{text} {'0123456789' * 500}".encode()
-            for asked in ({"key": text}, {"description": text, "type": text}, {"session": text}):
+            for parameters in (
+                {"key": text},
+                {"description": text, "type": text},
+                {"session": text},
+            ):
                 found = http.post(
                     "/api/refs",
-                    params=asked,
+                    params=parameters,
                     content=content,
                     headers={"Content-Type": "text/plain"},
                 )
-                assert found.status_code < 500, (asked, found.text)
+                assert found.status_code < 500, (parameters, found.text)
                 if found.status_code == 201:
                     assert http.get(f"/api/refs/{_quoted(found.json())}/content").content == content
             assert http.get(f"/api/refs/{_quoted(text)}/content").status_code in (200, 404, 422)
@@ -653,11 +657,11 @@ def test_s11_a_stored_script_never_runs(opened: Any) -> None:
         for method, path, _ in routes(app):
             if method != "GET" or path == "/api/notes/stream":
                 continue
-            for asked in (
+            for address in (
                 path,
                 path.replace("/x", "/" + _quoted(f"session of {inputs.SCRIPTS[0]} 0 talking")),
             ):
-                found = http.get(asked)
+                found = http.get(address)
                 shown += inputs.SCRIPTS[0] in found.text
                 _assert_harmless(found, path)
         assert shown > 10, "there was something to see"
@@ -746,7 +750,7 @@ def test_s12_recalled_text_has_no_authority(opened: Any) -> None:
         assert order in json.dumps(said["messages"])
         told = http.post("/api/chat", json={"message": "what of Lisbon and its password?"})
         assert told.status_code == 200, told.text
-        for messages in (said["messages"], model.asked[-1].messages):
+        for messages in (said["messages"], model.requests[-1].messages):
             for message in messages:
                 text = str(message["content"])
                 if message["role"] == "system" and order in text:
@@ -781,7 +785,7 @@ def test_s13_a_secret_is_neither_stored_nor_repeated(opened: Any, mode: str) -> 
         http.post("/api/chat", json={"message": "what is my key?"})
         assert secret not in http.post("/api/search", json={"query": "my key"}).text
     assert secret.encode() not in exported(memory)
-    assert secret not in str([asked.messages for asked in model.asked])
+    assert secret not in str([request.messages for request in model.requests])
 
 
 def test_s14_erased_data_does_not_return(opened: Any) -> None:
@@ -824,8 +828,8 @@ def test_s14_erased_data_does_not_return(opened: Any) -> None:
         assert http.get(f"/api/chat/turns/turn%203/events?session_id={session}").status_code == 404
 
 
-def _data(http: TestClient, path: str, **asked: Any) -> list[Any]:
-    found = http.get(path, params=asked or None)
+def _data(http: TestClient, path: str, **parameters: Any) -> list[Any]:
+    found = http.get(path, params=parameters or None)
     assert found.status_code in (200, 404), found.text
     return found.json().get("data", []) if found.status_code == 200 else []
 

@@ -131,7 +131,7 @@ def test_pending_entries_are_in_no_model_input(
     """3.1.4: over REST and MCP; only the list has them, marked."""
     http = calling()
     session = http.post("/api/sessions", json={"id": "trip"}, headers=ADA).json()["id"]
-    asked: list[tuple[str, str, dict[str, Any]]] = [
+    requests: list[tuple[str, str, dict[str, Any]]] = [
         ("GET", "/api/entries/prompt", {}),
         ("GET", "/api/entries/whiteboard", {}),
         ("GET", "/api/entries/search", {"params": {"query": "which list is sent to whom"}}),
@@ -144,7 +144,7 @@ def test_pending_entries_are_in_no_model_input(
         ("GET", "/api/notes", {}),
         ("GET", "/api/consolidations", {}),
     ]
-    for method, path, how in asked:
+    for method, path, how in requests:
         found = http.request(method, path, headers=ADA, **how)
         assert found.status_code == 200, found.text
         assert WORD not in found.text, path
@@ -175,7 +175,7 @@ def test_pending_entries_are_in_no_model_input(
     )
     assert WORD in http.get("/api/entries", headers=ADA).text
     http.post(f"/api/entries/{pending_entry}/accept", json={}, headers=ADA)
-    for method, path, how in asked[:1] + asked[2:5]:
+    for method, path, how in requests[:1] + requests[2:5]:
         assert WORD in http.request(method, path, headers=ADA, **how).text, path
     for name, said in verbs.items():
         arguments = {"user": "ada", "agent": "scout", **said}
@@ -195,13 +195,13 @@ def test_entries_saved_in_a_chat_are_pending_if_configured(
     served.memory.scope(tenant="acme").agents.add("scout")
     with served.client(**{"X-Retain-Agent": "scout"}) as http:
         http.post("/api/chat", json={"message": "Remember it."}).raise_for_status()
-        assert "waits until a person accepts it" in str(model.asked[1].messages[-1])
+        assert "waits until a person accepts it" in str(model.requests[1].messages[-1])
         for session in ("another", "a third"):
             http.post("/api/sessions", json={"id": session}).raise_for_status()
         http.post(
             "/api/chat", json={"message": "Which list goes where?", "session_id": "another"}
         ).raise_for_status()
-        assert WORD not in str(model.asked[2].messages)
+        assert WORD not in str(model.requests[2].messages)
         assert WORD not in str(
             http.post("/api/search", json={"query": "the list", "kinds": ["entries"]}).json()
         )
@@ -210,5 +210,7 @@ def test_entries_saved_in_a_chat_are_pending_if_configured(
         http.post(f"/api/entries/{entry['id']}/accept", json={"if_version": 1}).raise_for_status()
         http.post("/api/chat", json={"message": "Hi", "session_id": "a third"}).raise_for_status()
         assert [
-            WORD in str(said) for said in model.asked[3].messages if "Private Memory" in str(said)
+            WORD in str(said)
+            for said in model.requests[3].messages
+            if "Private Memory" in str(said)
         ] == [True]

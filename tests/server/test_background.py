@@ -32,14 +32,14 @@ class Rounds:
     """A worker that only records what it is asked to do."""
 
     def __init__(self) -> None:
-        self.asked: list[list[str] | None] = []
+        self.requests: list[list[str] | None] = []
         self.fail = 0
         self.hang: threading.Event | None = None
 
     def run(
         self, tenants: list[str] | None = None, progress: Callable[[int, int], None] | None = None
     ) -> JobResults:
-        self.asked.append(tenants)
+        self.requests.append(tenants)
         while self.hang and progress:
             progress(0, 1)
             self.hang.wait(0.01)
@@ -102,12 +102,12 @@ def test_a_write_wakes_the_worker_for_its_tenant_only(
 ) -> None:
     monkeypatch.setattr(module, "GATHER_SECONDS", 0.05)
     working.start()
-    wait_until(lambda: rounds.asked == [None])
+    wait_until(lambda: rounds.requests == [None])
     for tenant in ("b", "a", "b"):
         working.wake(tenant)
-    wait_until(lambda: rounds.asked[1:] == [["a", "b"]])
+    wait_until(lambda: rounds.requests[1:] == [["a", "b"]])
     time.sleep(0.1)
-    assert len(rounds.asked) == 2  # no work without a reason
+    assert len(rounds.requests) == 2  # no work without a reason
 
 
 @one_engine
@@ -146,7 +146,7 @@ def test_the_pause_grows_with_the_duration_of_a_round(working: Background) -> No
 def test_stop_interrupts_a_running_round(working: Background, rounds: Rounds) -> None:
     rounds.hang = threading.Event()
     working.start()
-    wait_until(lambda: rounds.asked)
+    wait_until(lambda: rounds.requests)
     working.stop()
     assert working._thread is not None
     assert not working._thread.is_alive()

@@ -94,7 +94,7 @@ def test_a_turn_returns_the_complete_answer(start_server: Start) -> None:
             "/api/chat", json={"message": "When?", "session_id": answer["session_id"]}
         ).json()
         assert second["session_id"] == answer["session_id"]
-        assert "Where do we go?" in str(model.asked[-1].messages)
+        assert "Where do we go?" in str(model.requests[-1].messages)
         calls = http.get("/api/interactions").json()["data"]
         assert [call["route"] for call in calls] == ["chat", "chat"]
 
@@ -187,7 +187,7 @@ def test_a_disconnect_loses_nothing(start_server: Start) -> None:
             return dict(found)
 
         wait_until(lambda: repeat()["again"])  # until then, the running turn is the answer
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_a_revoked_key_ends_its_stream(start_local_server: Start) -> None:
@@ -446,7 +446,7 @@ def test_a_retry_in_flight_joins_the_running_turn(start_local_server: Start) -> 
             ]
             == "/problems/key-reused"
         )
-    assert len(model.asked) == 1
+    assert len(model.requests) == 1
 
 
 def test_too_many_concurrent_turns_are_rejected(
@@ -487,7 +487,7 @@ def test_chat_without_a_model(start_local_server: Start) -> None:
 def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
     """A6, J5: each has its own private memory and reads the answers before its own."""
     model = ScriptedModel(
-        lambda asked: "I am the scout." if "The scout" in asked.system else "I am the cook."
+        lambda request: "I am the scout." if "The scout" in request.system else "I am the cook."
     )
     served = start_local_server(model)
     tenant = served.memory.scope(tenant="acme")
@@ -516,9 +516,9 @@ def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
         assert "nobody" in unknown.json()["detail"]
         whole = list(events(iter(http.get(received[0].data["resume"]).text.split("\n"))))
         assert whole == received
-    assert "secret of the scout" in str(model.asked[0].messages)
-    assert "secret of the cook" not in str(model.asked[0].messages)
-    assert "I am the scout." in str(model.asked[1].messages)
+    assert "secret of the scout" in str(model.requests[0].messages)
+    assert "secret of the cook" not in str(model.requests[0].messages)
+    assert "I am the scout." in str(model.requests[1].messages)
 
 
 def test_the_agent_run_route(start_local_server: Start) -> None:
@@ -547,14 +547,14 @@ def test_images_reach_the_model(start_local_server: Start) -> None:
             "/agent/vision", json={"input": "What is this?", "images": [IMAGE]}
         ).json()
         assert answer["message"] == "A pixel."
-        assert IMAGE in str(model.asked[0].messages)
+        assert IMAGE in str(model.requests[0].messages)
         stored = http.get(f"/api/chat/sessions/{answer['session_id']}/messages").json()["data"][0]
         assert "base64" not in str(stored)
         assert "[MemoryRef: " in str(stored)
         key = stored["content"]["parts"][0]["key"]
         assert served.memory.scope(tenant="acme", user="ada").refs.content(key) == PIXEL
         http.post("/api/chat", json={"message": "And now?", "session_id": answer["session_id"]})
-        assert IMAGE not in str(model.asked[1].messages)
+        assert IMAGE not in str(model.requests[1].messages)
 
 
 def test_invalid_images_are_rejected(start_local_server: Start) -> None:

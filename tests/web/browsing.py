@@ -84,7 +84,7 @@ class Web:
     """A server, and a browser that uses it."""
 
     def __init__(self, database: str, browser: Browser) -> None:
-        self.model: ScriptedModel | None = EchoModel(lambda asked: f"You said: {asked}")
+        self.model: ScriptedModel | None = EchoModel(lambda prompt: f"You said: {prompt}")
         """The model; None, set before a start, for a server without one."""
         self.settings = replace(SETTINGS, database=database)
         """Settings of the server; `restart(secrets="reject")` changes some."""
@@ -203,8 +203,8 @@ class Web:
         if not page.evaluate("'axe' in window"):
             page.evaluate(_AXE.read_text())
         assert page.locator(inside).count() == 1
-        asked = {"resultTypes": ["violations"]} | ({"runOnly": [rule]} if rule else {})
-        found = page.evaluate("([inside, asked]) => axe.run(inside, asked)", [inside, asked])
+        options = {"resultTypes": ["violations"]} | ({"runOnly": [rule]} if rule else {})
+        found = page.evaluate("([inside, options]) => axe.run(inside, options)", [inside, options])
         return [
             f"{one['id']}: {one['help']}: {', '.join(str(node['target']) for node in one['nodes'][:3])}"
             for one in found["violations"]

@@ -178,7 +178,7 @@ def test_a_server_restart_during_an_answer(
     slow.go.set()
     expect(page.get_by_text("The connection was lost. Trying again").first).to_be_visible()
     say(page, "And another")
-    web.model = EchoModel(lambda asked: f"You said: {asked}")
+    web.model = EchoModel(lambda prompt: f"You said: {prompt}")
     web.start()
     page.get_by_label("Message", exact=True).fill("And a draft")
     expect(page.get_by_role("article", name="You said")).to_have_count(2)

@@ -55,7 +55,7 @@ def test_a_first_visit_with_a_model(web: Web) -> None:
     start_conversation(page)
     say(page, "Where does my sister live?")
     expect(page.get_by_role("article", name="assistant said").last).to_contain_text("In Porto.")
-    assert "keeps bees" in f"{model.asked[-1]}"
+    assert "keeps bees" in f"{model.requests[-1]}"
     page.reload()
     expect(page.get_by_role("article", name="assistant said").last).to_contain_text("In Porto.")
 

@@ -34,12 +34,12 @@ from retain.memory import Scope
 from retain.server import lifespan
 from retain.server.api_route import ApiRoute
 from retain.server.chat_schemas import (
-    Asked,
     ChatRequest,
     EventsRequest,
     Replies,
     Reply,
     RunRequest,
+    TurnRequest,
     TurnState,
     VisionRequest,
 )
@@ -230,7 +230,7 @@ class Chat:
     async def _turn(
         self,
         request: Request,
-        body: Asked,
+        body: TurnRequest,
         message: str,
         agent: str | None,
         agents: Sequence[str] = (),
@@ -335,7 +335,7 @@ def _key(request: Request, body: str | None) -> str:
 
 
 def _ready(
-    scope: Scope, message: str, body: Asked, agents: Sequence[str], by: Caller
+    scope: Scope, message: str, body: TurnRequest, agents: Sequence[str], by: Caller
 ) -> tuple[Scope, Session, bytes]:
     """Return the scope and session of a turn, and the digest of the request.
 

@@ -18,7 +18,7 @@ _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
 _SESSION = "The session; without one the active one, else a new one. A UUID that nobody has becomes a session (C4)."
 
 
-class Asked(BaseModel):
+class TurnRequest(BaseModel):
     """The fields that every request for a turn has."""
 
     model_config = STRICT
@@ -38,7 +38,7 @@ class Asked(BaseModel):
     )
 
 
-class ChatRequest(Asked):
+class ChatRequest(TurnRequest):
     """A message to one or several agents."""
 
     message: Text = Field(description="What is said.", examples=["Where do we go?"])
@@ -62,7 +62,7 @@ class EnterRequest(BaseModel):
     user: Text | None = Field(None, description="Whose memory; also as the header X-Retain-User.")
 
 
-class RunRequest(Asked):
+class RunRequest(TurnRequest):
     """A message to an agent, with the field names of agent runners."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"message": "Where do we go?"}]})

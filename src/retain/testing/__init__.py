@@ -12,7 +12,7 @@ faults.fail("write", Full(problem="a test"), at=3)
 
 from retain.testing.embedder import FakeEmbedder
 from retain.testing.faults import FaultyDatabase, with_faults
-from retain.testing.models import Asked, EchoModel, FailingModel, ScriptedModel, calling
+from retain.testing.models import EchoModel, FailingModel, ModelRequest, ScriptedModel, calling
 from retain.testing.service import HUGE, INJECTION, JUNK, MISBEHAVIOURS, FakeService, Request
 
 __all__ = [
@@ -20,12 +20,12 @@ __all__ = [
     "INJECTION",
     "JUNK",
     "MISBEHAVIOURS",
-    "Asked",
     "EchoModel",
     "FailingModel",
     "FakeEmbedder",
     "FakeService",
     "FaultyDatabase",
+    "ModelRequest",
     "Request",
     "ScriptedModel",
     "calling",

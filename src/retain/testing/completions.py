@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from retain.messages.pairing import Call
-from retain.testing.models import Asked, pieces
+from retain.testing.models import ModelRequest, pieces
 
 
 @dataclass(frozen=True)
 class Answer:
     """An answer of a service, cut at `max_tokens` if it is `limited`; tokens are words."""
 
-    asked: Asked
+    request: ModelRequest
     text: str
     calls: Sequence[Call]
     model: str
@@ -24,7 +24,7 @@ class Answer:
 
     def whole(self, how: str = "") -> bytes:
         """Return the answer as one JSON object."""
-        message: dict[str, Any] = {"role": "assistant", "content": self._said}
+        message: dict[str, Any] = {"role": "assistant", "content": self._text}
         if self.calls:
             message["tool_calls"] = [_call(call) for call in self.calls]
         choices = [{"index": 0, "message": message, "finish_reason": self._finish}]
@@ -34,13 +34,13 @@ class Answer:
             "usage": self._usage,
         }
         return json.dumps(
-            {"error": {"message": "it broke"}} if how == "stream-error" else answer
+            {"error": {"message": "the service failed"}} if how == "stream-error" else answer
         ).encode()
 
     def streamed(self, how: str = "") -> bytes:
         """Return the answer as server-sent events: words, fragments of calls, finish reason, usage."""
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
-        deltas += [{"content": piece} for piece in pieces(self._said)]
+        deltas += [{"content": piece} for piece in pieces(self._text)]
         for place, call in enumerate(self.calls):
             first_fragment = _call(call) | {"function": {"name": call.name, "arguments": ""}}
             deltas.append({"tool_calls": [{"index": place, **first_fragment}]})
@@ -87,11 +87,11 @@ class Answer:
 
     @property
     def _cut(self) -> bool:
-        return self.limited and len(self.text.split()) > self.asked.max_tokens
+        return self.limited and len(self.text.split()) > self.request.max_tokens
 
     @property
-    def _said(self) -> str:
-        return " ".join(self.text.split()[: self.asked.max_tokens]) if self._cut else self.text
+    def _text(self) -> str:
+        return " ".join(self.text.split()[: self.request.max_tokens]) if self._cut else self.text
 
     @property
     def _finish(self) -> str:
@@ -100,8 +100,8 @@ class Answer:
     @property
     def _usage(self) -> dict[str, int]:
         spent = (
-            len(f"{self.asked.system} {self.asked.prompt}".split()),
-            min(len(self.text.split()), self.asked.max_tokens),
+            len(f"{self.request.system} {self.request.prompt}".split()),
+            min(len(self.text.split()), self.request.max_tokens),
         )
         return {
             "prompt_tokens": spent[0],

@@ -17,7 +17,7 @@ def vector(text: str, dimension: int) -> list[float]:
 
 
 class FakeEmbedder:
-    """An embedder that gives each text its own vector; `asked` has the batches it received.
+    """An embedder that gives each text its own vector; `batches` has the texts of each call.
 
     It fails for texts for which `fails` returns True. `how` selects the failure: `error`,
     `unavailable`, `wrong-dimension`, `wrong-count`, `nan` or `zero`.
@@ -37,13 +37,13 @@ class FakeEmbedder:
         self.family = family
         self.fails = fails
         self.how = how
-        self.asked: list[list[str]] = []
+        self.batches: list[list[str]] = []
 
     def embed(self, texts: Sequence[str]) -> Any:
         """Return a vector for each text, or fail as `how` says."""
         import numpy as np
 
-        self.asked.append(list(texts))
+        self.batches.append(list(texts))
         vectors = np.array([vector(text, self.dimensions) for text in texts], np.float32)
         wrong = [place for place, text in enumerate(texts) if self.fails(text)]
         if not wrong:

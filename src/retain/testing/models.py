@@ -12,15 +12,15 @@ from retain.base.errors import ModelUnavailable, RetainError
 from retain.messages.pairing import Call
 from retain.models import Completion, Reply
 
-Said = str | Reply
+ModelAnswer = str | Reply
 """An answer of a model: a text, or a text with tool calls, as `calling` returns it."""
-Answer = Said | RetainError | Callable[["Asked"], Said]
-"""A scripted answer: a reply, an error to raise, or a function from the question to a reply."""
+ScriptedAnswer = ModelAnswer | RetainError | Callable[["ModelRequest"], ModelAnswer]
+"""A prepared answer: an answer, an error to raise, or a function from the request to an answer."""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One question to a model; in a conversation, `prompt` is the last user message."""
+class ModelRequest:
+    """One request to a model; in a conversation, `prompt` is the last user message."""
 
     system: str
     prompt: str
@@ -43,19 +43,19 @@ def calling(*calls: tuple[str, Mapping[str, Any] | str], text: str = "") -> Repl
     return Reply(text, tool_calls, "scripted")
 
 
-def conversation(
+def conversation_request(
     messages: Sequence[Mapping[str, Any]],
     tools: Sequence[Mapping[str, Any]],
     max_tokens: int,
     use_tools: bool = True,
-) -> Asked:
-    """Return the question for a whole conversation in OpenAI's format."""
+) -> ModelRequest:
+    """Return the request for a whole conversation in OpenAI's format."""
     system = "\n\n".join(
         _text(message["content"]) for message in messages if message["role"] == "system"
     )
     prompts = [_text(message["content"]) for message in messages if message["role"] == "user"]
     names = [tool["function"]["name"] for tool in tools]
-    return Asked(
+    return ModelRequest(
         system, prompts[-1] if prompts else "", max_tokens, list(messages), names, use_tools
     )
 
@@ -76,25 +76,27 @@ def _text(content: Any) -> str:
 
 
 class ScriptedModel:
-    """A model that gives its answers in order and repeats the last; `asked` has the questions.
+    """A model that gives its answers in order and repeats the last; `requests` has what it received.
 
-    An answer is a text, `calling(…)` for tools, an error to raise, or a function of the question
+    An answer is a text, `calling(…)` for tools, an error to raise, or a function of the request
     that returns one of the first two. A function runs in the caller's thread, outside any
     transaction, so a test can use it to act while the model is working. Tokens are counted as words.
     """
 
-    def __init__(self, *answers: Answer, name: str = "scripted", cost: float | None = None) -> None:
+    def __init__(
+        self, *answers: ScriptedAnswer, name: str = "scripted", cost: float | None = None
+    ) -> None:
         if not answers:
             raise ValueError("a scripted model needs an answer")
         self.name = name
-        self.asked: list[Asked] = []
+        self.requests: list[ModelRequest] = []
         self._answers = answers
         self._cost = cost
         self._lock = threading.Lock()
 
     def complete(self, system: str, prompt: str, *, max_tokens: int) -> Completion:
         """Return the next answer."""
-        reply = self._next(Asked(system, prompt, max_tokens))
+        reply = self._next(ModelRequest(system, prompt, max_tokens))
         return Completion(
             reply.text,
             self.name,
@@ -115,7 +117,7 @@ class ScriptedModel:
         seconds: float | None = None,
     ) -> Reply:
         """Return the next answer; with `on_text`, also stream it word by word."""
-        reply = self._next(conversation(messages, tools, max_tokens, use_tools))
+        reply = self._next(conversation_request(messages, tools, max_tokens, use_tools))
         for piece in pieces(reply.text) if on_text else ():
             on_text(piece)  # type: ignore[misc]
         words = sum(len(_text(message["content"]).split()) for message in messages)
@@ -130,13 +132,13 @@ class ScriptedModel:
             reply.cut,
         )
 
-    def _next(self, question: Asked) -> Reply:
+    def _next(self, request: ModelRequest) -> Reply:
         with self._lock:
-            answer = self._answers[min(len(self.asked), len(self._answers) - 1)]
-            self.asked.append(question)
+            answer = self._answers[min(len(self.requests), len(self._answers) - 1)]
+            self.requests.append(request)
         if isinstance(answer, RetainError):
             raise answer.again()
-        reply = answer if isinstance(answer, str | Reply) else answer(question)
+        reply = answer if isinstance(answer, str | Reply) else answer(request)
         return reply if isinstance(reply, Reply) else Reply(reply, (), self.name)
 
 
@@ -150,7 +152,7 @@ class FailingModel(ScriptedModel):
 
 
 class EchoModel(ScriptedModel):
-    """A model that answers with the question, or with the result of `say`."""
+    """A model that answers with the prompt, or with the result of `reply`."""
 
-    def __init__(self, say: Callable[[str], str] = str, *, name: str = "echo") -> None:
-        super().__init__(lambda asked: say(asked.prompt), name=name)
+    def __init__(self, reply: Callable[[str], str] = str, *, name: str = "echo") -> None:
+        super().__init__(lambda request: reply(request.prompt), name=name)
