@@ -78,7 +78,7 @@ PROVED: dict[str, dict[str, str]] = {
         "kinds/test_messages.py": "test_append_reads_no_history",
     },
     "B19 processes that start at once missed tables": {
-        "chaos/test_start.py": "test_16_processes_start_at_once_on_an_empty_database",
+        "chaos/test_start.py": "test_processes_start_at_once_on_an_empty_database",
     },
     "B20 a migration waited for those who waited for it": {
         "chaos/test_start.py": "test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_fails",
@@ -311,6 +311,7 @@ def everything(memory: Memory) -> list[Any]:
     return found
 
 
+@pytest.mark.slow_on_postgres
 def test_everything_is_readable_after_an_upgrade(empty_url: str) -> None:
     """B35: everything readable before an upgrade reads the same after it, from version 1 on."""
     with Memory.open(empty_url, settings=SETTINGS) as memory:

@@ -8,7 +8,7 @@ import os
 
 FULL = os.environ.get("CHAOS") == "full"
 
-KILLS = 20  # of writers of one file
+KILLS = 20 if FULL else 10  # of writers of one file
 KILLED_FILES = 10 if FULL else 1
 KILLED_WRITER_SECONDS = 0.5 if FULL else 0.25  # the longest a writer lives before it is killed
 INTERRUPTS = 20 if FULL else 4
@@ -19,7 +19,8 @@ SERVER_TERMINATIONS = 100 if FULL else 5
 CROWD_WRITES = 150 if FULL else 10  # by each of 64 threads
 CROWD_RUNS = 3 if FULL else 1
 PROCESS_WRITES = 500 if FULL else 40  # by each of 8 processes
-STARTS = 4 if FULL else 1  # rounds of 16 processes
+STARTS = 4 if FULL else 1  # rounds of STARTERS processes
+STARTERS = 16 if FULL else 6
 FAULTS = {  # which call of a writer's thread fails: the early ones while it creates the file
     "fdatasync": range(1, 46) if FULL else (2, 24),
     "pwrite64": range(5, 500, 20) if FULL else (40, 260),

@@ -140,6 +140,7 @@ def ask_in(moment: str, url: str) -> dict[str, object]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.slow
 def test_a_machine_with_a_wrong_clock(memory: Memory, url: str, engine: str) -> None:
     """A client clock off by years: messages keep their order; with a server, whose clock counts,
     expiry is unaffected.

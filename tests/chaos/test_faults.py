@@ -159,6 +159,7 @@ def wait_for_disk_check() -> None:
     time.sleep(2 * sqlite.DISK_CHECK_SECONDS)
 
 
+@pytest.mark.slow
 def test_an_emergency_purge_on_a_full_disk(small_disk: Path) -> None:
     """F5: nobody has the database open, no byte is free, and `retain purge --emergency` still
     works.

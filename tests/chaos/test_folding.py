@@ -24,6 +24,7 @@ MESSAGES = 400
 KEPT = 12
 
 
+@pytest.mark.slow
 @pytest.mark.slow_on_postgres
 def test_processes_never_fold_the_same_turns_twice(
     open_memory: Open, url: str, tmp_path: Path

@@ -101,6 +101,7 @@ class Server:
         self.process.__exit__(None, None, None)
 
 
+@pytest.mark.slow
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize(
     ("database", "workers"), sizes.HTTP_SERVERS, indirect=["database"], ids=str

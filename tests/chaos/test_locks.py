@@ -118,6 +118,7 @@ def memory_with(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
         memory.close()
 
 
+@pytest.mark.slow
 def test_a_long_reader_cannot_make_the_log_grow_without_bound(
     memory_with: Callable[..., Memory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

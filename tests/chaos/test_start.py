@@ -40,18 +40,21 @@ def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("round_", range(sizes.STARTS))
-def test_16_processes_start_at_once_on_an_empty_database(
+def test_processes_start_at_once_on_an_empty_database(
     empty_url: str, tmp_path: Path, round_: int
 ) -> None:
     """B19: each finds every table and writes; none sees a partial schema."""
     log, go = tmp_path / "log", tmp_path / "go"
-    jobs = [Job(empty_url, str(log), f"p{n}", threads=1, writes=3, go=str(go)) for n in range(16)]
+    jobs = [
+        Job(empty_url, str(log), f"p{n}", threads=1, writes=3, go=str(go))
+        for n in range(sizes.STARTERS)
+    ]
     writers = [start(job) for job in jobs]
     time.sleep(0.5)  # most of them have started and wait for the signal
     go.touch()
-    assert [writer.wait(120) for writer in writers] == [0] * 16
+    assert [writer.wait(120) for writer in writers] == [0] * sizes.STARTERS
     history = from_log(log)
-    assert len(history.of("ok")) == 48
+    assert len(history.of("ok")) == 3 * sizes.STARTERS
     with Memory.open(empty_url, settings=SETTINGS) as memory:
         assert history.problems(messages_of(scope_of(memory), SESSION)) == []
         assert memory.database.version() == memory.migrations[-1].number

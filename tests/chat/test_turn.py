@@ -615,6 +615,7 @@ def child(
     )
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("engine", PROCESSES, indirect=True)
 def test_a_killed_turn_is_completed_by_a_retry(url: str, memory: Memory, me: Scope) -> None:
     """P1: kill -9 while the model writes; the message is stored, and the key completes the turn
@@ -643,6 +644,7 @@ def expire(memory: Memory, session: str) -> None:
     )
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("engine", PROCESSES, indirect=True)
 def test_turns_of_one_session_are_ordered_between_processes(
     url: str, memory: Memory, me: Scope

@@ -65,6 +65,7 @@ def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
         assert "retain:" not in done.stderr
 
 
+@pytest.mark.slow_on_postgres
 @BOTH
 def test_a_conversation(run: Run) -> None:
     """What one process writes, the next one reads exactly."""
@@ -237,6 +238,7 @@ def test_errors_are_json_with_json_output(run: Run) -> None:
     }
 
 
+@pytest.mark.slow_on_postgres
 @BOTH
 def test_operations(run_here: Run, tmp_path: Path, engine: str) -> None:
     """migrate, verify, status, export, import, purge, erase and config, in sequence."""

@@ -189,6 +189,7 @@ def test_stdout_and_stderr_are_shown_separately_and_stored_together(run: Run, st
     assert whole(scope, key) == b"out\nerr\nout again\n"
 
 
+@pytest.mark.slow
 @SQLITE
 @pytest.mark.skipif(
     shutil.which("cc") is None and not os.environ.get("CI"), reason="there is no compiler here"
@@ -209,6 +210,7 @@ def test_a_compilers_log(run: Run, stored: Any, tmp_path: Path) -> None:
     assert scope.refs.get(key, grep="nothing59.*undeclared").what.startswith("1 match in ")
 
 
+@pytest.mark.slow
 @SQLITE
 def test_fifty_megabytes_of_output(env: dict[str, str], tmp_path: Path, stored: Any) -> None:
     """P16: in bounded memory, stored completely."""
@@ -253,6 +255,7 @@ def test_bytes_are_untouched(run: Run, stored: Any) -> None:
     assert scope.refs.get(key, head=1).text.startswith("Gr��e aus anderswo Gr��e")
 
 
+@pytest.mark.slow
 @SQLITE
 def test_a_huge_single_line(run: Run, stored: Any) -> None:
     done = run("--tee", "--", PYTHON, "-c", "print('x' * 2_000_000 + 'needle')")
@@ -279,8 +282,8 @@ def test_input_is_passed_through(run: Run) -> None:
         (["false"], 1, b""),
         (["sh", "-c", "exit 42"], 42, b""),
         (["sh", "-c", "kill -9 $$"], 137, b""),
-        (["sh", "-c", "kill -TERM $$"], 143, b""),
-        (["sh", "-c", "kill -35 $$"], 163, b""),
+        pytest.param(["sh", "-c", "kill -TERM $$"], 143, b"", marks=pytest.mark.slow),
+        pytest.param(["sh", "-c", "kill -35 $$"], 163, b"", marks=pytest.mark.slow),
     ],
 )
 def test_exit_status(run: Run, words: list[str], code: int, says: bytes) -> None:
@@ -383,6 +386,7 @@ def test_a_background_process_is_not_awaited(run: Run) -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.slow
 @SQLITE
 @pytest.mark.parametrize(
     "left", ["while :; do echo x; sleep 0.1; done", "while :; do echo x; done"]
@@ -394,6 +398,7 @@ def test_a_background_process_that_keeps_writing_is_not_awaited(run: Run, left: 
     assert done.returncode == 3
 
 
+@pytest.mark.slow
 @SQLITE
 def test_late_output_is_kept(run: Run) -> None:
     """Output of a process that the command started, printed a moment later."""
@@ -409,9 +414,9 @@ def test_late_output_is_kept(run: Run) -> None:
     [
         (">&-", rb"", rb"Ran `seq 3000`: Success\. \[MemoryRef: .*\]\n"),
         ("2>&-", rb"(\d+\n){3000}", rb""),
-        (">&- 2>&-", rb"", rb""),
+        pytest.param(">&- 2>&-", rb"", rb"", marks=pytest.mark.slow),
         ("<&-", rb"(\d+\n){3000}", rb"Ran `seq 3000`: Success\. \[MemoryRef: .*\]\n"),
-        ("<&- >&- 2>&-", rb"", rb""),
+        pytest.param("<&- >&- 2>&-", rb"", rb"", marks=pytest.mark.slow),
     ],
 )
 def test_closed_standard_streams(
@@ -525,6 +530,7 @@ def test_invalid_options_are_rejected_before_the_command_runs(run: Run, tmp_path
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.slow
 @SQLITE
 def test_an_output_above_the_limit_keeps_its_beginning(run: Run, stored: Any) -> None:
     """P16."""
@@ -553,6 +559,7 @@ def test_an_output_above_the_limit_is_shown_without_tee(run: Run, stored: Any) -
     assert record.stderr.startswith(whole_output)
 
 
+@pytest.mark.slow
 def test_what_a_full_temporary_folder_does_not_take_is_shown(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -623,6 +630,7 @@ def test_a_taken_key_is_retried(
         )
 
 
+@pytest.mark.slow
 @SQLITE
 def test_an_output_that_was_not_stored_is_part_of_the_json_record(
     env: dict[str, str], tmp_path: Path

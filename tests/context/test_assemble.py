@@ -180,6 +180,7 @@ def test_a_summary_in_use_is_never_omitted(open_memory: Callable[..., Memory]) -
         assert count_tokens(context) <= budget
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("budget", [60, 100, 300, 1000, 3000])
 def test_the_budget_is_never_exceeded(me: Scope, session: str, budget: int) -> None:
     """X1: whatever is stored."""
@@ -504,6 +505,7 @@ def test_an_image_is_included(me: Scope, session: str) -> None:
     assert context.messages[1]["content"][1]["type"] == "image_url"
 
 
+@pytest.mark.slow_on_postgres
 def test_consecutive_prompts_share_a_prefix(me: Scope, session: str) -> None:
     """X2: in a long conversation most tokens are an unchanged prefix of the previous turn's."""
     chance = random.Random(3)

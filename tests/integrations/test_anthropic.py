@@ -201,6 +201,7 @@ def test_answers_equal_those_of_the_sdk_tool(
     compare(RetainMemoryTool(me), tmp_path, commands)
 
 
+@pytest.mark.slow
 @one_engine
 @settings(max_examples=4 * EXAMPLES)
 @given(commands=st.lists(wild_commands(), min_size=4, max_size=15))

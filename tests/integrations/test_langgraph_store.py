@@ -59,6 +59,7 @@ DIFFERENT = {
 """Which of tests/test_store.py fail, each with its reason. Nothing may be added."""
 
 
+@pytest.mark.slow
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
 def test_the_vendor_suite_passes(url: str) -> None:

@@ -600,6 +600,7 @@ def test_readers_see_a_prefix(me: Scope, session: str) -> None:
     assert me.sessions.get(session).count == 80
 
 
+@pytest.mark.slow_on_postgres
 def test_1000_appends_with_a_frozen_clock_keep_their_order(
     open_memory: Callable[..., Memory],
 ) -> None:
@@ -770,6 +771,7 @@ def test_a_window_larger_than_one_read(me: Scope, session: str) -> None:
     assert texts(me.messages.window(session, tokens=10**6, turns_only=True)) == spoken
 
 
+@pytest.mark.slow_on_postgres
 def test_a_context_reads_a_bounded_size_of_long_messages(me: Scope, session: str) -> None:
     """Each counts little, as it is shortened in a prompt, but is read whole."""
 

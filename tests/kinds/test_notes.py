@@ -826,6 +826,7 @@ def test_the_prompt_section_has_the_document_in_pieces(memory: Memory, me: Scope
     assert section.write(section.pieces[:1]) == "Speak German.\n\n"
 
 
+@pytest.mark.slow_on_postgres
 def test_a_document_of_headings_has_few_pieces(memory: Memory, me: Scope) -> None:
     """N3: 64 KB of headings do not become hundreds of report items, and no two pieces have equal
     value.

@@ -433,6 +433,7 @@ def tool_turn(id: str, output: str) -> list[NewMessage]:
     ]
 
 
+@pytest.mark.slow_on_postgres
 def test_a_huge_tool_result_does_not_stop_folding(open_memory: Open, limited: Limited) -> None:
     """B28, P8: 1.9 MB; the model gets it without its middle, and the database keeps all of it."""
     model = ScriptedModel(ANSWER)

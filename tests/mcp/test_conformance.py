@@ -103,6 +103,7 @@ def test_the_inspector_accepts_the_schemas(
         assert "arning" not in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transport", ["http", "stdio"])
 @pytest.mark.parametrize("client", ["ai-sdk", "official"])
 def test_clients_of_other_vendors(

@@ -283,6 +283,7 @@ def test_invalid_searches_are_rejected(me: Scope, session: str) -> None:
 # -- any text is a question ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgres
 def test_any_text_is_a_valid_query(me: Scope, session: str) -> None:
     """B27: quotes, operators, NUL, a lone surrogate, 100 kB: no error, and its words are found."""
     me.messages.append(session, "user", "The parrot can't pre-edit a:b AND (c).")
@@ -293,6 +294,7 @@ def test_any_text_is_a_valid_query(me: Scope, session: str) -> None:
     assert by_words(me.search("to be or not to be"))[:1] == ["to be or not to be"]
 
 
+@pytest.mark.slow_on_postgres
 @settings(max_examples=QUERIES)
 @given(
     query=st.one_of(

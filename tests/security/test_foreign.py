@@ -249,6 +249,7 @@ def calls(
             yield f"{tool['name']} {name}", *({**right, name: one} for one in both)  # type: ignore[misc]
 
 
+@pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/all"])
 def test_no_tool_distinguishes_foreign_from_missing(
     memory: Memory, calling: Calling, foreign_scope: Scope, path: str

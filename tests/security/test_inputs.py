@@ -153,6 +153,7 @@ def exported(app: Starlette) -> bytes:
     return out.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "method", "path"), operations(), ids=lambda part: str(part))
 def test_every_operation_accepts_valid_input_and_rejects_the_rest(
     app: Starlette, client: TestClient, name: str, method: str, path: str
@@ -194,6 +195,7 @@ def mcp_request(client: TestClient, path: str, method: str, **params: Any) -> An
     return client.post(path, content=sent, headers={**_ACCEPT, "Content-Type": "application/json"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/mcp", "/mcp/all"])
 def test_every_tool_accepts_valid_input_and_rejects_the_rest(client: TestClient, path: str) -> None:
     """4.6: a result or an error a model can read; never the text of an unexpected exception."""

@@ -41,11 +41,20 @@ def in_theme(page: Page, theme: Literal["light", "dark"]) -> None:
 
 
 @one_engine
-@pytest.mark.smoke
-def test_every_page_and_dialog(web: Web) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(["chat", "why-answer", "agent-memory", "search"], marks=pytest.mark.smoke),
+        None,
+    ],
+    ids=["main", "all"],
+)
+def test_every_page_and_dialog(web: Web, names: list[str] | None) -> None:
     """A7: in the light and the dark theme."""
     places = tell(web).places
     del places["nowhere"]
+    if names:
+        places = {name: places[name] for name in names}
     found: list[str] = []
     page = web.page
     for name, place in places.items():

@@ -543,6 +543,7 @@ def test_a_cookie_is_limited_to_its_tenant(app: Starlette, browsers: Browsers, k
     assert "nobody" not in app.state.memory.database.tenants()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["modern"], indirect=True)  # each server is a process
 def test_a_sign_in_works_in_every_process_and_after_a_restart(url: str) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
