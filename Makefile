@@ -10,7 +10,7 @@ DATA ?= ../shared/bench
 # Whoever says that Python should keep nothing it compiled, does not mean hundreds of processes that each compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all check generate screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
+.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
 
 help: ## What there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -47,6 +47,9 @@ generate: tests site ## Write the generated files again
 	$(RUN) python scripts/generate_aio.py
 	$(RUN) python scripts/generate_docs.py
 	$(RUN) python scripts/generate_web.py
+
+audit: tests ## Check retain against the designs it grew from: ARGS="--only journal --database URL"
+	$(RUN) python scripts/audit_designs.py $(ARGS)
 
 screens: test-tools site ## Pictures of every page in .cache/screens: both themes, wide and narrow
 	SCREENS=full $(RUN) pytest -m "" -n 2 tests/web $(ARGS)

@@ -197,6 +197,15 @@ def test_a_key_is_a_readable_slug(me: Scope) -> None:
     assert me.refs.add("x", "same") != me.refs.add("x", "same")
 
 
+def test_a_chosen_key_may_have_255_characters(me: Scope) -> None:
+    """R10: earlier systems have keys of that length; a placeholder opens them too."""
+    key = "k" * 255
+    assert me.refs.add("one", "a log", key=key) == key
+    assert me.refs.get(f"[MemoryRef: {key} - a log]").text == "one"
+    with pytest.raises(Invalid, match="at most 255 letters"):
+        me.refs.add("two", key="k" * 256)
+
+
 def test_a_chosen_key_is_unique(me: Scope, memory: Memory) -> None:
     assert me.refs.add("one", key="my-key") == "my-key"
     with pytest.raises(AlreadyExists) as caught:

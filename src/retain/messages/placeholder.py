@@ -14,9 +14,10 @@ from retain.base import tokens
 
 MARK = "[MemoryRef: "
 MAX_DESCRIPTION = 200
+MAX_KEY_CHARACTERS = 255
 MESSAGE_BEGINNING = 80  # characters
 _PLACEHOLDER = re.compile(
-    r"\[MemoryRef: (?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,79})"
+    r"\[MemoryRef: (?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,254})"
     r"(?: - (?P<description>[^\[\]\n]*))?\]"
 )
 _UNSEEN = r"[\s_\u00ad\u034f\u115f\u1160\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff-]*"
@@ -28,13 +29,13 @@ _LETTERS = "".join(
 )
 _LIKE = re.compile(rf"[\[\uff3b\u3010](?={_UNSEEN}{_LETTERS}[:\uff1a])", re.IGNORECASE)
 _FAKE = "[quoted "
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
+_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _MESSAGE_KEY = re.compile(r"message-([1-9][0-9]{0,15})-(.+)")
 _WORD = re.compile(r"[a-z0-9]+")
 _FOLDERS = re.compile(r"(?<!\S)\S*/(?=[^\s/])")
 _LOOK = 200
 _MAX_KEY_WORDS = 4
-_MAX_KEY_CHARACTERS = 40
+_MAX_SLUG_CHARACTERS = 40
 _BREAKS = re.compile(r"[\s\[\]]+")
 
 
@@ -42,7 +43,7 @@ def new_key(words: str) -> str:
     """Return a new readable key that cannot be guessed, from words or the last part of a path."""
     name = _FOLDERS.sub("", words[:_LOOK]).lower()
     joined = "-".join(_WORD.findall(name)[:_MAX_KEY_WORDS])
-    start = joined[:_MAX_KEY_CHARACTERS].strip("-")
+    start = joined[:_MAX_SLUG_CHARACTERS].strip("-")
     return f"{start or 'ref'}-{secrets.token_hex(4)}"
 
 

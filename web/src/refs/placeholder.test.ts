@@ -21,11 +21,11 @@ test("what only looks like one stays text", () => {
     "[MemoryRef: -a]",
     "[MemoryRef: a - two\nlines]",
     "[MemoryRef: a - [nested]",
-    `[MemoryRef: ${"a".repeat(81)}]`,
+    `[MemoryRef: ${"a".repeat(256)}]`,
     "[MemoryRef: a -x]",
     "",
   ]) {
     expect(pieces(text)).toEqual(text ? [text] : []);
   }
-  expect(pieces(`[MemoryRef: ${"a".repeat(80)}]`)).toEqual([{ key: "a".repeat(80), description: "" }]);
+  expect(pieces(`[MemoryRef: ${"a".repeat(255)}]`)).toEqual([{ key: "a".repeat(255), description: "" }]);
 });

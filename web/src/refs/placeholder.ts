@@ -1,7 +1,7 @@
 // `[MemoryRef: key - description]` in a text, told from everything else exactly as src/retain/placeholder.py does.
 
 export type Placeholder = { key: string; description: string };
-const WHOLE = /\[MemoryRef: ([A-Za-z0-9][A-Za-z0-9._-]{0,79})(?: - ([^[\]\n]*))?\]/g;
+const WHOLE = /\[MemoryRef: ([A-Za-z0-9][A-Za-z0-9._-]{0,254})(?: - ([^[\]\n]*))?\]/g;
 
 /** A text in its pieces: plain text, and the placeholders between. */
 export function pieces(text: string): (string | Placeholder)[] {

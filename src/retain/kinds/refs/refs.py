@@ -105,7 +105,8 @@ class RefPreparer:
         if key is not None and not placeholder.is_key(canonical.key(key, "key", secrets)):
             raise Invalid(
                 field="key",
-                problem="must consist of at most 80 letters, digits, '-', '_' and '.'",
+                problem=f"must consist of at most {placeholder.MAX_KEY_CHARACTERS} letters, digits, "
+                "'-', '_' and '.'",
             )
         metadata_json = canonical.dump(
             reference.checked_metadata(metadata) | reference.origin(source, status),

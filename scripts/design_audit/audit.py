@@ -1,0 +1,281 @@
+"""Items of the audit, and what their checks use: memories, HTTP and MCP clients, commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from starlette.testclient import TestClient
+
+from retain import Memory, RetainError, Scope, Settings
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS, Principal
+from retain.mcp.server import McpCaller, create_server
+from retain.models import Model, Models
+from retain.server.app import create_app
+
+Status = Literal["works", "partly", "missing", "differs", "not checked"]
+STATUSES: tuple[Status, ...] = ("works", "partly", "missing", "differs", "not checked")
+DAY_MICROS = 24 * 3600 * 1_000_000
+START_MICROS = 1_760_000_000_000_000  # 2025-10-09 08:53:20 UTC
+LOCAL_URL = "http://127.0.0.1:7700"
+SCOUT = {"X-Retain-Agent": "scout"}
+"""The header of requests for the agent of most checks."""
+COMMAND_SECONDS = 60
+
+
+class Now:
+    """A clock that a check moves by hand."""
+
+    def __init__(self) -> None:
+        self.micros = START_MICROS
+
+    def __call__(self) -> int:
+        """Return the time in microseconds."""
+        return self.micros
+
+    def pass_days(self, days: float) -> None:
+        """Move the clock forward."""
+        self.micros += round(days * DAY_MICROS)
+
+
+@dataclass
+class Item:
+    """One promise of a design, and what its checks saw.
+
+    The status follows from the checks: all true is `works`, some `partly`, none `missing`. An
+    exception is `missing`, whatever was seen before. With `differs`, checks that are all true show
+    that retain does something else on purpose.
+    """
+
+    id: str
+    group: str
+    promise: str
+    differs: str = ""  # why retain does something else
+    known_gap: str = ""  # why the item may fail without failing the audit
+    seen: list[str] = field(default_factory=list)
+    not_seen: list[str] = field(default_factory=list)
+    error: str = ""
+    skipped: str = ""
+
+    def check(self, what: str, condition: object) -> None:
+        """Record whether something was seen."""
+        (self.seen if condition else self.not_seen).append(what)
+
+    def skip(self, reason: str) -> None:
+        """Say why there is no check."""
+        self.skipped = reason
+
+    @property
+    def status(self) -> Status:
+        """The result."""
+        if self.error:
+            return "missing"
+        if not self.seen and not self.not_seen:
+            return "not checked"
+        if self.not_seen:
+            return "partly" if self.seen else "missing"
+        return "differs" if self.differs else "works"
+
+    @property
+    def evidence(self) -> str:
+        """What was seen, or what was not, in one sentence."""
+        if self.error:
+            return f"raised {self.error}"
+        if self.status == "not checked":
+            return self.skipped or "there is no check"
+        if self.not_seen:
+            return f"not so: {'; '.join(self.not_seen)}"
+        return self.differs or "; ".join(self.seen)
+
+    @property
+    def is_failure(self) -> bool:
+        """True if the item should work and does not."""
+        return self.status in ("partly", "missing") and not self.known_gap
+
+    def as_json(self) -> dict[str, str]:
+        """Return the item as JSON."""
+        return {
+            "id": self.id,
+            "group": self.group,
+            "promise": self.promise,
+            "status": self.status,
+            "evidence": self.evidence,
+            "known_gap": self.known_gap,
+        }
+
+
+class Audit:
+    """One run: the items so far, and what the checks of the current group have open."""
+
+    def __init__(self, database: str, folder: Path) -> None:
+        self.database = database
+        self.folder = folder
+        self.items: list[Item] = []
+        self.group = ""
+        self.tenant = ""
+        self._stack = ExitStack()
+
+    @property
+    def is_postgres(self) -> bool:
+        """True if the audit runs on PostgreSQL."""
+        return self.database.startswith("postgres")
+
+    def run(self, group: Callable[[Audit], None], prefix: str) -> None:
+        """Run the checks of a group in a tenant of its own."""
+        self.group = group.__name__
+        self.tenant = f"audit-{uuid.uuid4().hex[:12]}"
+        with self._stack:
+            try:
+                group(self)
+            except Exception as error:
+                whole = Item(f"{prefix}-{self.group}", self.group, "The group of items runs.")
+                whole.error = _short(error)
+                self.items.append(whole)
+
+    @contextmanager
+    def item(
+        self, id: str, promise: str, *, differs: str = "", known_gap: str = ""
+    ) -> Iterator[Item]:
+        """Add an item; an exception in its checks ends them, and the next item goes on."""
+        item = Item(id, self.group, promise, differs, known_gap)
+        self.items.append(item)
+        try:
+            yield item
+        except Exception as error:
+            item.error = _short(error)
+
+    # -- what checks use -----------------------------------------------------------------------
+
+    def open(
+        self,
+        *,
+        main: Model | None = None,
+        summary: Model | None = None,
+        clock: Callable[[], int] | None = None,
+        database: str | None = None,
+        **settings: Any,
+    ) -> Memory:
+        """Open the audited database; it is closed at the end of the group."""
+        chosen = replace(
+            Settings(),
+            database=database or self.database,
+            rate_per_second=0,
+            work_inside=False,
+            **settings,
+        )
+        models = Models(chosen, main=main, summary=summary)
+        memory = Memory.open(settings=chosen, models=models, clock=clock)
+        return self._stack.enter_context(memory)
+
+    def scope(self, memory: Memory, user: str | None = "ada", agent: str | None = "scout") -> Scope:
+        """Return a scope in the tenant of the group."""
+        return memory.scope(tenant=self.tenant, user=user, agent=agent)
+
+    def http(
+        self, memory: Memory, *, user: str = "ada", key: bool = True, tenant: str = ""
+    ) -> TestClient:
+        """Return an HTTP client of a server over a memory, with an API key of a tenant."""
+        headers = {"X-Retain-User": user}
+        if key:
+            _, text = Keys(memory.database).create(tenant or self.tenant, "audit", PERMISSIONS)
+            headers["Authorization"] = f"Bearer {text}"
+        client = TestClient(
+            create_app(memory),
+            LOCAL_URL,
+            headers=headers,
+            client=("127.0.0.1", 50_000),
+            raise_server_exceptions=False,
+        )
+        return self._stack.enter_context(client)
+
+    def mcp(
+        self, memory: Memory, work: Callable[[Any], Coroutine[Any, Any, Any]], user: str = "ada"
+    ) -> Any:
+        """Run a coroutine with an MCP client of the agent scout."""
+        from mcp import Client
+
+        caller = McpCaller(memory, Principal(self.tenant, PERMISSIONS, "audit"), user, "scout")
+
+        async def connect() -> Any:
+            async with Client(create_server(memory, "agent", lambda _: caller)) as client:
+                return await work(client)
+
+        return asyncio.run(connect())
+
+    def command(
+        self, *arguments: str, stdin: str = "", environment: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run `retain` on the audited database, in the tenant of the group."""
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("RETAIN_", "OPENAI_"))
+        }
+        own = {"RETAIN_DATABASE": self.database, "RETAIN_TENANT": self.tenant}
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("retain")), *arguments],
+            input=stdin,
+            env={**inherited, **own, **(environment or {})},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+
+    def exported_rows(self, memory: Memory, table: str) -> list[dict[str, Any]]:
+        """Return the rows of a table of the tenant, as an export has them."""
+        file = self.folder / f"{uuid.uuid4().hex}.jsonl"
+        memory.export(file, tenants=[self.tenant])
+        rows = []
+        for line in file.read_text(encoding="utf-8").splitlines():
+            record = json.loads(line)
+            if record.get("table") == table:
+                rows.append(record["row"])
+        return rows
+
+
+def refusal(action: Callable[[], object]) -> str:
+    """Return the error that an action raises, with its name; empty if it succeeds."""
+    try:
+        action()
+    except RetainError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def tool(scope: Scope, name: str, session: str | None = None, **arguments: Any) -> dict[str, Any]:
+    """Call one memory tool of a scope as a model would."""
+    (chosen,) = scope.tools([name], session=session)
+    return chosen.call(arguments)
+
+
+def system_text(messages: list[dict[str, Any]]) -> str:
+    """Return the first message of a context."""
+    return str(messages[0]["content"])
+
+
+def everything(messages: list[dict[str, Any]]) -> str:
+    """Return all messages of a context as one text."""
+    return "\n".join(str(message["content"]) for message in messages)
+
+
+def talk(scope: Scope, session: str, turns: int, words: str = "about trains") -> None:
+    """Append turns of a user and an assistant."""
+    for number in range(1, turns + 1):
+        scope.messages.append(session, "user", f"Question {number} {words}")
+        scope.messages.append(session, "assistant", f"Answer {number} {words}")
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0][:200]

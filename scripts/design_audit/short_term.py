@@ -1,0 +1,391 @@
+"""The first design: sessions that persist, a client that keeps their ids, notes, LangChain."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from design_audit.audit import SCOUT, Audit, everything, refusal, system_text, tool
+from retain import Scope
+from retain.testing import FailingModel, ScriptedModel, calling
+
+NOTES_OPERATIONS = {
+    "read",
+    "overwrite",
+    "append",
+    "prepend",
+    "delete_section_by_header",
+    "replace_section_by_header",
+    "delete_all_notes",
+}
+
+
+def persistence(audit: Audit) -> None:
+    """Conversations outlive processes, devices and servers."""
+    memory = audit.open()
+    me = audit.scope(memory)
+    session = me.sessions.resume()
+    me.messages.append(session.id, "user", "I live in Lisbon.")
+
+    with audit.item("stm-01", "A conversation is still there after a restart.") as item:
+        again = audit.scope(audit.open())
+        texts = [message.text for message in again.messages.window(session.id)]
+        item.check("a newly opened memory reads the message", texts == ["I live in Lisbon."])
+
+    with audit.item("stm-02", "The same user continues on another device.") as item:
+        client = audit.http(audit.open())
+        body = client.post("/api/sessions/resume", json={}, headers=SCOUT).json()
+        item.check("another client without a stored id gets the session", body["id"] == session.id)
+        window = client.get(f"/api/messages/{session.id}/window").json()
+        item.check("and its messages", "Lisbon" in str(window))
+
+    with audit.item("stm-03", "Each turn is saved at once, not in batches.") as item:
+        other = audit.scope(audit.open())
+        me.messages.append(session.id, "assistant", "A fine town.")
+        last = other.messages.window(session.id, last=1)[0]
+        item.check("another connection reads it right after the append", last.seq == 2)
+
+    with audit.item("stm-04", "No server keeps a conversation only in its own memory.") as item:
+        model = ScriptedModel("Noted.", "In Lisbon.")
+        first = audit.http(audit.open(main=model))
+        second = audit.http(audit.open(main=model))
+        me.agents.add("scout")
+        chat = {"session_id": session.id, "agent_id": "scout"}
+        first.post("/api/chat", json={**chat, "message": "My sister is Clara."})
+        second.post("/api/chat", json={**chat, "message": "Who is my sister?"})
+        prompt = everything([dict(message) for message in model.asked[-1].messages])
+        item.check("the second server's prompt has the first one's turn", "Clara" in prompt)
+
+    with audit.item("stm-05", "A message belongs to exactly one session.") as item:
+        other_session = me.sessions.add()
+        me.messages.append(other_session.id, "user", "Something else.")
+        texts = [message.text for message in me.messages.window(other_session.id)]
+        item.check("another session has only its own", texts == ["Something else."])
+
+    with audit.item("stm-06", "Each message has the time at which it was stored.") as item:
+        message = me.messages.window(session.id, last=1)[0]
+        item.check("`created_at` has a time zone", message.created_at.tzinfo is not None)
+
+
+def session_ids(audit: Audit) -> None:
+    """The client finds its session: stored id, active session, new one."""
+    memory = audit.open()
+    me = audit.scope(memory)
+    http = audit.http(memory)
+
+    with audit.item("stm-07", "Where nothing is known, a new id is made and kept.") as item:
+        first = me.sessions.resume()
+        item.check("the new id is a UUID", uuid.UUID(first.id))
+        item.check("it is the active session", me.sessions.active().id == first.id)
+
+    with audit.item("stm-08", "A stored id is used if it is the active session's.") as item:
+        item.check("it is confirmed", me.sessions.resume(first.id).id == first.id)
+
+    with audit.item("stm-09", "A stored id that is no longer valid is dropped.") as item:
+        newer = me.sessions.add()
+        item.check("the active one is returned", me.sessions.resume(first.id).id == newer.id)
+        unknown = str(uuid.uuid4())
+        item.check("also for an unknown id", me.sessions.resume(unknown).id == newer.id)
+
+    with audit.item("stm-10", "Without a stored id the server's active session is used.") as item:
+        item.check("resume without an id finds it", me.sessions.resume().id == newer.id)
+
+    with audit.item("stm-11", "One active session per user and agent.") as item:
+        rows = audit.exported_rows(memory, "active_sessions")
+        item.check("one row after three sessions", len(rows) == 1)
+        item.check("it names the newest", rows[0]["active_session_id"] == newer.id)
+
+    with audit.item("stm-12", "The row of the active session has two times.") as item:
+        row = audit.exported_rows(memory, "active_sessions")[0]
+        item.check("last active and created", {"last_active_at", "created_at"} <= row.keys())
+        me.sessions.resume()
+        after = audit.exported_rows(memory, "active_sessions")[0]
+        item.check("an upsert moves the first", after["last_active_at"] > row["last_active_at"])
+        item.check("and keeps the second", after["created_at"] == row["created_at"])
+
+    with audit.item("stm-13", "Two agents of one user have different sessions.") as item:
+        other = audit.scope(memory, agent="planner").sessions.resume()
+        item.check("the ids differ", other.id != newer.id)
+        item.check("and the first stays active", me.sessions.active().id == newer.id)
+
+    with audit.item("stm-14", "Two users of one agent have different sessions.") as item:
+        item.check(
+            "the ids differ", audit.scope(memory, user="bob").sessions.resume().id != newer.id
+        )
+
+    with audit.item("stm-15", "A client may bring its own UUID.") as item:
+        own = str(uuid.uuid4())
+        item.check("the session has that id", me.sessions.add(own).id == own)
+        item.check("twice is refused", "AlreadyExists" in refusal(lambda: me.sessions.add(own)))
+
+    with audit.item("stm-16", "Two devices that begin at once share one session.") as item:
+        carl = audit.scope(memory, user="carl")
+        with ThreadPoolExecutor(8) as pool:
+            ids = {session.id for session in pool.map(lambda _: carl.sessions.resume(), range(8))}
+        item.check("eight concurrent calls return one id", len(ids) == 1)
+
+    with audit.item("stm-17", "A session id of another user is worth nothing.") as item:
+        bob = audit.scope(memory, user="bob")
+        item.check(
+            "reading it is refused", "NotFound" in refusal(lambda: bob.sessions.get(newer.id))
+        )
+        item.check(
+            "so are its messages",
+            "NotFound" in refusal(lambda: bob.messages.window(newer.id)),
+        )
+
+    with audit.item("stm-18", "The client does all this over HTTP.") as item:
+        stored = {"stored_id": first.id}
+        stale = http.post("/api/sessions/resume", json=stored, headers=SCOUT)
+        item.check("a stale id gets the active session", stale.json()["id"] == own)
+        active = http.get("/api/sessions/active", headers=SCOUT)
+        item.check("the active session can be asked for", active.json()["id"] == own)
+
+    with audit.item("stm-19", "The browser keeps the id per user and agent over a reload.") as item:
+        item.skip("the browser tests in tests/web check it")
+
+
+def chat_endpoint(audit: Audit) -> None:
+    """`POST /api/chat` with a message, a session and an agent."""
+    model = ScriptedModel(
+        "By train.", calling(("save_to_core", {"content": "Likes tea."})), "Done."
+    )
+    memory = audit.open(main=model)
+    me = audit.scope(memory)
+    me.agents.add("scout", prompt="You scout ahead.")
+    http = audit.http(memory)
+    session = str(uuid.uuid4())
+    chat = {"session_id": session, "agent_id": "scout"}
+    first = http.post("/api/chat", json={**chat, "message": "How do we travel?"})
+
+    with audit.item("stm-20", "The chat takes message, session_id and agent_id.") as item:
+        item.check("it answers", first.json()["message"] == "By train.")
+        item.check("in the client's session", first.json()["session_id"] == session)
+        item.check("as the agent", first.json()["agent_id"] == "scout")
+
+    with audit.item("stm-21", "User message and answer are saved after the turn.") as item:
+        roles = [(message.role, message.text) for message in me.messages.window(session)]
+        expected = [("user", "How do we travel?"), ("assistant", "By train.")]
+        item.check("both are stored in order", roles == expected)
+
+    with audit.item("stm-22", "Messages of tools are saved with the turn.") as item:
+        http.post("/api/chat", json={**chat, "message": "Remember that I like tea."})
+        stored = [message.role for message in me.messages.window(session)]
+        item.check(
+            "the call and its result", stored[2:] == ["user", "assistant", "tool", "assistant"]
+        )
+
+    with audit.item("stm-23", "The agent sees the earlier messages of the session.") as item:
+        prompt = everything([dict(message) for message in model.asked[-1].messages])
+        item.check("the prompt has the first question", "How do we travel?" in prompt)
+        item.check("and the system prompt", "You scout ahead." in prompt)
+
+    with audit.item("stm-24", "The separate request that archives messages is gone.") as item:
+        gone = http.post("/api/chat/session/archive_messages", json={})
+        item.check("there is no such route", gone.status_code in (404, 405))
+
+    with audit.item("stm-25", "Mistakes in a request get clear errors.") as item:
+        empty = http.post("/api/chat", json=chat)
+        item.check("a missing message is 422", empty.status_code == 422)
+        item.check("as problem+json", "problem+json" in empty.headers["content-type"])
+        nobody = http.post("/api/chat", json={"agent_id": "nobody", "message": "Hello"})
+        item.check("an unknown agent is 404", nobody.status_code == 404)
+
+    with audit.item("stm-26", "A failing model loses nothing.") as item:
+        failing = audit.http(audit.open(main=FailingModel()))
+        answer = failing.post("/api/chat", json={**chat, "message": "Are you there?"})
+        item.check("the answer is an error of the model", answer.status_code in (502, 503))
+        last = me.messages.window(session, last=1)[0]
+        item.check("the user's message is stored", last.text == "Are you there?")
+
+    with audit.item("stm-27", "The short-term window is the last K messages.") as item:
+        window = me.messages.window(session, last=2)
+        item.check("two, oldest first", [message.seq for message in window] == [6, 7])
+
+    with audit.item(
+        "stm-28", "A database that cannot be reached is a clear error at start."
+    ) as item:
+        problem = refusal(lambda: audit.open(database="postgresql://nobody@127.0.0.1:1/none"))
+        item.check("opening it is refused with a reason", problem)
+
+
+def langchain(audit: Audit) -> None:
+    """A chat message history for LangChain."""
+    from langchain_classic.memory import ConversationBufferWindowMemory
+    from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+    from langchain_postgres import PostgresChatMessageHistory
+
+    from retain.integrations.langchain import RetainChatMessageHistory
+
+    warnings.simplefilter("ignore")  # LangChain turns its own warnings on again
+    me = audit.scope(audit.open())
+    history = RetainChatMessageHistory(me, str(uuid.uuid4()))
+
+    with audit.item("stm-29", "Messages come back as the same LangChain objects.") as item:
+        call = {"name": "weather", "args": {"city": "Lisbon"}, "id": "c1", "type": "tool_call"}
+        said = [
+            SystemMessage("You are Scout."),
+            HumanMessage("Sun?", name="ada"),
+            AIMessage("", tool_calls=[call]),
+            ToolMessage("sunny", tool_call_id="c1"),
+            AIMessage("Yes."),
+        ]
+        history.add_messages(said)
+        item.check("five kinds of message without loss", history.messages == said)
+
+    with audit.item("stm-30", "It stands in for LangChain's own PostgreSQL history.") as item:
+        methods = ("add_messages", "get_messages", "clear", "aadd_messages", "aget_messages")
+        for name in (*methods, "aclear", "add_user_message", "add_ai_message"):
+            both = hasattr(PostgresChatMessageHistory, name) and hasattr(history, name)
+            item.check(f"it has {name}", both)
+
+    with audit.item(
+        "stm-31",
+        "The history is made from an engine, a table and a session id.",
+        differs="it is made from a scope, which has the database, the tenant and the user",
+    ) as item:
+        other = RetainChatMessageHistory(me, history.session_id)
+        item.check("a scope and a session id are enough", len(other.messages) == 5)
+
+    with audit.item("stm-32", "It works under ConversationBufferWindowMemory.") as item:
+        thread = str(uuid.uuid4())
+        window = ConversationBufferWindowMemory(
+            chat_memory=RetainChatMessageHistory(me, thread),
+            k=1,
+            return_messages=True,
+            memory_key="chat_history",
+            input_key="input",
+        )
+        for number in range(3):
+            window.save_context({"input": f"Question {number}"}, {"output": f"Answer {number}"})
+        loaded = window.load_memory_variables({})["chat_history"]
+        texts = [message.content for message in loaded]
+        item.check("the last k exchanges are loaded", texts == ["Question 2", "Answer 2"])
+        item.check("as message objects", isinstance(loaded[0], HumanMessage))
+
+    with audit.item("stm-33", "Every exchange is saved by itself, older ones stay.") as item:
+        stored = RetainChatMessageHistory(me, thread).messages
+        item.check("another history object reads all six messages", len(stored) == 6)
+
+    with audit.item("stm-34", "The history has asynchronous methods.") as item:
+        asyncio.run(history.aadd_messages([HumanMessage("Later.")]))
+        last = asyncio.run(history.aget_messages())[-1]
+        item.check("a message added so is read so", last.content == "Later.")
+
+    with audit.item("stm-35", "A history can be cleared.") as item:
+        history.clear()
+        item.check("no message is left", history.messages == [])
+
+
+def notes(audit: Audit) -> None:
+    """Long-term memory as one text per user and agent."""
+    memory = audit.open()
+    me = audit.scope(memory)
+
+    def manage(operation: str, content: str = "", header: str = "") -> dict[str, Any]:
+        arguments = {"operation": operation, "content": content, "section_header": header}
+        filled = {name: value for name, value in arguments.items() if value}
+        return tool(me, "manage_long_term_memory", **filled)
+
+    with audit.item("stm-36", "The tool has the seven operations and two more inputs.") as item:
+        (definition,) = me.tools(["manage_long_term_memory"])
+        inputs = definition.parameters["properties"]
+        item.check("the operations", set(inputs["operation"]["enum"]) == NOTES_OPERATIONS)
+        item.check("content and header", {"content", "section_header"} <= inputs.keys())
+        item.check("none is required", not definition.parameters["required"])
+
+    with audit.item("stm-37", "Notes can be overwritten, and read by default.") as item:
+        manage("overwrite", "Speaks German.")
+        answer = tool(me, "manage_long_term_memory")
+        item.check("a call without arguments reads them", answer["notes"] == "Speaks German.")
+
+    with audit.item("stm-38", "Text can be added at the end and at the beginning.") as item:
+        manage("append", "Likes tea.")
+        manage("prepend", "Name: Ada.")
+        lines = [line for line in me.notes.read().text.splitlines() if line]
+        expected = ["Name: Ada.", "Speaks German.", "Likes tea."]
+        item.check("the three lines are in order", lines == expected)
+
+    with audit.item("stm-39", "A section can be replaced by its Markdown header.") as item:
+        manage("overwrite", "# Food\nTea.\n\n# Travel\nPlanes.\n\n```\n# Travel\n```")
+        manage("replace_section_by_header", "Trains.", "Travel")
+        text = me.notes.read().text
+        item.check("its text is new", "Trains." in text and "Planes." not in text)
+        item.check("other sections stay", "# Food\nTea." in text)
+
+    with audit.item("stm-40", "A section can be deleted by its header.") as item:
+        manage("delete_section_by_header", header="Travel")
+        text = me.notes.read().text
+        item.check("it is gone, the other is not", "Trains" not in text and "Tea." in text)
+
+    with audit.item("stm-41", "All notes can be deleted.") as item:
+        manage("delete_all_notes")
+        item.check("they are empty", me.notes.read().text == "")
+
+    with audit.item("stm-42", "Notes belong to one user and one agent.") as item:
+        me.notes.overwrite("Only for Scout and Ada.")
+        item.check("another agent has none", audit.scope(memory, agent="x").notes.read().text == "")
+        item.check("another user has none", audit.scope(memory, user="x").notes.read().text == "")
+
+    with audit.item("stm-43", "Notes have a time of creation and of change.") as item:
+        before = me.notes.read()
+        after = me.notes.append("More.")
+        item.check("the first stays", before.created_at == after.created_at)
+        item.check(
+            "the second moves",
+            before.updated_at and after.updated_at and after.updated_at > before.updated_at,
+        )
+
+    with audit.item("stm-44", "The prompt has the notes where its template says.") as item:
+        me.agents.add("scout", prompt="You scout.\n<n>{long_term_memory_notes}</n>\nBe brief.")
+        session = me.sessions.resume()
+        text = system_text(me.context(session.id, "Hello").messages)
+        inside = text.partition("<n>")[2].partition("</n>")[0]
+        item.check("they stand between the marks", "Only for Scout and Ada." in inside)
+        item.check("the variable is gone", "{long_term_memory_notes}" not in text)
+
+    with audit.item("stm-45", "A template without the variable gets the notes too.") as item:
+        me.agents.edit("scout", prompt="You scout.")
+        text = system_text(me.context(session.id, "Hello").messages)
+        item.check("in a section of their own", "Only for Scout and Ada." in text)
+
+    with audit.item("stm-46", "Preferences outlive the session.") as item:
+        newer = me.sessions.add()
+        text = system_text(me.context(newer.id, "Hello").messages)
+        item.check("a new session's prompt has the notes", "Only for Scout and Ada." in text)
+
+    with audit.item("stm-47", "Other devices see a change of the notes at once.") as item:
+        item.check("a waiting reader gets it", _waits_for_change(me))
+
+    with audit.item("stm-48", "The database itself keeps rows of others away.") as item:
+        if not audit.is_postgres:
+            item.skip("row-level security needs PostgreSQL: run with --database postgresql://…")
+        else:
+            import psycopg
+
+            with psycopg.connect(audit.database) as connection:
+                connection.execute("set role retain_app")
+                for table in ("notes", "messages", "active_sessions"):
+                    row = connection.execute(f"select count(*) from {table}").fetchone()
+                    item.check(
+                        f"{table}: the application's role sees no row without a tenant", row == (0,)
+                    )
+
+
+def _waits_for_change(me: Scope) -> bool:
+    version = me.notes.read().version
+    received: list[Any] = []
+    reader = threading.Thread(
+        target=lambda: received.extend(me.notes.changes(after=version, wait=20))
+    )
+    reader.start()
+    me.notes.append("Written on another device.")
+    reader.join(30)
+    return bool(received) and "another device" in received[-1].text
+
+
+GROUPS = (persistence, session_ids, chat_endpoint, langchain, notes)
