@@ -151,13 +151,13 @@ def prompt_text(audit: Audit) -> None:
         body = {"message": "Hello all", "agents": ["scout", "planner"], "session_id": session.id}
         replies = http.post("/api/chat", json=body).json()["replies"]
         item.check("both answer", [reply["message"] for reply in replies] == ["One.", "Two."])
-        first, second = [asked.system for asked in model.asked]
+        first, second = [request.system for request in model.requests]
         item.check("the first sees only its own", "Met Clara." in first and "A plan." not in first)
         item.check("so does the second", "A plan." in second and "Met Clara." not in second)
 
     with audit.item("jrn-24", "In a group an agent reads what the others said.") as item:
-        asked = everything([dict(message) for message in model.asked[1].messages])
-        item.check("the second has the first one's answer", "One." in asked)
+        prompt = everything([dict(message) for message in model.requests[1].messages])
+        item.check("the second has the first one's answer", "One." in prompt)
 
 
 def tools(audit: Audit) -> None:

@@ -309,7 +309,7 @@ def integration(audit: Audit) -> None:
         described = audit.scope(audit.open(main=main, summary=cheap, ref_describe="model"))
         line = described.refs.capture(LOG + "\n?", source="npm ci")
         item.check("its sentence is the description", "six hundred fetched packages" in line)
-        item.check("the main model is not asked", not main.asked)
+        item.check("the main model is not asked", not main.requests)
 
 
 GROUPS = (capturing, retrieving, integration)

@@ -57,7 +57,7 @@ def persistence(audit: Audit) -> None:
         chat = {"session_id": session.id, "agent_id": "scout"}
         first.post("/api/chat", json={**chat, "message": "My sister is Clara."})
         second.post("/api/chat", json={**chat, "message": "Who is my sister?"})
-        prompt = everything([dict(message) for message in model.asked[-1].messages])
+        prompt = everything([dict(message) for message in model.requests[-1].messages])
         item.check("the second server's prompt has the first one's turn", "Clara" in prompt)
 
     with audit.item("stm-05", "A message belongs to exactly one session.") as item:
@@ -180,7 +180,7 @@ def chat_endpoint(audit: Audit) -> None:
         )
 
     with audit.item("stm-23", "The agent sees the earlier messages of the session.") as item:
-        prompt = everything([dict(message) for message in model.asked[-1].messages])
+        prompt = everything([dict(message) for message in model.requests[-1].messages])
         item.check("the prompt has the first question", "How do we travel?" in prompt)
         item.check("and the system prompt", "You scout ahead." in prompt)
 

@@ -84,18 +84,20 @@ def folding(audit: Audit) -> None:
     with audit.item("sum-07", "Up to the threshold nothing is summarised.") as item:
         talk(me, session, 4)
         me.summaries.fold(session)
-        item.check("no call for eight messages", not model.asked)
+        item.check("no call for eight messages", not model.requests)
 
     with audit.item("sum-08", "Over the threshold one call folds the oldest turns.") as item:
         talk(me, session, 2, "about boats")
         summary = me.summaries.fold(session)
-        item.check("one call", len(model.asked) == 1)
+        item.check("one call", len(model.requests) == 1)
         item.check("its answer is the summary", summary.text == SUMMARY)
 
     with audit.item("sum-09", "The newest messages stay verbatim.") as item:
         stored = me.sessions.get(session)
         item.check("all but four of twelve are covered", stored.summarized_count == 8)
-        item.check("the model read the oldest", "Question 1 about trains" in model.asked[0].prompt)
+        item.check(
+            "the model read the oldest", "Question 1 about trains" in model.requests[0].prompt
+        )
 
     with audit.item("sum-10", "The context is the summary, then what it does not cover.") as item:
         messages = me.context(session, "And now?").messages
@@ -109,8 +111,10 @@ def folding(audit: Audit) -> None:
     with audit.item("sum-11", "The next fold builds on the summary before.") as item:
         talk(me, session, 4, "about planes")
         me.summaries.fold(session)
-        item.check("the model gets it", SUMMARY in model.asked[1].system + model.asked[1].prompt)
-        item.check("not what it covered", "Question 1 about trains" not in model.asked[1].prompt)
+        item.check(
+            "the model gets it", SUMMARY in model.requests[1].system + model.requests[1].prompt
+        )
+        item.check("not what it covered", "Question 1 about trains" not in model.requests[1].prompt)
         item.check("the new text is stored", me.sessions.get(session).summary == LONGER)
 
     with audit.item("sum-12", "Covered messages are not lost.") as item:
@@ -252,7 +256,7 @@ def endpoints(audit: Audit) -> None:
         answer = http.post("/agent/vision", json={**body, "images": [PIXEL]}).json()
         item.check("it answers", answer.get("message") == "An answer about trains.")
         item.check("the model got the summary", _was_shown(model, SUMMARY))
-        item.check("and the image", "image" in str(model.asked[-1].messages))
+        item.check("and the image", "image" in str(model.requests[-1].messages))
 
     with audit.item(
         "sum-27", "The session endpoints show `summary` and `summarizedCount`."
@@ -289,7 +293,7 @@ def endpoints(audit: Audit) -> None:
 
 
 def _was_shown(model: ScriptedModel, text: str) -> bool:
-    return text in everything([dict(message) for message in model.asked[-1].messages])
+    return text in everything([dict(message) for message in model.requests[-1].messages])
 
 
 def _by_command(audit: Audit, me: Scope, service: FakeService) -> Any:
