@@ -87,7 +87,6 @@ class Candidate(Served):
             folder / "log",
             database=database,
             rate_per_second=0,
-            work_inside="false",
             log_level=log_level,
         )
         for name in ("long", *(f"s{number}" for number in range(CLIENTS))):

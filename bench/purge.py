@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -94,8 +93,7 @@ def aged(url: str, rows: int, plan: Plan) -> None:
     """A database in which so many messages are a hundred days old."""
     plan.say(f"writing {rows:,} old messages")
     past = clock.now() - 100 * clock.DAY
-    settings = replace(Settings(), sqlite_durability="normal")
-    with Memory.open(url, settings=settings, clock=lambda: past) as memory:
+    with Memory.open(url, settings=Settings(), clock=lambda: past) as memory:
         me = memory.scope(tenant="acme", user="old", agent="scout")
         for n in range(20):
             me.sessions.add(f"{OLD} {n}")

@@ -437,7 +437,7 @@ def test_erasing_a_user_leaves_other_users_unchanged(
     """B1: compares hashes in every kind, and checks the receipt; also for user names that contain
     one another. CHAOS=full tries all 49.
     """
-    memory = open_memory(sqlite_durability="normal")
+    memory = open_memory()
     users = [f"user {n}" for n in range(46 if FULL else 8)] + ["user%", "user_1", "user", "*"]
     for user in users:
         populate(memory.scope(tenant="acme", user=user, agent="scout"), f"{KEEP} of {user}")

@@ -108,7 +108,7 @@ def test_folding_thousands_of_messages_with_random_model_failures(
         )
 
     limited(SUMMARY_INPUT_TOKENS=2000)
-    memory = open_memory(summary_enabled=True, sqlite_durability="normal")
+    memory = open_memory(summary_enabled=True)
     me = with_model(memory, ScriptedModel(answer)).scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")
     folds: list[tuple[int, int]] = []

@@ -159,7 +159,7 @@ class MemoryMachine(RuleBasedStateMachine):
             self.set_state(ScopeNames("acme", "ada", "scout"), True, area, "a", 1, 60, None)
 
     def reopened(self) -> Memory:
-        settings = replace(SETTINGS, sqlite_durability="normal", postgres_pool=2)
+        settings = replace(SETTINGS, postgres_pool=2)
         return Memory.open(self.url, settings=settings, clock=lambda: self.now)
 
     def scope(self, owner: ScopeNames) -> Scope:

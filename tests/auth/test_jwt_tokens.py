@@ -277,7 +277,7 @@ def signed_with_secret(secret: str = SECRET, **changes: Any) -> str:
 
 def test_defaults_for_tokens_without_tenant_and_permissions(settings: Settings) -> None:
     known = JwtAuthenticator(
-        replace(settings, jwt_default_tenant="acme", jwt_default_permissions="read,write")
+        replace(settings, jwt_tenant="tenant=acme", jwt_permissions="scope, scp = read, write")
     )
     principal = known.authenticate(signed(**SUPABASE)).principal
     assert (principal.tenant, principal.user) == ("acme", "ada")
@@ -321,11 +321,11 @@ def test_defaults_for_tokens_without_tenant_and_permissions(settings: Settings) 
         ),
         pytest.param(
             {
-                "jwt_default_tenant": "acme",
+                "jwt_tenant": "=acme",
                 "jwt_permissions": "realm_access.roles, resource_access.my.client.roles",
             },
             {
-                "tenant": None,
+                "tenant": "from a claim that the settings do not name",
                 "scope": "admin",
                 "realm_access": {"roles": ["offline_access", "retain:read"]},
                 "resource_access": {"my.client": {"roles": ["write"]}},
@@ -376,11 +376,16 @@ def test_hs256_with_the_secret_only(settings: Settings, keys: bool) -> None:
     [
         ({"jwt_secret": "short"}, "jwt_secret: must have at least 32 bytes"),
         ({"jwt_keys": ""}, "jwt_keys: or jwt_secret must be set if jwt_issuer is set"),
-        ({"jwt_default_tenant": "*"}, "jwt_default_tenant: cannot be '*'"),
-        ({"jwt_default_tenant": "a\nb"}, "jwt_default_tenant: "),
+        ({"jwt_tenant": "tenant=*"}, "jwt_tenant: the tenant after `=` cannot be '*'"),
+        ({"jwt_tenant": "tenant=a\nb"}, "jwt_tenant: the tenant after `=` has a control character"),
+        ({"jwt_tenant": "tenant="}, "jwt_tenant: the tenant after `=` must not be blank"),
+        ({"jwt_tenant": "user_metadata.tenant=a"}, "jwt_tenant: cannot be user_metadata.tenant"),
         ({"jwt_tenant": "user_metadata.tenant"}, "jwt_tenant: cannot be user_metadata.tenant"),
         ({"jwt_permissions": "scope, user_metadata.may"}, "jwt_permissions: cannot be user_meta"),
-        ({"jwt_default_permissions": "read,admin"}, "jwt_default_permissions"),
+        (
+            {"jwt_permissions": "scope=read,admin"},
+            "jwt_permissions: the permissions after `=` must be among read, write, delete, not 'admin'",
+        ),
     ],
 )
 def test_unsafe_settings_are_rejected(

@@ -13,7 +13,7 @@ import json
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -444,16 +444,15 @@ JSONS = [
 def shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Memory]:
-    """One database for the whole file, without full durability."""
-    settings = replace(SETTINGS, sqlite_durability="normal")
+    """One database for the whole file."""
     if request.param == "sqlite":
         with Memory.open(
-            f"sqlite:///{tmp_path_factory.mktemp('edge')}/agent.db", settings=settings
+            f"sqlite:///{tmp_path_factory.mktemp('edge')}/agent.db", settings=SETTINGS
         ) as memory:
             yield memory
         return
     for url in new_database(request.param):
-        with Memory.open(f"{url}?options=-csynchronous_commit%3Doff", settings=settings) as memory:
+        with Memory.open(f"{url}?options=-csynchronous_commit%3Doff", settings=SETTINGS) as memory:
             yield memory
 
 

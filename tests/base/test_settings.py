@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 
 from retain import Memory
 from retain.base.errors import SettingsError, Unreachable
-from retain.base.settings import FIELDS, NAMES, TYPES, Settings
+from retain.base.settings import FIELDS, NAMES, REMOVED, TYPES, Settings
 
 
 @pytest.fixture(autouse=True)
@@ -133,17 +134,16 @@ WRONG: list[tuple[str, Any]] = [
     ("postgres_pool", [5]),
     ("retention_days", -1),
     ("retention_days", float("inf")),
-    ("max_body_bytes", 1023),
     ("rate_per_second", "soon"),
     ("rate_per_second", float("nan")),
     ("rate_per_second", -0.1),
     ("rate_per_second", float("inf")),
-    ("sqlite_durability", "off"),
-    ("sqlite_durability", False),
-    ("sqlite_durability", ["full"]),
-    ("work_inside", "maybe"),
-    ("work_inside", None),
-    ("work_inside", 2),
+    ("audit", "some"),
+    ("audit", True),
+    ("audit", ["all"]),
+    ("summary_enabled", "maybe"),
+    ("summary_enabled", None),
+    ("summary_enabled", 2),
     ("tenant", ["a", "b"]),
     ("database", {"host": "x"}),
 ]
@@ -172,11 +172,11 @@ def test_an_invalid_value_names_setting_and_place(tmp_path: Path, name: str, val
         ("postgres_pool", 250.0, 250),
         ("rate_per_second", "2.5", 2.5),
         ("rate_per_second", 2, 2.0),
-        ("work_inside", "Yes", True),
-        ("work_inside", "off", False),
-        ("work_inside", True, True),
-        ("work_inside", 0, False),
-        ("sqlite_durability", "normal", "normal"),
+        ("summary_enabled", "Yes", True),
+        ("summary_enabled", "off", False),
+        ("summary_enabled", True, True),
+        ("summary_enabled", 0, False),
+        ("audit", "all", "all"),
         ("consolidate", "propose", "propose"),
         ("consolidate", False, "off"),
         ("tenant", 5, "5"),
@@ -386,3 +386,14 @@ def test_a_name_that_is_not_understood_is_an_error(tmp_path: Path, text: str, pr
     with pytest.raises(SettingsError, match=problem) as raised:
         Settings.load(write(tmp_path / "x.yaml", text), {})
     assert "sk-" not in str(raised.value)
+
+
+def test_there_are_at_most_45_settings_and_removed_ones_say_what_to_do(tmp_path: Path) -> None:
+    assert len(NAMES) <= 45
+    assert not set(NAMES) & set(REMOVED)
+    file = write(tmp_path / "x.yaml", "jwt_default_tenant: acme\n")
+    hint = "jwt_default_tenant (no longer a setting: write `jwt_tenant: CLAIM=TENANT`)"
+    with pytest.raises(SettingsError, match=re.escape(hint)):
+        Settings.load(file, {})
+    with pytest.raises(SettingsError, match="RETAIN_WORK_INSIDE .no longer a setting: run `retain"):
+        Settings.load(env={"RETAIN_WORK_INSIDE": "false"})

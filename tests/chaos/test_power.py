@@ -57,8 +57,8 @@ def found_after(cut: Cut, folder: Path) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("durability", ["full", "normal"])
 def test_a_power_cut(tmp_path: Path, durability: str) -> None:
-    """full: 0 acknowledged lost, 0 corrupt. normal: 0 corrupt, and only the end of the list may be
-    lost.
+    """full: 0 acknowledged lost, 0 corrupt. normal, the control: 0 corrupt, and only the end of the
+    list may be lost.
     """
     seed = random.randrange(1_000_000)
     events = recorded(tmp_path / "original", durability, seed)

@@ -121,9 +121,7 @@ def test_thousands_of_turns(
 ) -> None:
     """S2, S4, S5, X1, R7, P6–P8: summaries folded throughout, by a model that may fail at random."""
     model = RecordingModel(failing)
-    settings = Settings(
-        **{**vars(SETTINGS), "summary_enabled": True, "sqlite_durability": "normal", "origins": {}}
-    )
+    settings = Settings(**{**vars(SETTINGS), "summary_enabled": True, "origins": {}})
     memory = Memory.open(url, settings=settings, models=Models(settings, summary=model))
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id

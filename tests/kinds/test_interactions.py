@@ -136,7 +136,7 @@ def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]
     """Random calls of two users, two agents and none, over nine days."""
     chance = random.Random(42)
     now = [START]
-    memory = open_memory(clock=lambda: now[0], sqlite_durability="normal")
+    memory = open_memory(clock=lambda: now[0])
     made = []
     for _ in range(260):
         now[0] = START + chance.randrange(9 * DAY)
@@ -269,7 +269,7 @@ def test_percentiles_are_nearest_rank(shared: Memory, amount: int) -> None:
 
 @pytest.fixture
 def shared(open_memory: Callable[..., Memory]) -> Memory:
-    return open_memory(sqlite_durability="normal")
+    return open_memory()
 
 
 # -- days -------------------------------------------------------------------------------------------------------------

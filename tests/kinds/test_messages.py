@@ -605,9 +605,7 @@ def test_1000_appends_with_a_frozen_clock_keep_their_order(
     open_memory: Callable[..., Memory],
 ) -> None:
     """B13."""
-    me = open_memory(clock=lambda: START, sqlite_durability="normal").scope(
-        tenant="acme", user="ada", agent="scout"
-    )
+    me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     for n in range(1000):
         me.messages.append(session, "user", str(n))

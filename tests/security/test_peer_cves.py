@@ -60,7 +60,11 @@ def client(
             f"Bearer {Keys(memory.database).create('acme', 'a test', PERMISSIONS)[1]}"
         )
     with TestClient(
-        app or create_app(memory), URL, client=HERE, headers=headers, raise_server_exceptions=False
+        app or create_app(memory, jobs=False),
+        URL,
+        client=HERE,
+        headers=headers,
+        raise_server_exceptions=False,
     ) as made:
         yield made
 
@@ -71,9 +75,7 @@ def opened(tmp_path: Path) -> Iterator[Any]:
     with ExitStack() as stack:
 
         def open_it(main: Any = None, **changes: Any) -> Memory:
-            settings = replace(
-                SETTINGS, database=f"sqlite:///{tmp_path}/a.db", work_inside=False, **changes
-            )
+            settings = replace(SETTINGS, database=f"sqlite:///{tmp_path}/a.db", **changes)
             return stack.enter_context(
                 Memory.open(settings=settings, models=Models(settings, main=main))
             )
@@ -107,7 +109,7 @@ def test_s1_secure_by_default_and_no_code_execution(open_memory: Any, engine: st
     never executed.
     """
     memory = open_memory(**({"auth": "keys"} if engine == "sqlite" else {}))
-    app = create_app(memory)
+    app = create_app(memory, jobs=False)
     with TestClient(app, URL, client=HERE, raise_server_exceptions=False) as nobody:
         for method, path, _ in routes(app):
             assert nobody.request(method, path).status_code == 401, (method, path)
@@ -137,7 +139,7 @@ def test_s2_no_secret_of_the_settings_is_returned(opened: Any) -> None:
         model="openai:gpt-5-mini",
         base_url=f"http://user:{canary}@127.0.0.1:9/v1",
     )
-    app = create_app(memory)
+    app = create_app(memory, jobs=False)
     with client(memory, app=app) as http:
         http.post("/api/sessions", json={"id": "x"})
         seen = 0
@@ -186,7 +188,7 @@ def test_s2_no_input_makes_the_server_connect_anywhere(opened: Any, tmp_path: Pa
         jwt_audience="a",
         jwt_keys=write_keys(KEYS, tmp_path),
     )
-    app = create_app(memory)
+    app = create_app(memory, jobs=False)
     with client(memory, app=app) as http:
         for name in (
             trap.url,
@@ -395,7 +397,7 @@ def test_s6_no_cross_origin_reads_and_no_writes_with_a_read_key(
     nothing.
     """
     _, reader = Keys(memory.database).create("acme", "reader", ["read"])
-    app = create_app(memory)
+    app = create_app(memory, jobs=False)
     with client(memory, app=app) as http:
         for origin in ("https://evil.example", "null", "http://127.0.0.1.evil.example", "file://"):
             for method, path in (
@@ -469,7 +471,7 @@ def test_s8_an_unknown_filter_is_an_error(memory: Memory) -> None:
     """S8: on every route, in query and body, instead of returning everything; no field selects a
     tenant.
     """
-    app = create_app(memory)
+    app = create_app(memory, jobs=False)
     with client(memory, app=app) as http:
         populate(memory.scope(tenant="theirs", user="ada", agent="scout"), MARK)
         seen = 0
@@ -518,7 +520,7 @@ def test_s8_an_unknown_filter_is_an_error(memory: Memory) -> None:
 @only_sqlite
 def test_s9_a_session_or_turn_id_is_no_credential(memory: Memory) -> None:
     """S9: ids without a key give no access, however they are sent."""
-    app = create_app(memory)
+    app = create_app(memory, jobs=False)
     with client(memory, app=app) as http:
         said = http.post("/api/chat", json={"message": "hello", "key": "turn-1"}).json()
         session = said["session_id"]
@@ -647,7 +649,7 @@ def test_s11_a_stored_script_never_runs(opened: Any) -> None:
     data.
     """
     memory = opened()
-    app = create_app(memory)
+    app = create_app(memory, jobs=False)
     for place, script in enumerate(inputs.SCRIPTS):
         populate(memory.scope(tenant="acme", user="ada", agent="scout"), f"{script} {place}")
     for script in inputs.SCRIPTS:
@@ -792,7 +794,7 @@ def test_s14_erased_data_does_not_return(opened: Any) -> None:
     """S14: not by a retry with the old key, events of an old turn, or a session of the same id."""
     canary, session = "my canary sings", "0199c0de-0000-7000-8000-00000000cafe"
     memory = opened(ScriptedModel("Your canary sings."))
-    app = create_app(memory)
+    app = create_app(memory, jobs=False)
     with client(memory, app=app) as http:
         for stream in (False, True):
             said = {

@@ -25,10 +25,10 @@ COMMAND = str(Path(sys.executable).with_name("retain"))
 
 
 @contextlib.contextmanager
-def running(memory: Memory) -> Iterator[tuple[Server, tuple[str, int]]]:
+def running(memory: Memory, *, jobs: bool = True) -> Iterator[tuple[Server, tuple[str, int]]]:
     """Run a server in a thread and yield it with its address."""
     ready = threading.Event()
-    made = server(memory, ready.set)
+    made = server(memory, ready.set, jobs=jobs)
     with bind("127.0.0.1", 0) as listener:
         address = listener.getsockname()
         thread = threading.Thread(target=made.run, kwargs={"sockets": [listener]})

@@ -47,9 +47,9 @@ class RunningServer:
 
 def serve(url: str, main: Model | None, **changes: Any) -> Iterator[RunningServer]:
     """Run a server on a free port until the generator is resumed."""
-    settings = replace(SETTINGS, database=url, work_inside=False, **changes)
+    settings = replace(SETTINGS, database=url, **changes)
     with Memory.open(settings=settings, models=Models(settings, main=main)) as memory:
-        app = create_app(memory)
+        app = create_app(memory, jobs=False)
         listener = socket.create_server(("127.0.0.1", 0))
         config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)

@@ -91,7 +91,7 @@ def test_vectors_are_computed_after_a_write(
 def test_background_jobs_can_be_left_to_another_process(
     open_memory: Callable[..., Memory], calling: Calling
 ) -> None:
-    app = create_app(open_memory(work_inside=False))
+    app = create_app(open_memory(), jobs=False)
     calling(over=app).get("/healthz")
     assert app.state.background._thread is None
 

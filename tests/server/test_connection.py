@@ -22,9 +22,7 @@ from tests.server.running import exchange, running
 
 SETTINGS = Settings(
     database="memory:",
-    work_inside=False,
     rate_per_second=0,
-    max_body_bytes=100_000,
 )
 POST = b"POST /api/sessions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
 GET = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -39,7 +37,8 @@ def address() -> Iterator[tuple[str, int]]:
         Memory.open(settings=SETTINGS) as memory,
     ):
         patch.setattr(limits, "REQUEST_SECONDS", 1)
-        with running(memory) as (_, there):
+        patch.setattr(limits, "MAX_BODY_BYTES", 100_000)
+        with running(memory, jobs=False) as (_, there):
             yield there
 
 

@@ -43,11 +43,7 @@ def test_a_crowd_at_a_small_pool_is_rejected_with_retry_after(
 ) -> None:
     """F8: a blocked pool of 4, 200 clients that wait and more that disconnect; then the block ends."""
     limited(MAX_IN_FLIGHT=500)
-    settings = replace(
-        SETTINGS,
-        postgres_pool=4,
-        work_inside=False,
-    )
+    settings = replace(SETTINGS, postgres_pool=4)
     with (
         Memory.open(postgres_url, settings=settings, wait_seconds=WAIT_SECONDS) as memory,
         psycopg.connect(postgres_url) as other,
@@ -55,7 +51,7 @@ def test_a_crowd_at_a_small_pool_is_rejected_with_retry_after(
         memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
         _, key = Keys(memory.database).create("acme", "a test", ["read", "write"])
         threads = threading.active_count()
-        with running(memory) as (server, address):
+        with running(memory, jobs=False) as (server, address):
             assert asyncio.run(ask(address, key)) == 201
             other.execute("select 1 from retain.sessions for update")
 

@@ -30,12 +30,15 @@ URL = "http://127.0.0.1:7700"
 SETTINGS = Settings(
     database="memory:",
     tenant="acme",
-    work_inside=False,
     allowed_hosts="retain.example.org",
     allowed_origins="https://app.example.org",
-    max_body_bytes=100_000,
     rate_per_second=0,
 )
+
+
+@pytest.fixture(autouse=True)
+def small_bodies(limited: Limited) -> None:
+    limited(MAX_BODY_BYTES=100_000)
 
 
 @pytest.fixture(scope="module")
@@ -619,7 +622,7 @@ def test_the_rate_limit_works_in_a_real_app() -> None:
 )
 @pytest.mark.parametrize("size", [1 << 30, 1 << 16], ids=["whole", "in pieces"])
 def test_deeply_structured_bodies_are_rejected_before_parsing(
-    body: bytes, status: int, size: int
+    limited: Limited, body: bytes, status: int, size: int
 ) -> None:
     """S2: a body within the size limit does not block the server for seconds."""
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
@@ -627,7 +630,8 @@ def test_deeply_structured_bodies_are_rejected_before_parsing(
     async def receive() -> Message:
         return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}
 
-    guard = guarded(ok_app, max_body_bytes=8 << 20)
+    limited(MAX_BODY_BYTES=8 << 20)
+    guard = guarded(ok_app)
     scope = request(method="POST", content_length=str(len(body)), content_type="application/json")
     found, _, said = asyncio.run(call(guard, scope, receive))
     assert found == status

@@ -70,9 +70,7 @@ def faults(memory: Memory) -> FaultyDatabase:
 @pytest.fixture
 def file_memory(tmp_path: Path) -> Iterator[Memory]:
     """A database in one file, for tests that need one engine only."""
-    with Memory.open(
-        f"sqlite:///{tmp_path}/small.db", settings=replace(SETTINGS, sqlite_durability="normal")
-    ) as memory:
+    with Memory.open(f"sqlite:///{tmp_path}/small.db", settings=SETTINGS) as memory:
         yield memory
 
 

@@ -270,7 +270,22 @@ def test_the_announcement_names_mcp_only_if_it_is_served(
     """MCP is an extra of its own."""
     monkeypatch.setattr(serve_command, "find_spec", lambda name: object() if installed else None)
     monkeypatch.setattr(
-        "retain.server.serve.serve", lambda settings, announce: announce("http://here") or 0
+        "retain.server.serve.serve", lambda settings, announce, jobs: announce("http://here") or 0
     )
     assert main(["serve", "--database", "memory:"]) == 0
     assert ("http://here/mcp" in capsys.readouterr().out) == installed
+
+
+@pytest.mark.parametrize(("flags", "expected"), [([], True), (["--no-jobs"], False)])
+def test_jobs_can_be_left_to_another_process(
+    monkeypatch: pytest.MonkeyPatch, flags: list[str], expected: bool
+) -> None:
+    started: list[bool] = []
+
+    def serve(settings: Settings, announce: object, *, jobs: bool) -> int:
+        started.append(jobs)
+        return 0
+
+    monkeypatch.setattr("retain.server.serve.serve", serve)
+    assert main(["serve", "--database", "memory:", *flags]) == 0
+    assert started == [expected]

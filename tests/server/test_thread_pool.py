@@ -7,7 +7,6 @@ import contextvars
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +111,7 @@ def test_requests_that_wait_for_models_do_not_block_other_requests(
             return super().complete(*args, **kwargs)
 
     limited(MAX_IN_FLIGHT=6)
-    settings = replace(SETTINGS, work_inside=False)
+    settings = SETTINGS
     models = Models(settings, summary=SlowModel(*["a summary"] * 9))
     with Memory.open(f"sqlite:///{tmp_path}/a.db", settings=settings, models=models) as memory:
         me = memory.scope(tenant=None, user="ada", agent="scout")
@@ -121,7 +120,7 @@ def test_requests_that_wait_for_models_do_not_block_other_requests(
                 me.sessions.add(name).id, [{"role": "user", "content": f"{n}"} for n in range(40)]
             )
         with (
-            serving(create_app(memory)) as address,
+            serving(create_app(memory, jobs=False)) as address,
             httpx2.Client(base_url=address, timeout=20) as client,
             ThreadPoolExecutor(3) as three,
         ):

@@ -62,7 +62,6 @@ def settings(url: str, folder: str = "") -> Settings:
     limits.REF_FILE_BYTES = 64 << 10
     return Settings(
         database=url,
-        sqlite_durability="normal",
         ref_folder=folder,
     )
 

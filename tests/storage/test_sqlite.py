@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -53,29 +52,20 @@ def mode(path: Path) -> int:
 # -- settings that are in force ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("durability", "expected"), [("full", 2), ("normal", 1)])
-def test_every_connection_has_the_safety_settings(
-    file: Path, durability: str, expected: int
-) -> None:
+def test_every_connection_has_the_safety_settings(file: Path) -> None:
     """P1: full durability is `synchronous = full`, on the writer and every reader."""
-    settings = replace(SETTINGS, sqlite_durability=durability)  # type: ignore[arg-type]
-    with Memory.open(address(file), settings=settings) as memory:
+    with Memory.open(address(file), settings=SETTINGS) as memory:
         append(memory)
         database = memory.database
         assert isinstance(database, SqliteDatabase)
         assert database._idle
         for connection in (database._writer(), *database._idle):
             assert connection.pragma("journal_mode") == "wal"
-            assert connection.pragma("synchronous") == expected
+            assert connection.pragma("synchronous") == 2
             assert connection.pragma("foreign_keys") == 1
             assert connection.pragma("secure_delete") == 1
             assert connection.pragma("mmap_size") in (0, None)
             assert connection.pragma("query_only") == (0 if connection is database._writing else 1)
-
-
-def test_full_durability_is_the_default(file: Path) -> None:
-    with Memory.open(address(file)) as memory:
-        assert memory.settings.sqlite_durability == "full"
 
 
 def test_the_bundled_library_has_no_wal_reset_race() -> None:
@@ -423,9 +413,7 @@ def test_bytes_per_message_stay_constant(file: Path, monkeypatch: pytest.MonkeyP
 
     def size(count: int) -> float:
         path = file.with_name(f"{count}.db")
-        with Memory.open(
-            address(path), settings=replace(SETTINGS, sqlite_durability="normal")
-        ) as memory:
+        with Memory.open(address(path), settings=SETTINGS) as memory:
             memory.scope(tenant="acme", user="ada", agent="scout").sessions.add("s")
             memory.database.compact()
             empty = path.stat().st_size

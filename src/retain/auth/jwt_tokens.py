@@ -51,6 +51,7 @@ _MIN_RSA_BITS = 2048
 _MIN_SECRET_BYTES = 32
 _USER_CONTROLLED = ("user_metadata", "raw_user_meta_data")
 """Claims that a user of Supabase can change: they must not decide what the user may do."""
+_DEFAULT_PERMISSIONS = ("read", "write", "delete")
 _log = logging.getLogger("retain.auth")
 
 
@@ -67,13 +68,9 @@ class JwtAuthenticator:
     def __init__(self, settings: Settings) -> None:
         self._issuer = settings.jwt_issuer
         self._audience = settings.jwt_audience
-        self._tenant_claim = settings.jwt_tenant
-        self._permission_claims = [
-            name for part in settings.jwt_permissions.split(",") if (name := part.strip())
-        ]
-        self._default_tenant = settings.jwt_default_tenant
-        self._default_permissions = settings.jwt_default_permissions.split(",")
-        _check_settings(settings, self._permission_claims)
+        _check_settings(settings)
+        self._tenant_claim, self._default_tenant = _tenant_source(settings)
+        self._permission_claims, self._default_permissions = _permission_source(settings)
         self._secret = settings.jwt_secret.encode()
         self._key_set = _KeySet(settings.jwt_keys) if settings.jwt_keys else None
 
@@ -117,10 +114,12 @@ class JwtAuthenticator:
         return self._key_set.find(id, algorithm).public
 
     def _authentication(self, claims: Mapping[str, Any]) -> Authentication:
-        tenant = _claim(claims, self._tenant_claim)
+        tenant: Any = None
+        if self._tenant_claim:
+            tenant = _claim(claims, self._tenant_claim)
         if tenant is None and self._default_tenant:
             tenant = self._default_tenant
-        tenant = canonical.key(tenant, self._tenant_claim)
+        tenant = canonical.key(tenant, "tenant")
         if tenant == EVERY_TENANT:
             raise Unauthorized(problem=INVALID_CREDENTIAL)
         subject = canonical.key(claims["sub"], "sub")
@@ -156,8 +155,8 @@ def jwt_authenticator(settings: Settings) -> JwtAuthenticator | None:
     return JwtAuthenticator(settings) if settings.jwt_issuer else None
 
 
-def _check_settings(settings: Settings, permission_claims: Sequence[str]) -> None:
-    """Raise SettingsError if the settings about tokens are incomplete or not safe."""
+def _check_settings(settings: Settings) -> None:
+    """Raise SettingsError if the settings about tokens are incomplete."""
     for name in ("jwt_audience", "jwt_tenant"):
         if not getattr(settings, name):
             raise SettingsError(where=name, problem="must be set if jwt_issuer is set")
@@ -169,22 +168,44 @@ def _check_settings(settings: Settings, permission_claims: Sequence[str]) -> Non
         raise SettingsError(
             where="jwt_secret", problem=f"must have at least {_MIN_SECRET_BYTES} bytes"
         )
-    if settings.jwt_default_tenant:
+
+
+def _tenant_source(settings: Settings) -> tuple[str, str]:
+    """Return the claim that names the tenant and the tenant of tokens without it."""
+    where = "jwt_tenant"
+    claim, separator, default = [part.strip() for part in settings.jwt_tenant.partition("=")]
+    _check_claim(where, claim)
+    if separator:
         try:
-            canonical.key(settings.jwt_default_tenant, "jwt_default_tenant")
+            canonical.key(default, where)
         except Invalid as error:
-            raise SettingsError(where="jwt_default_tenant", problem=error.problem) from None
-        if settings.jwt_default_tenant == EVERY_TENANT:
-            raise SettingsError(
-                where="jwt_default_tenant", problem=f"cannot be {EVERY_TENANT!r}: name one tenant"
-            )
-    for where, path in (
-        ("jwt_tenant", settings.jwt_tenant),
-        *(("jwt_permissions", path) for path in permission_claims),
-    ):
-        if path.split(".")[0] in _USER_CONTROLLED:
-            problem = f"cannot be {path}: users can change it. Use `app_metadata` instead"
+            problem = f"the tenant after `=` {error.problem}"
+            raise SettingsError(where=where, problem=problem) from None
+        if default == EVERY_TENANT:
+            problem = f"the tenant after `=` cannot be {EVERY_TENANT!r}: name one tenant"
             raise SettingsError(where=where, problem=problem)
+    return claim, default
+
+
+def _permission_source(settings: Settings) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the claims that name permissions and the permissions of tokens that name none."""
+    where = "jwt_permissions"
+    names, _, defaults = settings.jwt_permissions.partition("=")
+    claims = [name for part in names.split(",") if (name := part.strip())]
+    for claim in claims:
+        _check_claim(where, claim)
+    permissions = [name for part in defaults.split(",") if (name := part.strip())]
+    if unknown := set(permissions).difference(_DEFAULT_PERMISSIONS):
+        allowed = ", ".join(_DEFAULT_PERMISSIONS)
+        problem = f"the permissions after `=` must be among {allowed}, not {min(unknown)!r}"
+        raise SettingsError(where=where, problem=problem)
+    return claims, permissions
+
+
+def _check_claim(where: str, path: str) -> None:
+    if path.split(".", maxsplit=1)[0] in _USER_CONTROLLED:
+        problem = f"cannot be {path}: users can change it. Use `app_metadata` instead"
+        raise SettingsError(where=where, problem=problem)
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> Any:

@@ -28,6 +28,9 @@ SHORT_TOKENS = 250
 REF_FILE_BYTES = 256 << 10
 """References above this size are stored in files, if there is a folder for them."""
 
+MAX_BODY_BYTES = 8 << 20
+"""A request body, except uploads of references and documents."""
+
 # -- one call --------------------------------------------------------------------------
 
 MAX_BATCH = 1000

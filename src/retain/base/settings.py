@@ -22,6 +22,14 @@ from retain.base.errors import SettingsError
 FILE = "retain.yaml"
 NOT_SETTINGS = {"RETAIN_CONFIG", "RETAIN_KEY"}
 """Variables that are not settings: where the file is, and a client's API key."""
+REMOVED = {
+    "jwt_default_permissions": "write `jwt_permissions: CLAIM=read,write`",
+    "jwt_default_tenant": "write `jwt_tenant: CLAIM=TENANT`",
+    "max_body_bytes": "request bodies may have 8 MiB",
+    "sqlite_durability": "every acknowledged write survives a power failure",
+    "work_inside": "run `retain serve --no-jobs`",
+}
+"""Settings of earlier versions, and what to do instead."""
 MODEL_SECTIONS = ("openai", "llm")
 """Sections of a settings file whose `model`, `base_url` and `api_key` are the main model's."""
 PASSWORD_IN_URL = re.compile(r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl)?password=)[^&\s]+")
@@ -198,28 +206,17 @@ class Settings:
     )
     jwt_tenant: str = _setting(
         "tenant",
-        "The claim of a token that names the tenant. Use dots for a nested claim, as in `app_metadata.tenant`.",
-    )
-    jwt_default_tenant: str = _setting(
-        "", "The tenant of tokens without that claim. Empty: such tokens are rejected."
+        "The claim of a token that names the tenant, and after `=` the tenant of tokens without it: "
+        "`app_metadata.tenant=default`. Use dots for a nested claim. `=acme`: all tokens belong to the tenant acme. "
+        "Without `=`, tokens without the claim are rejected.",
     )
     jwt_permissions: str = _setting(
         "scope,scp,permissions",
-        "The claims, separated by commas, that name permissions. Use dots for a nested claim.",
-    )
-    jwt_default_permissions: str = _setting(
-        "",
-        "The permissions of tokens that name none of retain's permissions: `read`, `write` and `delete`, separated by commas.",
-        choices=("read", "write", "delete"),
+        "The claims, separated by commas, that name permissions, and after `=` the permissions of tokens that name "
+        "none: `app_metadata.retain=read,write,delete`.",
     )
     rate_per_second: float = _setting(
         200.0, "Requests per second of one API key, with bursts of twice as many. 0: no limit."
-    )
-    max_body_bytes: int = _setting(
-        8 << 20, "The largest request body, except uploads of references and documents.", 1024
-    )
-    work_inside: bool = _setting(
-        True, "Run background jobs in the server. Set to false if `retain jobs` runs them."
     )
     log_level: Literal["debug", "info", "warning", "error"] = _setting(
         "info", "The lowest level of messages that the server logs."
@@ -239,10 +236,6 @@ class Settings:
         "Sources whose core and whiteboard entries wait for review: any of `tool`, `import`, `agent`, separated by "
         "commas. Add `journal` to include their journal entries. Empty: no review.",
         choices=("tool", "import", "agent", "journal"),
-    )
-    sqlite_durability: Literal["full", "normal"] = _setting(
-        "full",
-        "`full`: an acknowledged write survives a power failure. `normal`: only a crash of the process.",
     )
     postgres_role: str = _setting(
         "retain_app",
@@ -356,8 +349,12 @@ def _with_hints(unknown: Iterable[str], known: Iterable[str]) -> str:
     known = list(known)
     parts = []
     for name in unknown:
+        removed = REMOVED.get(name.removeprefix("RETAIN_").lower())
         close = difflib.get_close_matches(name, known, 1)
-        parts.append(f"{name} (did you mean {close[0]}?)" if close else name)
+        if removed:
+            parts.append(f"{name} (no longer a setting: {removed})")
+        else:
+            parts.append(f"{name} (did you mean {close[0]}?)" if close else name)
     return ", ".join(parts)
 
 

@@ -30,7 +30,7 @@ def serve(arguments: Arguments) -> int:
                 flush=True,
             )
 
-    return run_server(settings, announce)
+    return run_server(settings, announce, jobs=not arguments.no_jobs)
 
 
 COMMANDS = (
@@ -50,6 +50,10 @@ COMMANDS = (
                 "type": int,
                 "metavar": "COUNT",
                 "help": "number of processes that share the port",
+            },
+            "--no-jobs": {
+                "action": "store_true",
+                "help": "leave the background jobs to `retain jobs`",
             },
         },
     ),

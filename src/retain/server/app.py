@@ -39,8 +39,11 @@ else:
     mount = None  # type: ignore[assignment]
 
 
-def create_app(memory: Memory) -> Starlette:
-    """Return the app for an open memory. The caller closes the memory."""
+def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
+    """Return the app for an open memory. The caller closes the memory.
+
+    jobs: run the background jobs, too
+    """
     app = Starlette(lifespan=lifespan)
     app.router.redirect_slashes = False
     app.state.memory = memory
@@ -66,7 +69,7 @@ def create_app(memory: Memory) -> Starlette:
     metrics.add(app, authenticator)
     status_routes.add(app, authenticator)
     routes.install(app)
-    background.install(app)
+    background.install(app, starts=jobs)
     operations.install(app)
     middleware.install(app)  # after the routes, so that it wraps all of them
     request_log.install(app)  # last, so that it sees every request

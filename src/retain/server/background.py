@@ -140,11 +140,11 @@ class Background:
             raise Stopped
 
 
-def install(app: Starlette) -> None:
-    """Run the thread with the app, if the settings say so."""
+def install(app: Starlette, *, starts: bool) -> None:
+    """Add the thread to the app; it starts with the app unless another process runs the jobs."""
     memory: Memory = app.state.memory
     app.state.background = background = Background(memory, app.state.metrics.worked)
-    if not memory.settings.work_inside:
+    if not starts:
         return
 
     @asynccontextmanager

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from retain.api import problem
 from retain.auth.principal import PERMISSIONS
+from retain.base import limits
 from retain.base.errors import NotFound, Unauthorized
 from retain.mcp.mcp_caller import McpCaller
 from retain.mcp.server import Context, Profile, create_server
@@ -54,9 +55,11 @@ class Endpoint:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Accept requests inside of this block."""
-        most = self._authenticator.memory.settings.max_body_bytes
         manager = StreamableHTTPSessionManager(
-            self._server, json_response=True, stateless=True, max_request_body_size=most
+            self._server,
+            json_response=True,
+            stateless=True,
+            max_request_body_size=limits.MAX_BODY_BYTES,
         )
         async with manager.run():
             self._manager = manager

@@ -282,7 +282,7 @@ class ProtectionMiddleware:
             message = "Compressed bodies (Content-Encoding) are not supported."
             raise Rejected(415, message, closes=True)
         upload_limit = self._upload_limit(scope["path"], headers)
-        guarded.max_bytes = upload_limit or self.settings.max_body_bytes
+        guarded.max_bytes = upload_limit or limits.MAX_BODY_BYTES
         guarded.json_chunks = None if upload_limit else []
         if length is not None:
             if not length.isdigit():

@@ -49,10 +49,11 @@ WAIT_SECONDS = 2.0
 OnListening = Callable[[str], None]
 
 
-def serve(settings: Settings, on_listening: OnListening) -> int:
+def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -> int:
     """Serve until a signal to stop; return the exit status.
 
     on_listening: called with the URL once the server listens
+    jobs:         run the background jobs, too
     """
     if settings.workers > 1 and in_memory(settings):
         problem = f"{settings.workers} processes would each have a database of their own in memory: use a file, or one worker"
@@ -70,11 +71,11 @@ def serve(settings: Settings, on_listening: OnListening) -> int:
                 print(_NO_KEY, file=sys.stderr, flush=True)
             listener.listen(2048)
             if settings.workers == 1:
-                return _serve(memory, listener, lambda: on_listening(_address(listener)))
+                return _serve(memory, listener, lambda: on_listening(_address(listener)), jobs=jobs)
 
         def work(ready: Callable[[], None], parent: int) -> int:
             with Memory.open(settings=settings, wait_seconds=WAIT_SECONDS) as mine:
-                return _serve(mine, listener, ready, parent)
+                return _serve(mine, listener, ready, parent, jobs=jobs)
 
         with metrics.shared():
             seconds = limits.STOP_SECONDS + 1  # each worker ends by itself before
@@ -125,11 +126,16 @@ def _address(listener: socket.socket) -> str:
 
 
 def _serve(
-    memory: Memory, listener: socket.socket, ready: Callable[[], None], parent: int | None = None
+    memory: Memory,
+    listener: socket.socket,
+    ready: Callable[[], None],
+    parent: int | None = None,
+    *,
+    jobs: bool,
 ) -> int:
     log = logs.configure(memory.settings)
     try:
-        http_server = server(memory, ready, parent)
+        http_server = server(memory, ready, parent, jobs=jobs)
         if parent is not None:
             # Keep this handler to the end: a signal must not interrupt closing the memory.
             signal.signal(signal.SIGTERM, http_server.handle_exit)
@@ -142,9 +148,11 @@ def _serve(
     return 0
 
 
-def server(memory: Memory, ready: Callable[[], None], parent: int | None = None) -> Server:
+def server(
+    memory: Memory, ready: Callable[[], None], parent: int | None = None, *, jobs: bool = True
+) -> Server:
     """Return a server for a memory, ready to run on a socket."""
-    app = create_app(memory)
+    app = create_app(memory, jobs=jobs)
     config = uvicorn.Config(
         app,
         http=partial(Connection, seconds=limits.REQUEST_SECONDS),  # type: ignore[arg-type]

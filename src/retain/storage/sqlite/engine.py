@@ -364,7 +364,7 @@ class SqliteDatabase:
 
     def engine(self) -> str:
         mode = self._with_reader(lambda connection: connection.pragma("journal_mode"))
-        return f"SQLite {apsw.sqlite_lib_version()}, {mode}, {self._settings.sqlite_durability} durability"
+        return f"SQLite {apsw.sqlite_lib_version()}, {mode}"
 
     def figures(self) -> dict[str, float]:
         figures: dict[str, float] = {"readers": len(self._reading)}
@@ -447,8 +447,9 @@ class SqliteDatabase:
             if writing:
                 raise ReadOnly(problem=f"{self.path} may not be written")
             return open_read_only(self.path, self._wait_seconds)
-        relaxed = bool(self._temporary) or self._settings.sqlite_durability == "normal"
-        return open_connection(self.path, self._wait_seconds, writing=writing, relaxed=relaxed)
+        return open_connection(
+            self.path, self._wait_seconds, writing=writing, relaxed=bool(self._temporary)
+        )
 
 
 _prepared_sql: dict[str, str] = {}
