@@ -41,14 +41,18 @@ class AuditRequest(BaseModel):
     """Filters for the audit log."""
 
     model_config = LENIENT
-    who: Text | None = Field(None, description="Only what this one did.", examples=["cli:ada"])
-    what: Text | None = Field(None, description="Only this, by its name.", examples=["users_erase"])
-    since: Moment | None = Field(None, description="From this moment on, with a time zone.")
-    until: Moment | None = Field(None, description="Before this moment, with a time zone.")
-    limit: int = Field(100, description="The most records to return.")
-    after: Text | None = Field(
-        None, description="Go on after this cursor, from the end of the page before."
+    who: Text | None = Field(None, description="Only records of this caller.", examples=["cli:ada"])
+    what: Text | None = Field(
+        None, description="Only records of this operation.", examples=["users_erase"]
     )
+    since: Moment | None = Field(
+        None, description="Only records from this time on, with a time zone."
+    )
+    until: Moment | None = Field(
+        None, description="Only records before this time, with a time zone."
+    )
+    limit: int = Field(100, description="The maximum number of records to return.")
+    after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 
 class UsersRequest(BaseModel):
@@ -61,10 +65,8 @@ class UsersRequest(BaseModel):
         description="Only users whose name contains this text.",
         examples=["ada"],
     )
-    limit: int = Field(100, description="The most users to return.")
-    after: Text | None = Field(
-        None, description="Go on after this cursor, from the end of the page before."
-    )
+    limit: int = Field(100, description="The maximum number of users to return.")
+    after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 
 def add(app: Starlette, authenticator: RequestAuthenticator) -> None:

@@ -15,7 +15,7 @@ from retain.chat.images import MAX_IMAGES
 from retain.kinds.sessions import Session
 
 _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
-_SESSION = "The session; without one the active one, else a new one. A UUID that nobody has becomes a session (C4)."
+_SESSION = "The session id. Default: the active session, or a new one. An unused UUID creates a session with that id."
 
 
 class TurnRequest(BaseModel):
@@ -24,11 +24,14 @@ class TurnRequest(BaseModel):
     model_config = STRICT
     session_id: Text | None = Field(None, description=_SESSION)
     key: Text | None = Field(
-        None, description="A retry with the same key goes on where it was; also as Idempotency-Key."
+        None,
+        description="The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.",
     )
-    user: Text | None = Field(None, description="Whose memory; also as the header X-Retain-User.")
+    user: Text | None = Field(
+        None, description="The user who owns the memory; also as the header X-Retain-User."
+    )
     stream: bool = Field(
-        False, description="Answer with events; also with Accept: text/event-stream."
+        False, description="Stream the answer as events; also with Accept: text/event-stream."
     )
     images: list[Text] = Field(
         default=[],
@@ -41,14 +44,14 @@ class TurnRequest(BaseModel):
 class ChatRequest(TurnRequest):
     """A message to one or several agents."""
 
-    message: Text = Field(description="What is said.", examples=["Where do we go?"])
+    message: Text = Field(description="The user's message.", examples=["Where do we go?"])
     agent_id: Text | None = Field(
-        None, description="Who is to answer; also as the header X-Retain-Agent."
+        None, description="The agent that answers; also as the header X-Retain-Agent."
     )
     agents: list[Text] = Field(
         default=[],
         max_length=MAX_AGENTS,
-        description="A group: these answer, one after the other.",
+        description="For a group conversation: the agents that answer, in this order.",
         examples=[[]],
     )
 
@@ -58,8 +61,12 @@ class EnterRequest(BaseModel):
 
     model_config = STRICT
     session_id: Text | None = Field(None, description=_SESSION)
-    agent_id: Text | None = Field(None, description="With whom; also as the header X-Retain-Agent.")
-    user: Text | None = Field(None, description="Whose memory; also as the header X-Retain-User.")
+    agent_id: Text | None = Field(
+        None, description="The agent of the conversation; also as the header X-Retain-Agent."
+    )
+    user: Text | None = Field(
+        None, description="The user who owns the memory; also as the header X-Retain-User."
+    )
 
 
 class RunRequest(TurnRequest):
@@ -67,16 +74,18 @@ class RunRequest(TurnRequest):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"message": "Where do we go?"}]})
     agent: Text | None = Field(
-        None, description="Who is to answer; also as the header X-Retain-Agent."
+        None, description="The agent that answers; also as the header X-Retain-Agent."
     )
-    message: Text | None = Field(None, description="What is said.", examples=["Where do we go?"])
-    input: Text | None = Field(None, description="The same by another name.", examples=[None])
+    message: Text | None = Field(
+        None, description="The user's message.", examples=["Where do we go?"]
+    )
+    input: Text | None = Field(None, description="Another name for `message`.", examples=[None])
 
     def text(self) -> str:
         """Return the message, from `message` or `input`."""
         texts = [text for text in (self.message, self.input) if text is not None]
         if len(texts) != 1:
-            raise Invalid(field="message", problem="is needed, or `input`, but not both")
+            raise Invalid(field="message", problem="is required, or `input` instead; not both")
         return texts[0]
 
 
@@ -98,9 +107,11 @@ class Whose(BaseModel):
     """The owner of the memory, if the headers do not name it."""
 
     model_config = LENIENT
-    user: Text | None = Field(None, description="Whose memory; also as the header X-Retain-User.")
+    user: Text | None = Field(
+        None, description="The user who owns the memory; also as the header X-Retain-User."
+    )
     agent: Text | None = Field(
-        None, description="Which agent's; also as the header X-Retain-Agent."
+        None, description="The agent whose memory it is; also as the header X-Retain-Agent."
     )
 
 
@@ -108,41 +119,37 @@ class EventsRequest(Whose):
     """The turn whose events or state to return."""
 
     session_id: Text | None = Field(
-        None, description="The turn's session; the active one where not given."
+        None, description="The session of the turn. Default: the active session."
     )
     agents: list[Text] = Field(
-        default=[], max_length=MAX_AGENTS, description="The agents, where it is a group's turn."
+        default=[], max_length=MAX_AGENTS, description="The agents of a group turn."
     )
 
 
 class Paged(Whose):
     """A page of a list."""
 
-    limit: int = Field(100, description="The most records to return.")
-    after: Text | None = Field(
-        None, description="Go on after this cursor, from the end of the page before."
-    )
+    limit: int = Field(100, description="The maximum number of records to return.")
+    after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 
 class SessionsRequest(Paged):
     """Filters for the list of conversations."""
 
     search: Text | None = Field(
-        None, description="Only those in whose label or id all these words are."
+        None, description="Only conversations whose label or id contains all these words."
     )
-    spoken: bool = Field(False, description="Only those in which something was said.")
+    spoken: bool = Field(False, description="Only conversations with at least one message.")
 
 
 class MessagesRequest(Paged):
     """The messages to return: a page from the start, or the newest."""
 
-    last: int | None = Field(None, description="The last so many messages.")
-    minutes: float | None = Field(None, description="The messages of the last so many minutes.")
-    tokens: int | None = Field(
-        None, description="The newest messages that fit into so many tokens."
-    )
+    last: int | None = Field(None, description="Only the last N messages.")
+    minutes: float | None = Field(None, description="Only messages of the last N minutes.")
+    tokens: int | None = Field(None, description="The newest messages that fit into N tokens.")
     before: int | None = Field(
-        None, description="Of those, only messages before this number: to read backwards."
+        None, description="Only messages with a smaller number, to page backwards."
     )
     turns_only: bool = Field(False, description="Only user messages and final answers.")
 
@@ -163,20 +170,22 @@ class Reply(BaseModel):
     session_id: str
     agent_id: str
     key: str = Field(description="The turn's idempotency key.")
-    turn_id: str = Field(description="What explains it: GET /api/turns/{id}.")
+    turn_id: str = Field(
+        description="The id of the turn. `GET /api/turns/{id}` explains the answer."
+    )
     message: str
     usage: Usage
-    tools: list[str] = Field(description="The tools that were used, in order.")
-    asked_seq: int = Field(description="The number of the message that it answers.")
+    tools: list[str] = Field(description="The tools that the agent called, in order.")
+    asked_seq: int = Field(description="The number of the user message that this answers.")
     first_seq: int
     last_seq: int
     memory_only: bool = Field(
-        description="No model is set: this is what is remembered about the message."
+        description="True if no model is set: the answer lists stored memories about the message."
     )
-    again: bool = Field(description="The turn had been saved before.")
-    cut: bool = Field(description="The model wanted to go on.")
-    error: str = Field(description="In a group: why this agent did not answer.")
-    notice: str = Field(description="What else the server did, such as creating the agent.")
+    again: bool = Field(description="True if the turn was already saved by an earlier request.")
+    cut: bool = Field(description="True if the answer was cut at the token limit.")
+    error: str = Field(description="In a group: the reason why this agent did not answer.")
+    notice: str = Field(description="A further action of the server, such as creating the agent.")
 
 
 class Replies(BaseModel):
@@ -193,11 +202,11 @@ class TurnState(BaseModel):
     session_id: str
     key: str
     asked_seq: int | None = Field(
-        description="The number of the message; null while it is in line and not kept yet."
+        description="The number of the user message; null until it is stored."
     )
     answered: list[str] = Field(description="The agents whose answer is saved.")
     running: bool = Field(
-        description="Whether somebody may be at it; if not, and it is not answered, send it again."
+        description="True while a server may be working on the turn. If false and unanswered, send the message again."
     )
 
 
@@ -209,7 +218,7 @@ class ChatSession(BaseModel):
     agent: str
     label: str
     title: str = Field(
-        description="What to call it: its label, else how what the user says first begins; else empty."
+        description="A title for display: the label, or the start of the first user message, or empty."
     )
     attributes: dict[str, Any]
     summary: str
@@ -220,7 +229,7 @@ class ChatSession(BaseModel):
     created_at: str
     updated_at: str
     last_message_at: str | None = Field(
-        description="When the last message was said; an import keeps the original times."
+        description="Time of the last message. Imported messages keep their original times."
     )
 
 
@@ -229,7 +238,7 @@ class ChatSessionPage(BaseModel):
 
     data: list[ChatSession]
     next: str | None = Field(
-        description="What to send as `after` for the page that follows; null at the end."
+        description="The cursor for the next page, to send as `after`; null on the last page."
     )
 
 

@@ -52,17 +52,20 @@ class KeyRequest(BaseModel):
     """The key to create."""
 
     model_config = STRICT
-    name: Text = Field(description="What it is for, for people.", examples=["ci"])
+    name: Text = Field(description="A name that says what the key is for.", examples=["ci"])
     permissions: list[Text] = Field(
-        description="Some of read, write, delete and admin.", examples=[["read", "write"]]
+        description="Any of read, write, delete and admin.", examples=[["read", "write"]]
     )
     user: Text | None = Field(
-        None, description="The one user it is for; without, every user of the tenant."
+        None,
+        description="The only user that the key may act for. Default: every user of the tenant.",
     )
-    agent: Text | None = Field(None, description="The one agent it is for; without, every agent.")
+    agent: Text | None = Field(
+        None, description="The only agent that the key may act for. Default: every agent."
+    )
     expires_at: Moment | None = Field(
         None,
-        description="When it ends, with a time zone; without, when the key or token it is made with does.",
+        description="Time of expiry, with a time zone. Default: that of the credential that creates the key.",
     )
 
 
@@ -70,10 +73,8 @@ class KeysRequest(BaseModel):
     """The page of keys to list."""
 
     model_config = LENIENT
-    limit: int = Field(100, description="The most records to return.")
-    after: Text | None = Field(
-        None, description="Go on after this cursor, from the end of the page before."
-    )
+    limit: int = Field(100, description="The maximum number of records to return.")
+    after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 
 def add(app: Starlette, authenticator: RequestAuthenticator) -> None:

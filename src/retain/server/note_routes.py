@@ -57,7 +57,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
             Field(
                 0,
                 ge=0,
-                description="Changes after this version; the header Last-Event-ID says more.",
+                description="Only changes after this version. The header Last-Event-ID takes precedence.",
             ),
         ),
         **owner_fields(),

@@ -41,16 +41,16 @@ class ContextAnswer(BaseModel):
     """The context for a model, and the report that explains it."""
 
     messages: list[dict[str, Any]] = Field(
-        description="As an OpenAI-compatible service takes them."
+        description="The messages in the format of OpenAI-compatible services."
     )
     report: ReportShape = Field(
-        description="Send it with the turn, and the turn can be explained later."
+        description="Send it with the turn, so that `GET /api/turns/{id}` can explain it."
     )
     text: str | None = Field(
-        None, description="All of it as plain text, where `text` was asked for."
+        None, description="The whole context as plain text, if the request set `text`."
     )
     whole: dict[str, Any] | None = Field(
-        None, description="For our own client, where `whole` was asked for."
+        None, description="All fields of the library's Context, if the request set `whole`."
     )
 
 
@@ -64,8 +64,8 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     wanted = create_model(
         "ContextRequest",
         __base__=context_model,
-        text=(bool, Field(False, description="The context as plain text, too.")),
-        whole=(bool, Field(False, description="All that the library's Context has, too.")),
+        text=(bool, Field(False, description="Also return the context as plain text.")),
+        whole=(bool, Field(False, description="Also return all fields of the library's Context.")),
     )
     assembling = add_endpoint(app, authenticator, context, wanted, ContextAnswer)
     assembling.respond = partial(_context, assembling)
@@ -83,7 +83,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
         ),
         report=(
             Annotated[ReportShape, Field(strict=False)] | None,
-            Field(None, description="What `POST /api/context` answered as its report."),
+            Field(None, description="The report that `POST /api/context` returned."),
         ),
     )
     handler = add_endpoint(app, authenticator, save, request_model, Turn)

@@ -2405,22 +2405,22 @@ export interface components {
         ChatRequest: {
             /**
              * Session Id
-             * @description The session; without one the active one, else a new one. A UUID that nobody has becomes a session (C4).
+             * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
              */
             session_id?: string | null;
             /**
              * Key
-             * @description A retry with the same key goes on where it was; also as Idempotency-Key.
+             * @description The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.
              */
             key?: string | null;
             /**
              * User
-             * @description Whose memory; also as the header X-Retain-User.
+             * @description The user who owns the memory; also as the header X-Retain-User.
              */
             user?: string | null;
             /**
              * Stream
-             * @description Answer with events; also with Accept: text/event-stream.
+             * @description Stream the answer as events; also with Accept: text/event-stream.
              * @default false
              */
             stream: boolean;
@@ -2435,18 +2435,18 @@ export interface components {
             images: string[];
             /**
              * Message
-             * @description What is said.
+             * @description The user's message.
              * @example Where do we go?
              */
             message: string;
             /**
              * Agent Id
-             * @description Who is to answer; also as the header X-Retain-Agent.
+             * @description The agent that answers; also as the header X-Retain-Agent.
              */
             agent_id?: string | null;
             /**
              * Agents
-             * @description A group: these answer, one after the other.
+             * @description For a group conversation: the agents that answer, in this order.
              * @default []
              * @example []
              */
@@ -2467,7 +2467,7 @@ export interface components {
             label: string;
             /**
              * Title
-             * @description What to call it: its label, else how what the user says first begins; else empty.
+             * @description A title for display: the label, or the start of the first user message, or empty.
              */
             title: string;
             /** Attributes */
@@ -2490,7 +2490,7 @@ export interface components {
             updated_at: string;
             /**
              * Last Message At
-             * @description When the last message was said; an import keeps the original times.
+             * @description Time of the last message. Imported messages keep their original times.
              */
             last_message_at: string | null;
         };
@@ -2503,7 +2503,7 @@ export interface components {
             data: components["schemas"]["ChatSession"][];
             /**
              * Next
-             * @description What to send as `after` for the page that follows; null at the end.
+             * @description The cursor for the next page, to send as `after`; null on the last page.
              */
             next: string | null;
         };
@@ -2576,21 +2576,21 @@ export interface components {
         ContextAnswer: {
             /**
              * Messages
-             * @description As an OpenAI-compatible service takes them.
+             * @description The messages in the format of OpenAI-compatible services.
              */
             messages: {
                 [key: string]: unknown;
             }[];
-            /** @description Send it with the turn, and the turn can be explained later. */
+            /** @description Send it with the turn, so that `GET /api/turns/{id}` can explain it. */
             report: components["schemas"]["ReportShape"];
             /**
              * Text
-             * @description All of it as plain text, where `text` was asked for.
+             * @description The whole context as plain text, if the request set `text`.
              */
             text?: string | null;
             /**
              * Whole
-             * @description For our own client, where `whole` was asked for.
+             * @description All fields of the library's Context, if the request set `whole`.
              */
             whole?: {
                 [key: string]: unknown;
@@ -2623,13 +2623,13 @@ export interface components {
             others: string[];
             /**
              * Text
-             * @description The context as plain text, too.
+             * @description Also return the context as plain text.
              * @default false
              */
             text: boolean;
             /**
              * Whole
-             * @description All that the library's Context has, too.
+             * @description Also return all fields of the library's Context.
              * @default false
              */
             whole: boolean;
@@ -2685,17 +2685,17 @@ export interface components {
         EnterRequest: {
             /**
              * Session Id
-             * @description The session; without one the active one, else a new one. A UUID that nobody has becomes a session (C4).
+             * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
              */
             session_id?: string | null;
             /**
              * Agent Id
-             * @description With whom; also as the header X-Retain-Agent.
+             * @description The agent of the conversation; also as the header X-Retain-Agent.
              */
             agent_id?: string | null;
             /**
              * User
-             * @description Whose memory; also as the header X-Retain-User.
+             * @description The user who owns the memory; also as the header X-Retain-User.
              */
             user?: string | null;
         };
@@ -3139,13 +3139,13 @@ export interface components {
         KeyRequest: {
             /**
              * Name
-             * @description What it is for, for people.
+             * @description A name that says what the key is for.
              * @example ci
              */
             name: string;
             /**
              * Permissions
-             * @description Some of read, write, delete and admin.
+             * @description Any of read, write, delete and admin.
              * @example [
              *       "read",
              *       "write"
@@ -3154,17 +3154,17 @@ export interface components {
             permissions: string[];
             /**
              * User
-             * @description The one user it is for; without, every user of the tenant.
+             * @description The only user that the key may act for. Default: every user of the tenant.
              */
             user?: string | null;
             /**
              * Agent
-             * @description The one agent it is for; without, every agent.
+             * @description The only agent that the key may act for. Default: every agent.
              */
             agent?: string | null;
             /**
              * Expires At
-             * @description When it ends, with a time zone; without, when the key or token it is made with does.
+             * @description Time of expiry, with a time zone. Default: that of the credential that creates the key.
              */
             expires_at?: string | null;
         };
@@ -3879,7 +3879,7 @@ export interface components {
             key: string;
             /**
              * Turn Id
-             * @description What explains it: GET /api/turns/{id}.
+             * @description The id of the turn. `GET /api/turns/{id}` explains the answer.
              */
             turn_id: string;
             /** Message */
@@ -3887,12 +3887,12 @@ export interface components {
             usage: components["schemas"]["Usage"];
             /**
              * Tools
-             * @description The tools that were used, in order.
+             * @description The tools that the agent called, in order.
              */
             tools: string[];
             /**
              * Asked Seq
-             * @description The number of the message that it answers.
+             * @description The number of the user message that this answers.
              */
             asked_seq: number;
             /** First Seq */
@@ -3901,27 +3901,27 @@ export interface components {
             last_seq: number;
             /**
              * Memory Only
-             * @description No model is set: this is what is remembered about the message.
+             * @description True if no model is set: the answer lists stored memories about the message.
              */
             memory_only: boolean;
             /**
              * Again
-             * @description The turn had been saved before.
+             * @description True if the turn was already saved by an earlier request.
              */
             again: boolean;
             /**
              * Cut
-             * @description The model wanted to go on.
+             * @description True if the answer was cut at the token limit.
              */
             cut: boolean;
             /**
              * Error
-             * @description In a group: why this agent did not answer.
+             * @description In a group: the reason why this agent did not answer.
              */
             error: string;
             /**
              * Notice
-             * @description What else the server did, such as creating the agent.
+             * @description A further action of the server, such as creating the agent.
              */
             notice: string;
         };
@@ -3963,22 +3963,22 @@ export interface components {
         RunRequest: {
             /**
              * Session Id
-             * @description The session; without one the active one, else a new one. A UUID that nobody has becomes a session (C4).
+             * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
              */
             session_id?: string | null;
             /**
              * Key
-             * @description A retry with the same key goes on where it was; also as Idempotency-Key.
+             * @description The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.
              */
             key?: string | null;
             /**
              * User
-             * @description Whose memory; also as the header X-Retain-User.
+             * @description The user who owns the memory; also as the header X-Retain-User.
              */
             user?: string | null;
             /**
              * Stream
-             * @description Answer with events; also with Accept: text/event-stream.
+             * @description Stream the answer as events; also with Accept: text/event-stream.
              * @default false
              */
             stream: boolean;
@@ -3993,18 +3993,18 @@ export interface components {
             images: string[];
             /**
              * Agent
-             * @description Who is to answer; also as the header X-Retain-Agent.
+             * @description The agent that answers; also as the header X-Retain-Agent.
              */
             agent?: string | null;
             /**
              * Message
-             * @description What is said.
+             * @description The user's message.
              * @example Where do we go?
              */
             message?: string | null;
             /**
              * Input
-             * @description The same by another name.
+             * @description Another name for `message`.
              * @example null
              */
             input?: string | null;
@@ -4457,7 +4457,7 @@ export interface components {
                 parameters?: unknown;
                 error?: unknown;
             } | null;
-            /** @description What `POST /api/context` answered as its report. */
+            /** @description The report that `POST /api/context` returned. */
             report?: components["schemas"]["ReportShape"] | null;
         };
         /**
@@ -4471,7 +4471,7 @@ export interface components {
             key: string;
             /**
              * Asked Seq
-             * @description The number of the message; null while it is in line and not kept yet.
+             * @description The number of the user message; null until it is stored.
              */
             asked_seq: number | null;
             /**
@@ -4481,7 +4481,7 @@ export interface components {
             answered: string[];
             /**
              * Running
-             * @description Whether somebody may be at it; if not, and it is not answered, send it again.
+             * @description True while a server may be working on the turn. If false and unanswered, send the message again.
              */
             running: boolean;
         };
@@ -4536,22 +4536,22 @@ export interface components {
         VisionRequest: {
             /**
              * Session Id
-             * @description The session; without one the active one, else a new one. A UUID that nobody has becomes a session (C4).
+             * @description The session id. Default: the active session, or a new one. An unused UUID creates a session with that id.
              */
             session_id?: string | null;
             /**
              * Key
-             * @description A retry with the same key goes on where it was; also as Idempotency-Key.
+             * @description The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.
              */
             key?: string | null;
             /**
              * User
-             * @description Whose memory; also as the header X-Retain-User.
+             * @description The user who owns the memory; also as the header X-Retain-User.
              */
             user?: string | null;
             /**
              * Stream
-             * @description Answer with events; also with Accept: text/event-stream.
+             * @description Stream the answer as events; also with Accept: text/event-stream.
              * @default false
              */
             stream: boolean;
@@ -4565,18 +4565,18 @@ export interface components {
             images: string[];
             /**
              * Agent
-             * @description Who is to answer; also as the header X-Retain-Agent.
+             * @description The agent that answers; also as the header X-Retain-Agent.
              */
             agent?: string | null;
             /**
              * Message
-             * @description What is said.
+             * @description The user's message.
              * @example Where do we go?
              */
             message?: string | null;
             /**
              * Input
-             * @description The same by another name.
+             * @description Another name for `message`.
              * @example null
              */
             input?: string | null;
@@ -7021,7 +7021,7 @@ export interface operations {
     notes_stream: {
         parameters: {
             query?: {
-                /** @description Changes after this version; the header Last-Event-ID says more. */
+                /** @description Only changes after this version. The header Last-Event-ID takes precedence. */
                 after?: number;
                 /** @description The user; also as the header X-Retain-User. */
                 user?: string | null;
@@ -10029,9 +10029,9 @@ export interface operations {
     keys_list: {
         parameters: {
             query?: {
-                /** @description The most records to return. */
+                /** @description The maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description The cursor `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -10190,17 +10190,17 @@ export interface operations {
     audit: {
         parameters: {
             query?: {
-                /** @description Only what this one did. */
+                /** @description Only records of this caller. */
                 who?: string | null;
-                /** @description Only this, by its name. */
+                /** @description Only records of this operation. */
                 what?: string | null;
-                /** @description From this moment on, with a time zone. */
+                /** @description Only records from this time on, with a time zone. */
                 since?: string | null;
-                /** @description Before this moment, with a time zone. */
+                /** @description Only records before this time, with a time zone. */
                 until?: string | null;
-                /** @description The most records to return. */
+                /** @description The maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description The cursor `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -10240,9 +10240,9 @@ export interface operations {
             query?: {
                 /** @description Only users whose name contains this text. */
                 search?: string;
-                /** @description The most users to return. */
+                /** @description The maximum number of users to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description The cursor `next` of the previous page. */
                 after?: string | null;
             };
             header?: never;
@@ -10559,13 +10559,13 @@ export interface operations {
     chat_events: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description The turn's session; the active one where not given. */
+                /** @description The session of the turn. Default: the active session. */
                 session_id?: string | null;
-                /** @description The agents, where it is a group's turn. */
+                /** @description The agents of a group turn. */
                 agents?: string[];
             };
             header?: {
@@ -10615,13 +10615,13 @@ export interface operations {
     chat_turn: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description The turn's session; the active one where not given. */
+                /** @description The session of the turn. Default: the active session. */
                 session_id?: string | null;
-                /** @description The agents, where it is a group's turn. */
+                /** @description The agents of a group turn. */
                 agents?: string[];
             };
             header?: {
@@ -10669,17 +10669,17 @@ export interface operations {
     chat_sessions: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description The most records to return. */
+                /** @description The maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description The cursor `next` of the previous page. */
                 after?: string | null;
-                /** @description Only those in whose label or id all these words are. */
+                /** @description Only conversations whose label or id contains all these words. */
                 search?: string | null;
-                /** @description Only those in which something was said. */
+                /** @description Only conversations with at least one message. */
                 spoken?: boolean;
             };
             header?: {
@@ -10771,21 +10771,21 @@ export interface operations {
     chat_messages: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description The most records to return. */
+                /** @description The maximum number of records to return. */
                 limit?: number;
-                /** @description Go on after this cursor, from the end of the page before. */
+                /** @description The cursor `next` of the previous page. */
                 after?: string | null;
-                /** @description The last so many messages. */
+                /** @description Only the last N messages. */
                 last?: number | null;
-                /** @description The messages of the last so many minutes. */
+                /** @description Only messages of the last N minutes. */
                 minutes?: number | null;
-                /** @description The newest messages that fit into so many tokens. */
+                /** @description The newest messages that fit into N tokens. */
                 tokens?: number | null;
-                /** @description Of those, only messages before this number: to read backwards. */
+                /** @description Only messages with a smaller number, to page backwards. */
                 before?: number | null;
                 /** @description Only user messages and final answers. */
                 turns_only?: boolean;
@@ -10835,9 +10835,9 @@ export interface operations {
     chat_session: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
@@ -10885,9 +10885,9 @@ export interface operations {
     chat_label: {
         parameters: {
             query?: {
-                /** @description Whose memory; also as the header X-Retain-User. */
+                /** @description The user who owns the memory; also as the header X-Retain-User. */
                 user?: string | null;
-                /** @description Which agent's; also as the header X-Retain-Agent. */
+                /** @description The agent whose memory it is; also as the header X-Retain-Agent. */
                 agent?: string | null;
             };
             header?: {
