@@ -1,4 +1,4 @@
-"""`python -m bench`: run the benchmarks, print their tables, and on demand write them into a document."""
+"""`python -m bench`: run the benchmarks, print their tables, and optionally write them to a document."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FILES = {
 
 
 def main() -> int:
-    """Run what was asked for."""
+    """Run the chosen benchmarks."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description="Measure side by side, print ratios."
     )
@@ -76,7 +76,7 @@ def main() -> int:
 
 
 def machine(plan: Plan) -> str:
-    """What was measured on."""
+    """Return a description of the machine."""
     cost = fsync_seconds(plan.folder)
     return (
         f"{time.strftime('%Y-%m-%d')}, {'quick' if plan.quick else 'full'} run: {os.cpu_count()} cores, "
@@ -88,7 +88,7 @@ def machine(plan: Plan) -> str:
 
 
 def draw(out: Console, table: Table) -> None:
-    """The table for a person at a terminal."""
+    """Print a table on the terminal."""
     drawn = Drawn(
         title=table.title, caption=table.about, title_justify="left", caption_justify="left"
     )
@@ -101,7 +101,7 @@ def draw(out: Console, table: Table) -> None:
 
 
 def write(file: Path, sections: dict[str, str]) -> None:
-    """Put each section between its markers, `<!-- bench: NAME -->` and `<!-- end: NAME -->`; other text stays."""
+    """Replace the text between the markers `<!-- bench: NAME -->` and `<!-- end: NAME -->`."""
     text = file.read_text(encoding="utf-8")
     for name, body in sections.items():
         begin, end = f"<!-- bench: {name} -->", f"<!-- end: {name} -->"

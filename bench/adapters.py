@@ -1,4 +1,4 @@
-"""What each adapter costs over the library call that it makes, and how fast it is beside the framework's own durable store.
+"""Cost of each adapter over its library call, and its speed compared with the framework's own store.
 
 The frameworks are imported by name at run time: they are installed with the dependency groups alone.
 """
@@ -31,7 +31,7 @@ COLUMNS = (*RATIO_COLUMNS[:3], "times faster", *RATIO_COLUMNS[4:], "theirs waits
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Two tables: over the library, and beside the others."""
+    """Yield two tables: against the library, and against the frameworks' own stores."""
     rows = Rows()
     only = os.environ.get("ADAPTER", "")
     questions: tuple[Callable[[Plan, Rows, int], None], ...] = (
@@ -59,7 +59,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def value(number: int) -> dict[str, Any]:
-    """What an item is: one in ten is a fact."""
+    """Return the value of an item: one in ten is a fact."""
     return {
         "text": f"{number}: {TEXT}",
         "kind": "fact" if number % 10 == 0 else "note",
@@ -68,7 +68,7 @@ def value(number: int) -> dict[str, Any]:
 
 
 def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
-    """SqliteStore in WAL mode, which is its best; and many writes in one moment."""
+    """Compare with SqliteStore in WAL mode, its fastest, also with many concurrent writes."""
     folder, module = plan.place(), import_module("langgraph.store.sqlite")
     me = plan.open(f"sqlite:///{folder}/retain.db")
     with module.SqliteStore.from_conn_string(str(folder / "other.db")) as store:
@@ -82,7 +82,7 @@ def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def store_postgres(plan: Plan, rows: Rows, size: int) -> None:
-    """PostgresStore on one connection, which is its default."""
+    """Compare with PostgresStore on one connection, its default."""
     me = plan.open(plan.postgres(f"adapters_store_retain_{size}"))
     url = plan.postgres(f"adapters_store_{size}")
     with import_module("langgraph.store.postgres").PostgresStore.from_conn_string(url) as store:
@@ -93,7 +93,7 @@ def store_postgres(plan: Plan, rows: Rows, size: int) -> None:
 def against_store(
     plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
 ) -> None:
-    """Put, get, a filter and a question, with few items and with many."""
+    """Measure put, get, a filter and a search, with few items and with many."""
     ours = import_module("retain.integrations.langgraph").RetainStore(me)
     item = import_module("langgraph.store.base").SearchItem
     put = import_module("langgraph.store.base").PutOp
@@ -166,7 +166,7 @@ def against_store(
 
 
 def vars_of(found: Any) -> dict[str, Any]:
-    """What LangGraph makes an item of."""
+    """Convert an item to LangGraph's type."""
     return {
         name: getattr(found, name)
         for name in ("namespace", "key", "value", "created_at", "updated_at", "score")
@@ -174,7 +174,7 @@ def vars_of(found: Any) -> dict[str, Any]:
 
 
 def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
-    """Three hundred writes that are awaited in one moment."""
+    """Await three hundred writes at once."""
     module = import_module("retain.integrations.langgraph")
     theirs = import_module("langgraph.store.sqlite.aio").AsyncSqliteStore
     stack = RUNNER.run(opened(theirs.from_conn_string(str(folder / "awaited.db"))))
@@ -210,22 +210,22 @@ def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
 
 
 def write_all(me: Scope, fields: list[str] | None) -> None:
-    """The same, by the library."""
+    """Do the same with the library."""
     me.items.write([Put((*AT, "many"), f"{n}", value(n), fields=fields) for n in range(300)])
 
 
 async def opened(context: Any) -> SimpleNamespace:
-    """An asynchronous context, entered."""
+    """Enter an asynchronous context manager."""
     return SimpleNamespace(context=context, store=await context.__aenter__())
 
 
 async def made(make: Callable[[], Any]) -> Any:
-    """Something that must be made on the loop."""
+    """Create an object on the event loop."""
     return make()
 
 
 def saver_sqlite(plan: Plan, rows: Rows, size: int) -> None:
-    """SqliteSaver, which is in WAL mode by itself."""
+    """Compare with SqliteSaver, which uses WAL mode."""
     folder = plan.place()
     me = plan.open(f"sqlite:///{folder}/retain.db")
     with import_module("langgraph.checkpoint.sqlite").SqliteSaver.from_conn_string(
@@ -236,7 +236,7 @@ def saver_sqlite(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def saver_postgres(plan: Plan, rows: Rows, size: int) -> None:
-    """PostgresSaver on one connection."""
+    """Compare with PostgresSaver on one connection."""
     me = plan.open(plan.postgres(f"adapters_saver_retain_{size}"))
     url = plan.postgres(f"adapters_saver_{size}")
     with import_module("langgraph.checkpoint.postgres").PostgresSaver.from_conn_string(
@@ -247,7 +247,7 @@ def saver_postgres(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def step(number: int) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
-    """A step of a graph: 50 messages that stay, and a number that changes with each step."""
+    """Return the checkpoint of a step: 50 constant messages, and a number that changes."""
     values = {"n": number, "messages": [{"role": "user", "text": TEXT}] * 50}
     versions = {"n": f"{number + 1:032}.0", "messages": f"{1:032}.0"}
     id = str(import_module("langgraph.checkpoint.base.id").uuid6(clock_seq=number))
@@ -269,7 +269,7 @@ def step(number: int) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
 def against_saver(
     plan: Plan, rows: Rows, me: Scope, theirs: Any, name: str, waits: str, size: int
 ) -> None:
-    """A step, what its tasks wrote, and the newest step, in a short thread and in a long one."""
+    """Measure a step, its writes and reading the newest step, in a short and a long thread."""
     ours = import_module("retain.integrations.langgraph").RetainSaver(me)
     write = import_module("retain.kinds.checkpoints.checkpoint").Write
     dump, load = ours.serde.dumps_typed, ours.serde.loads_typed
@@ -342,7 +342,7 @@ def against_saver(
 
 
 def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
-    """Anthropic's tool for a folder, which writes a file, waits for it, and does not wait for its folder."""
+    """Compare with Anthropic's file tool, which syncs the file but not its folder."""
     folder = plan.place()
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.anthropic").RetainMemoryTool(me)
@@ -406,7 +406,7 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def graph_server(plan: Plan, rows: Rows, size: int) -> None:
-    """The official memory server and our profile of the same tools, both as processes over standard streams."""
+    """Compare with the official memory server, both as processes over standard streams."""
     tests, clients = import_module("tests.mcp.test_graph"), import_module("tests.mcp.clients")
     folder, name = plan.place(), "the official memory server"
     words = clients.command(f"sqlite:///{folder}/retain.db", "--profile", "graph", "--user", "ada")
@@ -448,5 +448,5 @@ def graph_server(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def asked(ask: Any, tool: str, arguments: dict[str, Any]) -> Callable[[], object]:
-    """A call of a tool."""
+    """Return a function that calls a tool."""
     return lambda: ask("tools/call", name=tool, arguments=arguments)

@@ -1,4 +1,4 @@
-"""Appending one message, durably, by one thread: what does retain add to the insert and the commit themselves?"""
+"""Append of one durable message by one thread, compared with the bare insert and commit."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from retain import NewMessage, Scope
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Both engines."""
+    """Yield a table per engine."""
     yield sqlite(plan)
     yield postgres(plan)
 
 
 def sqlite(plan: Plan) -> Table:
-    """Each contender on a file of its own, in the steady state; all stay open, because the last to close deletes the log."""
+    """Measure on one file per contender. All stay open, because the last to close deletes the log."""
     folder = plan.place()
     scopes = {
         name: plan.open(f"sqlite:///{folder}/{name}.db")
@@ -66,7 +66,7 @@ def sqlite(plan: Plan) -> Table:
 
 
 def fill_log(me: Scope, path: Path) -> None:
-    """Write until the write-ahead log starts over: while the file still grows, every fsync costs more."""
+    """Write until the write-ahead log restarts: while the file grows, every fsync costs more."""
     log = path.with_name(path.name + "-wal")
 
     def restarts() -> int:
@@ -80,7 +80,7 @@ def fill_log(me: Scope, path: Path) -> None:
 
 
 def postgres(plan: Plan) -> Table:
-    """Each contender on a database of its own."""
+    """Measure on one database per contender."""
     me = plan.open(plan.postgres("append_retain"))
     urls = [plan.postgres(f"append_{name}") for name in ("insert", "correct")]
     for url in urls:

@@ -1,4 +1,4 @@
-"""An adapter beside the library call that it makes, and beside the framework's own store: they take turns in one race."""
+"""A race of an adapter, the library call that it makes, and the framework's own store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HISTORIES = (20, 1000)
 
 @dataclass(frozen=True)
 class Other:
-    """A framework's own store: its name, what it does, and whether that waits for the disk."""
+    """A framework's own store: its name, its operation, and whether that is durable."""
 
     name: str
     call: Call
@@ -26,7 +26,7 @@ class Other:
 
 @dataclass(frozen=True)
 class Case:
-    """One operation.
+    """One operation to compare.
 
     `library` is the call that the adapter makes, with what it gives read; None where that is in another process. `objects`
     makes the framework's own objects of what is stored, or the other way: who wants them pays for them with any store.
@@ -50,7 +50,7 @@ class Rows:
     beside: list[list[str]] = field(default_factory=list)
 
     def add(self, plan: Plan, case: Case) -> None:
-        """Race, and tell."""
+        """Run a race and add its rows."""
         had = len(self.over), len(self.beside)
         contenders: dict[str, Call] = {"adapter": case.adapter}
         library, objects = case.library, case.objects
@@ -73,7 +73,7 @@ class Rows:
 
 
 def _race(plan: Plan, case: Case, contenders: Mapping[str, Call]) -> dict[str, Series]:
-    """Seconds per call. What is awaited runs on one event loop; the library is then called in a worker thread."""
+    """Return the seconds per call. Coroutines share one event loop; the library runs in a thread."""
     if not case.awaited:
         race(2, case.calls, contenders)
         return race(plan.much(40, 15), case.calls, contenders)

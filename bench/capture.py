@@ -1,4 +1,4 @@
-"""Capturing a large output: how fast against writing the same bytes to a file, and how much memory does it take?"""
+"""Capture of a large output: speed compared with a plain file write, and memory."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with Memory.open("sqlite:///" + sys.argv[1], settings=Settings()) as memory:
 
 
 class Output(io.RawIOBase):
-    """A large output, as it comes from a pipe; each has a first line of its own, because nothing is kept twice."""
+    """A large output, read like a pipe. Each has a different first line, so that none is a duplicate."""
 
     numbers = itertools.count()
 
@@ -44,20 +44,20 @@ class Output(io.RawIOBase):
         self.file = path.open("rb", buffering=0)
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
+        """Return the next bytes."""
         if self.first:
             first, self.first = self.first, b""
             return first
         return self.file.read(size)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.file.close()
         super().close()
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """A log of 50 MB, and bytes that are no text."""
+    """Measure a log of 50 MB and random bytes."""
     size = plan.much(50_000_000, 20_000_000)
     folder = plan.place()
     me = plan.open(f"sqlite:///{folder}/capture.db")
@@ -100,7 +100,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def log(size: int) -> bytes:
-    """Lines as a build writes them, no two alike."""
+    """Return lines of a build log, all different."""
     line = "2026-11-15 05:41:{:02}.{:06} INFO  [worker-{}] compiled src/module_{}/file_{}.c in {} ms, 0 warnings\n"
     lines = (line.format(n % 60, n, n % 8, n % 97, n, n % 1013) for n in itertools.count())
     out = io.BytesIO()
@@ -110,13 +110,13 @@ def log(size: int) -> bytes:
 
 
 def capture(me: Scope, source: Path) -> None:
-    """As `retain run` does it."""
+    """Capture the output as `retain run` does."""
     with Output(source) as output:
         me.refs.prepare.keep(me.refs.prepare(output, source="make everything", status="Success"))  # type: ignore[arg-type]
 
 
 def write(source: Path, target: Path) -> None:
-    """The least that keeps the same bytes."""
+    """Write the same bytes to a file and sync it."""
     with Output(source) as output, target.open("wb", buffering=0) as file:
         while piece := output.read(PIECE):
             file.write(piece)
@@ -125,7 +125,7 @@ def write(source: Path, target: Path) -> None:
 
 
 def memory(folder: Path, source: Path, number: int) -> int:
-    """By how many bytes a process grows at most while it captures."""
+    """Return the growth in bytes of a process while it captures."""
     database = folder / f"memory {source.stem} {number}.db"
     done = subprocess.run(
         [sys.executable, "-c", MEMORY, str(database), str(source)],
@@ -137,7 +137,7 @@ def memory(folder: Path, source: Path, number: int) -> int:
 
 
 def peak(what: str, grown: list[int]) -> list[str]:
-    """A row of the second table."""
+    """Return a row of the memory table."""
     middle = statistics.median(grown)
     target = Target(at_most=BUFFERS / 2**20)
     return [what, f"{middle / 2**20:.1f} MiB", f"{target} MiB", target.verdict(middle / 2**20)]

@@ -1,4 +1,4 @@
-"""Starting up: `import retain` and `retain --help`, beside a Python that does nothing, in time and in modules."""
+"""Startup time and imported modules of `import retain` and `retain --help`, compared with bare Python."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ print(len(sys.modules), *(name for name in heavy.split() if name in sys.modules)
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Fresh processes, taking turns."""
+    """Measure fresh processes in turn."""
     commands = dict(COMMANDS)
     if importlib.util.find_spec("retain.cli.main"):
         commands["retain --help"] = HELP
@@ -63,13 +63,13 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def start(code: str) -> Callable[[], object]:
-    """A Python that runs the code and ends."""
+    """Return a function that runs code in a new Python process."""
     return lambda: subprocess.run(
         [sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL
     )
 
 
 def count(code: str) -> list[str]:
-    """How many modules the code leaves imported, and which of the heavy ones."""
+    """Return the number of modules that the code imports, and the heavy ones among them."""
     command = [sys.executable, "-c", COUNT, code, HEAVY]
     return subprocess.run(command, check=True, capture_output=True, text=True).stderr.split()

@@ -40,13 +40,13 @@ TURNS = (200, 60)
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Speed on SQLite, then the shares of unchanged prompts."""
+    """Yield the speed on SQLite, then the shares of unchanged prompts."""
     yield speed(plan)
     yield prefixes(plan)
 
 
 def speed(plan: Plan) -> Table:
-    """A tenant of 100,000 messages; a session of 10,000 and one of 100, each with entries, notes, state and references."""
+    """Measure a session of 10,000 and one of 100 messages, in a tenant of 100,000."""
     large, others = 10_000, plan.much(OTHERS, OTHERS // 3)
     folder = plan.place()
     plan.say(f"writing {large + others * 1000:,} messages")
@@ -127,7 +127,7 @@ def speed(plan: Plan) -> Table:
 
 
 def remember(me: Scope) -> None:
-    """What an agent gathers besides messages."""
+    """Add entries, notes, state and references."""
     dice = random.Random(1)
     for number in range(ENTRIES):
         me.entries.add(sentence(dice), kind="core" if number % 2 else "journal")
@@ -141,13 +141,13 @@ def remember(me: Scope) -> None:
 
 
 def sentence(dice: random.Random, words: int = 14) -> str:
-    """Some words that were never said before."""
+    """Return some new words."""
     return " ".join(dice.choices(WORDS, k=words)).capitalize() + "."
 
 
 @dataclass(frozen=True)
 class Talk:
-    """A way to hold a conversation of 200 turns."""
+    """A kind of conversation of 200 turns."""
 
     name: str
     tools: bool = False
@@ -173,7 +173,7 @@ TALKS = (
 
 
 def prefixes(plan: Plan) -> Table:
-    """Conversations of 200 turns in a budget that they outgrow, each prompt compared with the one before."""
+    """Compare each prompt with the previous one, in conversations that outgrow the budget."""
     rows = []
     for talk in TALKS:
         plan.say(talk.name)
@@ -204,7 +204,7 @@ def prefixes(plan: Plan) -> Table:
 
 
 def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
-    """Tokens that stayed, all tokens, the most in one prompt, and the share in the second half."""
+    """Return unchanged tokens, all tokens, the largest prompt, and the share in the second half."""
     dice = random.Random(7)
     counted = tokens.counter("gpt-4o")
     before, stayed, sizes, largest = "", [], [], 0
@@ -239,7 +239,7 @@ def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
 
 
 def remember_little(me: Scope, dice: random.Random) -> None:
-    """What is there when a conversation begins."""
+    """Add the memories that exist before the conversation."""
     for number in range(10):
         me.entries.add(sentence(dice), kind="core" if number % 2 else "journal")
     me.notes.overwrite(f"## Preferences\n\n{sentence(dice)}\n\n## Facts\n\n{sentence(dice)}\n")
@@ -247,7 +247,7 @@ def remember_little(me: Scope, dice: random.Random) -> None:
 
 
 def turn_of(dice: random.Random, question: str, number: int, calls: bool) -> list[NewMessage]:
-    """What is said in a turn, with a call of a tool and its output or without."""
+    """Return the messages of a turn, with or without a tool call and its output."""
     asked = NewMessage("user", question)
     answer = NewMessage("assistant", " ".join(sentence(dice, 18) for _ in range(3)))
     if not calls:

@@ -1,4 +1,4 @@
-"""The adapters that keep a conversation, beside the stores that their frameworks bring."""
+"""The adapters for conversations, compared with the stores of their frameworks."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NOT = "no"
 
 
 def reads(size: int) -> int:
-    """How often a history is read in one turn."""
+    """Reads of the history per turn."""
     return 5 if size == HISTORIES[0] else 1
 
 
 def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
-    """SQLiteSession, which is in WAL mode by itself."""
+    """Compare with SQLiteSession, which uses WAL mode."""
     folder = plan.place()
     me = plan.open(f"sqlite:///{folder}/retain.db")
     made = import_module("retain.integrations.openai_agents").RetainSession
@@ -69,7 +69,7 @@ def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def langchain(plan: Plan, rows: Rows, size: int) -> None:
-    """PostgresChatMessageHistory; for SQLite, langchain-postgres has nothing."""
+    """Compare with PostgresChatMessageHistory; langchain-postgres has no SQLite store."""
     for url in (
         plan.postgres(f"adapters_history_retain_{size}"),
         f"sqlite:///{plan.place()}/retain.db",
@@ -79,7 +79,7 @@ def langchain(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: int) -> None:
-    """Two messages that are added, and all of them."""
+    """Measure adding two messages and reading all of them."""
     made = import_module("retain.integrations.langchain").RetainChatMessageHistory
     words = import_module("langchain_core.messages")
     turn = [words.HumanMessage(content=TEXT), words.AIMessage(content=TEXT)]
@@ -131,7 +131,7 @@ class _Nothing:
 
 
 def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
-    """Pydantic AI brings a store for one process only, which keeps nothing."""
+    """Measure Pydantic AI, whose only store of its own is in memory."""
     me = plan.open(f"sqlite:///{plan.place()}/retain.db")
     store = import_module("retain.integrations.pydantic_ai").RetainConversationStore(me)
     said, module = import_module("pydantic_ai.messages"), import_module("pydantic_ai.conversation")
@@ -191,7 +191,7 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
 
 
 def adk(plan: Plan, rows: Rows, size: int) -> None:
-    """SqliteSessionService and DatabaseSessionService, both on SQLite with its rollback journal."""
+    """Compare with SqliteSessionService and DatabaseSessionService on SQLite with a rollback journal."""
     folder, sessions = plan.place(), "google.adk.sessions"
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.adk").RetainSessionService(me)
@@ -290,7 +290,7 @@ def _read(me: Scope, session: str) -> object:
 
 
 def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
-    """FileHistoryProvider, which appends to a file and does not wait for the disk."""
+    """Compare with FileHistoryProvider, which appends to a file without a sync."""
     folder, module = plan.place(), import_module("agent_framework")
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.agent_framework").RetainHistoryProvider(me)

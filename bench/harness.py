@@ -1,4 +1,4 @@
-"""What every benchmark shares: taking turns, medians with their spread, and tables of ratios.
+"""Shared parts of the benchmarks: races, medians with quartiles, and tables of ratios.
 
 Whatever is compared takes turns in many short rounds on the same disk, so that a busy moment of the machine meets all of
 them. A ratio is taken inside each round, and its median and quartiles over the rounds are shown. Nothing is asserted.
@@ -38,7 +38,7 @@ def scope_of(memory: Memory) -> Scope:
 
 @dataclass
 class Plan:
-    """How much to measure, and where."""
+    """The size of a run, its folder and its databases."""
 
     quick: bool
     folder: Path
@@ -47,15 +47,15 @@ class Plan:
     _opened: list[Memory] = field(default_factory=list)
 
     def much(self, full: int, quick: int) -> int:
-        """How many: of a careful run, or of a quick one."""
+        """Return the count for a full run or for a quick one."""
         return quick if self.quick else full
 
     def place(self) -> Path:
-        """A new folder for files."""
+        """Return a new folder."""
         return Path(tempfile.mkdtemp(dir=self.folder))
 
     def open(self, url: str, clock: Clock | None = None) -> Scope:
-        """A memory with one session, its scope; closed at the end."""
+        """Open a memory, add a session and return the scope. Closed at the end of the run."""
         memory = Memory.open(url, settings=Settings(), clock=clock)
         self._opened.append(memory)
         me = scope_of(memory)
@@ -63,18 +63,18 @@ class Plan:
         return me
 
     def memory_of(self, me: Scope) -> Memory:
-        """The memory that a scope was opened from."""
+        """Return the memory of a scope."""
         return next(memory for memory in self._opened if memory.database is me.messages._database)
 
     def postgres(self, name: str) -> str:
-        """The address of a new database; the server is started when it is first needed."""
+        """Create a PostgreSQL database and return its address. Starts the server if necessary."""
         if self._server is None:
             self.say("starting PostgreSQL")
             self._server = PostgresServer("modern")
         return self._server.create(name)
 
     def close(self) -> None:
-        """Let go of everything that was opened."""
+        """Close all memories and the server."""
         for memory in self._opened:
             memory.close()
         self._opened.clear()
@@ -86,7 +86,7 @@ class Plan:
 def race(
     rounds: int, calls: int, contenders: Mapping[str, Callable[[], object]]
 ) -> dict[str, Series]:
-    """Seconds per call, of each contender in each round; who begins changes from round to round."""
+    """Return the seconds per call of each contender in each round. Each round starts with another one."""
     names = list(contenders)
     taken: dict[str, Series] = {name: [] for name in names}
     for turn in range(rounds):
@@ -102,7 +102,7 @@ def race(
 
 @dataclass(frozen=True)
 class Target:
-    """What was promised for a ratio."""
+    """The target of a ratio."""
 
     at_most: float | None = None
     at_least: float | None = None
@@ -115,25 +115,25 @@ class Target:
         )
 
     def verdict(self, ratio: float) -> str:
-        """Whether the ratio keeps the promise."""
+        """Return `met` or `not met`."""
         met = ratio <= self.at_most if self.at_most is not None else ratio >= (self.at_least or 0)
         return "met" if met else "not met"
 
 
 class Ahead(Target):
-    """Being faster than the other."""
+    """The target of being faster than the alternative."""
 
     def __init__(self) -> None:
         super().__init__(at_least=1)
 
     def verdict(self, ratio: float) -> str:
-        """Who is."""
+        """Return `ahead` or `behind`."""
         return "ahead" if ratio >= 1 else "behind"
 
 
 @dataclass(frozen=True)
 class Table:
-    """One answer: a title, a line of explanation, and rows of text."""
+    """A result: a title, a line of explanation, and rows of text."""
 
     title: str
     about: str
@@ -141,7 +141,7 @@ class Table:
     rows: Sequence[Sequence[str]]
 
     def markdown(self) -> str:
-        """The table for a document."""
+        """Return the table in Markdown."""
         lines = [self.columns, ["---"] * len(self.columns), *self.rows]
         return (
             f"**{self.title}.** {self.about}\n\n"
@@ -162,7 +162,7 @@ def versus(
     show: Callable[[float], str] | None = None,
     turned: bool = False,
 ) -> list[str]:
-    """A row of RATIO_COLUMNS: ours to theirs, or with `turned` theirs to ours (how many times faster we are)."""
+    """Return a row of RATIO_COLUMNS: our time over theirs, or with `turned` theirs over ours."""
     show = show or duration
     ratios = [b / a if turned else a / b for a, b in zip(ours, theirs, strict=True)]
     middle = statistics.median(ratios)
@@ -181,19 +181,19 @@ def versus(
 
 
 def duration(seconds: float) -> str:
-    """Seconds, as a person would write them."""
+    """Format seconds."""
     if seconds < 0.001:
         return f"{seconds * 1e6:.0f} µs"
     return f"{seconds * 1e3:.2f} ms" if seconds < 0.1 else f"{seconds * 1e3:,.0f} ms"
 
 
 def rate(per_second: float) -> str:
-    """So many per second."""
+    """Format a rate."""
     return f"{per_second:,.0f}/s"
 
 
 def fsync_seconds(folder: Path, times: int = 200) -> Series:
-    """What it costs here to get one overwritten page to the disk, again and again."""
+    """Return the times of overwriting one page and syncing it."""
     taken = []
     with (folder / "fsync").open("wb", buffering=0) as file:
         file.write(bytes(1 << 20))
@@ -209,7 +209,7 @@ def fsync_seconds(folder: Path, times: int = 200) -> Series:
 
 @contextmanager
 def planned(quick: bool, folder: Path | None, say: Callable[[str], None]) -> Iterator[Plan]:
-    """A plan with a folder of its own, which is removed at the end."""
+    """Yield a plan with a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="retain-bench-", dir=folder) as place:
         plan = Plan(quick, Path(place), say)
         try:

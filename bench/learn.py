@@ -1,4 +1,4 @@
-"""Learns how much each signal of a search counts: the weights in src/retain/search/weights.json.
+"""Learn the weights of the search features: src/retain/search/weights.json.
 
     python -m bench.learn FOLDER                    # reads lme_pool_dev.json.gz and beam100k_dev.json.gz there
     python -m bench.learn FOLDER --family words     # only the weights of searches by words; --dry: only print
@@ -39,11 +39,11 @@ from retain.search.question import Question
 
 FILES = ("lme_pool_dev.json.gz", "beam100k_dev.json.gz")
 FAMILIES = {"words": "words", "static": "static", "strong": "strong"}
-"""For each family of weights the profile of bench/recall.py that it is learned with."""
+"""The profile of bench/recall.py with which each family of weights is learned."""
 WEIGHTS = Path(ranking.__file__).with_name("weights.json")
 PENALTY = 0.01
 BESIDE = 0.1
-"""What a turn counts that is no evidence itself, but stands in a session with evidence, in a pool of many sessions."""
+"""The weight of a turn without evidence in a session with evidence, in a pool of many sessions."""
 FOLDS = 5
 LEAST = {"recent": 0.5, "first": 0.5, "time": 0.0, "coverage": 0.0, "speaker": 0.0, "quoted": 0.0}
 """Signals that answer to what a question says count at least this, whatever the sets reward: who asks for the latest gets
@@ -54,7 +54,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Case:
-    """A question with its candidates: a row of signals for each, and which of them are evidence."""
+    """A question with the features of its candidates, and which of them are evidence."""
 
     set: str
     group: str
@@ -69,20 +69,20 @@ class Case:
 
 @dataclass(frozen=True)
 class Learned:
-    """Weights, one for each signal, and what makes a probability of their sum."""
+    """A weight for each feature, and the calibration of their sum as a probability."""
 
     names: tuple[str, ...]
     weights: Array
     chance: dict[str, float] = field(default_factory=dict)
 
     def scores(self, case: Case) -> Array:
-        """How much each candidate is wanted."""
+        """Return the relevance of each candidate."""
         scores: Array = case.rows @ self.weights
         return scores
 
 
 def collect(file: Path, profile: str) -> Iterator[Case]:
-    """Search for everything that a file asks, and take down what there was to be ranked."""
+    """Run every question of a file and record its candidates."""
     talks = recall.read(file)
     heard: list[tuple[Question, Sequence[Candidate], Corpus]] = []
     ranked = ranking.rank
@@ -113,7 +113,7 @@ def collect(file: Path, profile: str) -> Iterator[Case]:
 
 
 def _strange(talk: recall.Talk, talks: Sequence[recall.Talk], file: Path) -> list[recall.Ask]:
-    """Questions about something else, which have no answer here: those of the next conversation, or of another file."""
+    """Return questions without an answer here: those of the next conversation or of another file."""
     others = (
         talks
         if len(talks) > 1
@@ -134,7 +134,7 @@ def _case(
     filled: recall.Filled,
     heard: tuple[Question, Sequence[Candidate], Corpus],
 ) -> Iterator[Case]:
-    """A question and its candidates; none where no evidence is among them, because there is nothing to learn from it."""
+    """Return a question with its candidates, or None if no evidence is among them."""
     question, candidates, corpus = heard
     units = tuple(str(filled.units[one.id, one.seq]) for one in candidates)
     gold = {str(unit) for unit in ask.gold}
@@ -161,7 +161,7 @@ def _case(
 
 
 def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
-    """For each question what it must be left out with: its conversation, or the sessions that evidence connects."""
+    """Return the cross-validation group of each question: its conversation, or connected sessions."""
     of: dict[str, str] = {}
     for talk in talks:
         if len(talk.sessions) == 1:
@@ -188,7 +188,7 @@ def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
 
 
 def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
-    """The weights under which evidence is likeliest; each set counts the same, whatever the number of its questions."""
+    """Return the weights that maximise the likelihood of the evidence. Each set counts the same."""
     every = np.concatenate([case.rows for case in cases])
     middle, spread = every.mean(axis=0), every.std(axis=0)
     spread[spread < 1e-9] = 1.0
@@ -219,7 +219,7 @@ def _step(
     penalty: float,
     free: NDArray[np.bool_],
 ) -> Array:
-    """One step of Newton's method, of the weights that are free."""
+    """Do one step of Newton's method on the free weights."""
     slope, bend = penalty * weights, penalty * np.eye(len(weights))
     for rows, target, share in tables:
         scores = rows @ weights
@@ -235,7 +235,7 @@ def _step(
 
 
 def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
-    """How a sum becomes a probability: a logistic, learned also from questions to which there is no answer."""
+    """Fit the logistic calibration, also on questions without an answer."""
     tables, wanted = [], []
     chance = random.Random(1)
     for case in cases:
@@ -274,7 +274,7 @@ def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, flo
 
 
 def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
-    """What is found in conversations that the weights were not learned from."""
+    """Score held-out conversations."""
     groups = {
         group: place % FOLDS
         for place, group in enumerate(dict.fromkeys(case.group for case in cases))
@@ -290,7 +290,7 @@ def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
 
 
 def _figures(case: Case, learned: Learned) -> dict[str, float]:
-    """How much of the evidence is in the first ten; of a pool, whether all sessions are in the first five and ten."""
+    """Return the recall of evidence in the top ten; for a pool, of all sessions in the top five and ten."""
     order = np.argsort(-learned.scores(case), kind="stable")
     ranked = [case.units[place] for place in order]
     gold = {str(unit) for unit in case.ask.gold}
@@ -307,7 +307,7 @@ def _figures(case: Case, learned: Learned) -> dict[str, float]:
 
 
 def main() -> int:
-    """Learn, print, write."""
+    """Learn the weights, print the scores, write the file."""
     parser = argparse.ArgumentParser(description="Learn how much each signal of a search counts.")
     parser.add_argument("folder", type=Path, help=f"where {' and '.join(FILES)} are")
     parser.add_argument(

@@ -24,40 +24,40 @@ SLOW_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Job:
-    """What the clients do: client n begins with request n, and goes round."""
+    """The requests of the clients: client n starts with request n and cycles through them."""
 
     address: tuple[str, int]
     requests: Sequence[str]
     clients: int = 64
     seconds: float = 2.0
     patient: bool = True
-    """Whether one that is refused waits as long as it is told to; an impatient one comes back at once."""
+    """True if a refused client waits for Retry-After; otherwise it retries at once."""
 
 
 @dataclass
 class Outcome:
-    """What came of it."""
+    """The result of a job."""
 
     seconds: float = 0.0
     statuses: Counter[int] = field(default_factory=Counter)
-    """How many answers of each status; 0 is none at all."""
+    """Number of responses by status; 0 stands for no response."""
     waits: list[float] = field(default_factory=list)
-    """How long each good answer took, sorted."""
+    """Seconds of each successful response, sorted."""
     without: int = 0
-    """Refusals that did not say when to come back."""
+    """Refusals without Retry-After."""
 
     @property
     def good(self) -> float:
-        """Good answers in a second."""
+        """Return successful responses per second."""
         return len(self.waits) / self.seconds
 
     @property
     def errors(self) -> int:
-        """Answers that are not good."""
+        """Return the number of failed responses."""
         return self.statuses.total() - len(self.waits)
 
     def slowest(self, share: float) -> float:
-        """The time under which this share of the answers came."""
+        """Return a quantile of the response times."""
         return (
             self.waits[min(len(self.waits) - 1, int(len(self.waits) * share))]
             if self.waits
@@ -66,7 +66,7 @@ class Outcome:
 
 
 def written(method: str, path: str, body: Any = None, **headers: str) -> str:
-    """A request as it goes over the wire."""
+    """Return the bytes of an HTTP request."""
     sent = "" if body is None else json.dumps(body)
     said = {
         "Host": "127.0.0.1",
@@ -82,7 +82,7 @@ def written(method: str, path: str, body: Any = None, **headers: str) -> str:
 
 
 class Clients(AbstractContextManager["Clients"]):
-    """The other process."""
+    """The load-generating process."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", "bench.load"]
@@ -94,18 +94,18 @@ class Clients(AbstractContextManager["Clients"]):
         self._process.communicate()
 
     def run(self, job: Job) -> Outcome:
-        """What came of a job."""
+        """Run a job and return its outcome."""
         self.start(job)
         return self.finish()
 
     def start(self, job: Job) -> None:
-        """Have it begin with a job."""
+        """Start a job."""
         assert self._process.stdin
         self._process.stdin.write(json.dumps(asdict(job)) + "\n")
         self._process.stdin.flush()
 
     def finish(self) -> Outcome:
-        """What came of the job that was begun."""
+        """Return the outcome of the started job."""
         assert self._process.stdout
         found: Mapping[str, Any] = json.loads(self._process.stdout.readline())
         statuses = Counter({int(status): number for status, number in found["statuses"].items()})
@@ -113,7 +113,7 @@ class Clients(AbstractContextManager["Clients"]):
 
 
 class _Client(asyncio.Protocol):
-    """One of them."""
+    """One HTTP client."""
 
     def __init__(
         self, number: int, job: Job, requests: Sequence[bytes], outcome: Outcome, until: float
@@ -203,7 +203,7 @@ async def _run(job: Job) -> Outcome:
 
 
 def main() -> None:
-    """Do the jobs as they come."""
+    """Run the jobs from standard input."""
     for line in sys.stdin:
         found = json.loads(line)
         job = Job(**{**found, "address": tuple(found["address"])})

@@ -1,4 +1,4 @@
-"""What a user would pick instead, on the same machine with the same durability: append, the last 20, set and get a key.
+"""Alternatives with the same durability: append, the last 20 messages, set and get a key.
 
 The others are imported by name at run time: they are installed with the dependency group `bench` alone.
 """
@@ -28,7 +28,7 @@ AHEAD = Ahead()
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """One table for each of them."""
+    """Yield a table for each alternative."""
     yield openai_agents(plan)
     for wal in (False, True):
         yield langgraph_sqlite(plan, wal)
@@ -37,7 +37,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def openai_agents(plan: Plan) -> Table:
-    """SQLiteSession is asynchronous only, so AsyncMemory stands beside it."""
+    """Compare SQLiteSession, which is asynchronous only, with AsyncMemory."""
     folder = plan.place()
     me = ours(plan, f"sqlite:///{folder}/retain.db", folder / "retain.db")
     beside = AsyncMemory(plan.memory_of(me)).scope(
@@ -76,7 +76,7 @@ def openai_agents(plan: Plan) -> Table:
 
 
 def langgraph_sqlite(plan: Plan, wal: bool) -> Table:
-    """SqliteStore as it comes, and as a careful user would set it up."""
+    """Compare with SqliteStore by default, and with tuned settings."""
     folder = plan.place()
     me = ours(plan, f"sqlite:///{folder}/retain.db", folder / "retain.db")
     with importlib.import_module("langgraph.store.sqlite").SqliteStore.from_conn_string(
@@ -97,7 +97,7 @@ def langgraph_sqlite(plan: Plan, wal: bool) -> Table:
 
 
 def langgraph_postgres(plan: Plan) -> Table:
-    """PostgresStore on one connection, which is its default."""
+    """Compare with PostgresStore on one connection, its default."""
     me = ours(plan, plan.postgres("others_langgraph_retain"))
     url = plan.postgres("others_langgraph")
     with importlib.import_module("langgraph.store.postgres").PostgresStore.from_conn_string(
@@ -115,7 +115,7 @@ def langgraph_postgres(plan: Plan) -> Table:
 
 
 def langchain_postgres(plan: Plan) -> Table:
-    """PostgresChatMessageHistory, which reads a whole conversation or nothing."""
+    """Compare with PostgresChatMessageHistory, which can only read whole conversations."""
     me = ours(plan, plan.postgres("others_langchain_retain"))
     history = importlib.import_module("langchain_postgres").PostgresChatMessageHistory
     said = importlib.import_module("langchain_core.messages").HumanMessage
@@ -142,7 +142,7 @@ def langchain_postgres(plan: Plan) -> Table:
 
 
 def ours(plan: Plan, url: str, file: Path | None = None) -> Scope:
-    """A memory in its steady state, with a session to read from."""
+    """Return a warmed-up memory with a filled session."""
     me = plan.open(url)
     if file:
         fill_log(me, file)
@@ -153,12 +153,12 @@ def ours(plan: Plan, url: str, file: Path | None = None) -> Scope:
 
 
 def window(me: Scope) -> object:
-    """The last 20, with their content read."""
+    """Read the last 20 messages and their content."""
     return [message.content for message in me.messages.window(READ, last=20)]
 
 
 def against_store(plan: Plan, me: Scope, store: Any) -> list[list[str]]:
-    """Both of LangGraph's stores are used the same way."""
+    """Measure one of LangGraph's stores."""
     put = importlib.import_module("langgraph.store.base").PutOp
     message = {"role": "user", "text": TEXT}
     for start in range(0, 20_000, 500):
@@ -195,7 +195,7 @@ def against_store(plan: Plan, me: Scope, store: Any) -> list[list[str]]:
 def pair(
     plan: Plan, mine: Callable[[], object], theirs: Callable[[], object], calls: int = 10
 ) -> tuple[Series, Series]:
-    """Two that take turns."""
+    """Race two synchronous calls."""
     race(3, 10, {"mine": mine, "theirs": theirs})
     taken = race(plan.much(300, 30), calls, {"mine": mine, "theirs": theirs})
     return taken["mine"], taken["theirs"]
@@ -207,7 +207,7 @@ def alternate(
     mine: Callable[[], Awaitable[object]],
     theirs: Callable[[], Awaitable[object]],
 ) -> tuple[Series, Series]:
-    """Two that take turns and must be awaited; ten of one, then ten of the other."""
+    """Race two coroutines, ten calls of one and ten of the other."""
 
     async def ten(call: Callable[[], Awaitable[object]]) -> None:
         for _ in range(10):
@@ -225,7 +225,7 @@ def alternate(
 
 
 def pragmas(connection: sqlite3.Connection) -> str:
-    """What a connection really does at a commit."""
+    """Return the durability settings of a connection."""
     (mode,), (level,) = (
         connection.execute(f"pragma {name}").fetchone() for name in ("journal_mode", "synchronous")
     )

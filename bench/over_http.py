@@ -1,4 +1,4 @@
-"""Over HTTP: what does a durable append, or a window of a long session, cost against a route that does nothing at all?
+"""HTTP requests: a durable append and a window of a long session, compared with an empty route.
 
 The clients are 64 connections from a process of their own. Every request has a key, and all that a server does for a request
 is on: the guard, the log, the metrics; only the limit of requests per second is off. All servers stay up, and take turns.
@@ -39,7 +39,7 @@ MEBIBYTE = 1 << 20
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Both engines, then a chat, too much, and for long."""
+    """Yield the tables: both engines, chat, overload, memory."""
     with Clients() as clients:
         yield calls(plan, clients, "SQLite", f"sqlite:///{plan.place()}/http.db")
         yield calls(plan, clients, "PostgreSQL", plan.postgres("http"))
@@ -49,7 +49,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def calls(plan: Plan, clients: Clients, engine: str, database: str) -> Table:
-    """Appends and windows against nothing."""
+    """Compare appends and windows with an empty route."""
     key = fill(plan, database)
     folder = plan.place()
     with (
@@ -80,7 +80,7 @@ def calls(plan: Plan, clients: Clients, engine: str, database: str) -> Table:
 def take_turns(
     clients: Clients, rounds: int, seconds: float, jobs: Mapping[str, Job]
 ) -> dict[str, list[Outcome]]:
-    """The outcomes of each job in each round; who begins changes from round to round. The first round warms up."""
+    """Return the outcomes of each job in each round, after a warm-up. Each round starts with another job."""
     names = list(jobs)
     took: dict[str, list[Outcome]] = {name: [] for name in names}
     for turn in range(rounds + 1):
@@ -93,7 +93,7 @@ def take_turns(
 
 
 def row(what: str, took: Mapping[str, list[Outcome]], name: str) -> list[str]:
-    """A row of COLUMNS."""
+    """Return a row of COLUMNS."""
 
     def series(name: str, figure: Callable[[Outcome], float]) -> Series:
         return [figure(outcome) for outcome in took[name]]
@@ -117,7 +117,7 @@ def row(what: str, took: Mapping[str, list[Outcome]], name: str) -> list[str]:
 
 
 def chat(plan: Plan, clients: Clients) -> Table:
-    """One turn after another, by one client and by eight, with a model that has its answer ready."""
+    """Measure chat turns by one client and by eight, with a scripted model."""
     database = f"sqlite:///{plan.place()}/chat.db"
     key = served.key(database, TENANT)
     with Memory.open(database) as memory:
@@ -161,7 +161,7 @@ def chat(plan: Plan, clients: Clients) -> Table:
 
 
 def overload(plan: Plan, clients: Clients) -> Table:
-    """Four times as many clients as are let in; then as many as before."""
+    """Measure four times as many clients as the limit, then the normal load again."""
     database = f"sqlite:///{plan.place()}/overload.db"
     key = fill(plan, database, long=False)
     most = 256  # limits.MAX_IN_FLIGHT
@@ -223,7 +223,7 @@ def overload(plan: Plan, clients: Clients) -> Table:
 
 
 def memory(plan: Plan, clients: Clients) -> Table:
-    """What the process holds while it appends, reads and is refused things; `make soak` is the long one."""
+    """Measure memory, threads and files under mixed load; `make soak` does it for longer."""
     database = f"sqlite:///{plan.place()}/memory.db"
     key = fill(plan, database)
     rows = []
@@ -265,7 +265,7 @@ def memory(plan: Plan, clients: Clients) -> Table:
 
 
 def fill(plan: Plan, database: str, *, long: bool = True) -> str:
-    """A session for each client, and one that is long; the key of their tenant."""
+    """Add a session per client and a long one; return the tenant's API key."""
     key = served.key(database, TENANT)
     with Memory.open(database, settings=Settings()) as memory:
         me = scope_of(memory)
@@ -280,7 +280,7 @@ def fill(plan: Plan, database: str, *, long: bool = True) -> str:
 
 
 def appends(key: str) -> list[str]:
-    """A request for each client's session."""
+    """Return a request for each client's session."""
     return [
         written("POST", f"/api/messages/s{number}", BODY, **headers(key))
         for number in range(CLIENTS)
@@ -288,5 +288,5 @@ def appends(key: str) -> list[str]:
 
 
 def headers(key: str) -> dict[str, str]:
-    """Who asks, and for whom."""
+    """Return the headers of a client."""
     return {"Authorization": f"Bearer {key}", "X_Retain_User": USER, "X_Retain_Agent": AGENT}

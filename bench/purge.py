@@ -1,4 +1,4 @@
-"""C7: what a writer notices of a purge that removes many old messages, in this process or in another one."""
+"""C7: latency of appends during a purge of many old messages, in this process or in another one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from retain.base import clock
 WRITERS = 4
 PAUSE = 0.002
 Outcome = tuple[list[float], int]
-"""How long each append took, and how many failed."""
+"""The seconds of each append, and the number of failures."""
 OLD = "an old session"
 COLUMNS = (
     "",
@@ -37,7 +37,7 @@ ELSEWHERE = "import sys; from retain import Memory; Memory.open(sys.argv[1]).pur
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Both engines."""
+    """Yield a table per engine."""
     folder = plan.place()
     yield measured(
         plan, "SQLite", [f"sqlite:///{folder}/here.db", f"sqlite:///{folder}/elsewhere.db"]
@@ -48,7 +48,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def measured(plan: Plan, engine: str, urls: list[str]) -> Table:
-    """A time with a purge, until it is through, and one as long without."""
+    """Measure writers during a purge, and for the same time without one."""
     rows = plan.much(200_000, 20_000)
     lines: list[list[str]] = []
     took = []
@@ -75,7 +75,7 @@ def measured(plan: Plan, engine: str, urls: list[str]) -> Table:
 
 
 def line(what: str, outcome: Outcome, base: Outcome) -> list[str]:
-    """Quantiles of the waits, each beside how many times longer it is than without a purge."""
+    """Return a row: quantiles of the latencies, and their ratios to those without a purge."""
     waits, errors = outcome
     cells = [what]
     for percent in (50, 95, 99):
@@ -85,12 +85,12 @@ def line(what: str, outcome: Outcome, base: Outcome) -> list[str]:
 
 
 def quantile(values: list[float], percent: int) -> float:
-    """How long the given share of the calls took at most."""
+    """Return a percentile."""
     return statistics.quantiles(values, n=100)[percent - 1]
 
 
 def aged(url: str, rows: int, plan: Plan) -> None:
-    """A database in which so many messages are a hundred days old."""
+    """Fill a database with messages that are a hundred days old."""
     plan.say(f"writing {rows:,} old messages")
     past = clock.now() - 100 * clock.DAY
     with Memory.open(url, settings=Settings(), clock=lambda: past) as memory:
@@ -104,12 +104,12 @@ def aged(url: str, rows: int, plan: Plan) -> None:
 
 
 def elsewhere(url: str) -> None:
-    """Purge as an operator does: another program on the same database."""
+    """Purge from another process, as an operator does."""
     subprocess.run([sys.executable, "-c", ELSEWHERE, url], check=True, cwd=Path(__file__).parent)
 
 
 def write_while(me: Scope, work: Callable[[], object]) -> Outcome:
-    """How long each append took while the work was done, and how many failed."""
+    """Append in several threads while `work` runs; return latencies and failures."""
     over = threading.Event()
     waits: list[float] = []
     errors = 0

@@ -1,4 +1,4 @@
-"""What search finds: conversations with known evidence, loaded and searched through the public API.
+"""Recall of search: conversations with known evidence, loaded and searched through the public API.
 
     python bench/recall.py FILE --profile default --run OUT.jsonl     # the run that the data's own score.py reads
     python bench/recall.py --all FOLDER                               # every profile on every file in it, scored, as a table
@@ -35,12 +35,12 @@ PROFILES = {
     "rerank": {"embedder": "minilm", "reranker": "late"},
 }
 DEEP = 60
-"""How many units a run lists for a question: the score looks at 50."""
+"""Units listed per question; score.py reads 50."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """One message of a conversation; `unit` is what the file calls it."""
+    """One message of a conversation; `unit` is its id in the file."""
 
     unit: str | int
     message: NewMessage
@@ -48,7 +48,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Ask:
-    """A question of the file, when it is asked, and what answers it."""
+    """A question of the file, its time, and its evidence."""
 
     id: str
     text: str
@@ -59,7 +59,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Talk:
-    """What one user said in sessions, and what is asked about it."""
+    """The sessions of one user, and the questions about them."""
 
     user: str
     sessions: dict[str, list[Turn]] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Talk:
 
 
 def read(path: Path) -> list[Talk]:
-    """The conversations of a file, whichever of the formats it has."""
+    """Return the conversations of a file of any known format."""
     with gzip.open(path) as file:
         data = json.load(file)
     if isinstance(data, dict):
@@ -76,7 +76,7 @@ def read(path: Path) -> list[Talk]:
 
 
 def _friends(data: dict[str, Any]) -> Talk:
-    """LoCoMo: two people who write to each other, in sessions with a date; pictures have captions."""
+    """Parse LoCoMo: two people in dated sessions; images have captions."""
     talk = Talk(data["sample_id"])
     for turn in data["turns"]:
         content: dict[str, Any] = {"text": turn["text"]}
@@ -101,7 +101,7 @@ def _friends(data: dict[str, Any]) -> Talk:
 
 
 def _pool(data: dict[str, Any]) -> Talk:
-    """LongMemEval: many sessions of one user with an assistant, and questions that have a date of their own."""
+    """Parse LongMemEval: sessions of a user with an assistant, and dated questions."""
     talk = Talk("pool")
     for session in data["sessions"]:
         at = _day(session["date"])
@@ -120,7 +120,7 @@ def _pool(data: dict[str, Any]) -> Talk:
 
 
 def _chat(data: dict[str, Any]) -> Talk:
-    """BEAM: one very long conversation of a user with an assistant."""
+    """Parse BEAM: one very long conversation of a user with an assistant."""
     talk = Talk(str(data["name"]))
     talk.sessions[f"chat {talk.user}"] = [
         Turn(
@@ -145,21 +145,21 @@ def _day(text: str) -> datetime:
 
 
 def _end(talk: Talk) -> datetime:
-    """The day after the last message: questions without a date are asked when all was said."""
+    """Return the day after the last message, the time of questions without a date."""
     said = (turn.message.created_at for turns in talk.sessions.values() for turn in turns)
     return max(at for at in said if at) + timedelta(days=1)
 
 
 @dataclass(frozen=True)
 class Filled:
-    """A database with the conversations in it, and which unit each message is."""
+    """A database with the conversations, and the unit of each message."""
 
     memory: Memory
     talks: Sequence[Talk]
     units: dict[tuple[str, int], str | int]
 
     def answers(self) -> Iterator[tuple[Ask, list[str | int]]]:
-        """Every question, and the units that a search finds for it, best first."""
+        """Yield every question with the units of its hits, best first."""
         for talk in self.talks:
             me = self.memory.scope(user=talk.user)
             for ask in talk.asks:
@@ -168,7 +168,7 @@ class Filled:
 
 
 def fill(memory: Memory, talks: Sequence[Talk]) -> Filled:
-    """Load conversations as an application would: a session at a time; then what is due later is done."""
+    """Load conversations session by session, then run the background jobs."""
     units: dict[tuple[str, int], str | int] = {}
     for talk in talks:
         me = memory.scope(user=talk.user, agent="assistant")
@@ -185,7 +185,7 @@ def fill(memory: Memory, talks: Sequence[Talk]) -> Filled:
 
 
 def run(file: Path, profile: str, out: Path, database: str = "") -> None:
-    """One profile on one file, from an empty database to the list of what was found."""
+    """Run a profile on a file, from an empty database to the list of hits."""
     talks = read(file)
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(
@@ -206,7 +206,7 @@ def run(file: Path, profile: str, out: Path, database: str = "") -> None:
 
 
 def table(folder: Path, profiles: Sequence[str]) -> None:
-    """Every profile on every file of a folder, scored by the folder's own score.py."""
+    """Run every profile on every file of a folder and score it with the folder's score.py."""
     for file in sorted(folder.glob("*.json.gz")):
         for profile in profiles:
             with tempfile.NamedTemporaryFile(suffix=".jsonl") as out:
@@ -218,7 +218,7 @@ def table(folder: Path, profiles: Sequence[str]) -> None:
 
 
 def agree(folder: Path, profile: str) -> None:
-    """How much of the first ten is the same on both engines, for every file of a folder."""
+    """Compare the top ten of both engines for every file of a folder."""
     from tests.servers import PostgresServer
 
     server = PostgresServer("modern")
@@ -244,7 +244,7 @@ def agree(folder: Path, profile: str) -> None:
 
 
 def main() -> int:
-    """Run what was asked for."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(
         description="What search finds, on conversations with known evidence."
     )

@@ -1,4 +1,4 @@
-"""Search: how quick it is while memory grows, and what the index adds to an append.
+"""Search latency while the memory grows, and the cost of the index for an append.
 
 Texts are made of words as frequent as words are (Zipf), a tenth of them real stop words; a question takes words of such a
 text. A tenant has ten users; what is measured is the search of one of them. Vectors are random directions around a few
@@ -40,7 +40,7 @@ COLUMNS = ("what", "rows of the user", "in the tenant", "p50", "p99", "target fo
 
 
 class Texts:
-    """Texts of Zipfian words, and questions about them."""
+    """Generator of texts of Zipfian words, and of questions about them."""
 
     def __init__(self, seed: int = 1, words: int = 40_000) -> None:
         dice = random.Random(3)
@@ -57,14 +57,14 @@ class Texts:
         self._dice = np.random.default_rng(seed)
 
     def some(self, count: int) -> list[str]:
-        """Texts of 3 to 300 words, most of about 25."""
+        """Return texts of 3 to 300 words, most of about 25."""
         sizes = np.clip(self._dice.lognormal(3.2, 0.7, count), 3, 300).astype(int)
         places = np.searchsorted(self._until, self._dice.random(sizes.sum()))
         words = self._words[np.minimum(places, len(self._words) - 1)]
         return [" ".join(part) for part in np.split(words, np.cumsum(sizes)[:-1])]
 
     def questions(self, count: int) -> list[str]:
-        """Up to six words of a text, in no order."""
+        """Return questions: up to six words of a text, in random order."""
         asked = []
         for text in self.some(count):
             words = query_words(text)
@@ -74,7 +74,7 @@ class Texts:
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """What an append costs more, then how search grows."""
+    """Yield the cost for an append, then search latency by size."""
     yield share(plan)
     yield embedding(plan)
     rows: list[list[str]] = []
@@ -92,14 +92,14 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 class Nothing:
-    """An index that keeps nothing."""
+    """An index that stores nothing."""
 
     def add(self, tx: object, rows: object) -> None:
         """Do nothing."""
 
 
 def share(plan: Plan) -> Table:
-    """A durable append with and without its rows in the index."""
+    """Measure a durable append with and without index rows."""
     folder, found = plan.place(), []
     for engine in ("SQLite", "PostgreSQL"):
         calls: dict[str, Callable[[], object]] = {}
@@ -135,7 +135,7 @@ def share(plan: Plan) -> Table:
 
 
 def embedding(plan: Plan) -> Table:
-    """The built-in embedder over many texts at once."""
+    """Measure the built-in embedder on batches."""
     embedder = choose(Settings())
     assert embedder is not None
     count = plan.much(100_000, 10_000)
@@ -160,7 +160,7 @@ def embedding(plan: Plan) -> Table:
 
 
 def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[list[str]]:
-    """Search at each size, in one database that grows."""
+    """Measure search at each size of a growing database."""
     memory = Memory.open(url, settings=Settings())
     words = Memory.open(url, settings=Settings(embedder="none"))
     texts, size = Texts(), 0
@@ -177,7 +177,7 @@ def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[l
 
 
 def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
-    """Rows in the index, and their vectors."""
+    """Add index rows and their vectors."""
     services = memory.scope(tenant="acme").services
     model = services.embedder.identity if services.embedder else ""
     dice = np.random.default_rng(size)
@@ -208,7 +208,7 @@ def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
 
 
 def row(number: int, text: str) -> Item:
-    """One message of one of the users."""
+    """Return a message of one of the users."""
     user, place = number % USERS, number // USERS
     session = f"{user} {place // 200}"
     values: Mapping[str, Any] = {
@@ -231,7 +231,7 @@ def row(number: int, text: str) -> Item:
 def at_size(
     engine: str, memory: Memory, words: Memory, asked: Sequence[str], size: int
 ) -> Iterator[list[str]]:
-    """What one user waits for at one size."""
+    """Measure the latency of one user at one size."""
     mine = f"{size // USERS:,}"
     targets = {
         ("SQLite", "words"): (0.005, 0.025),
@@ -274,14 +274,14 @@ def at_size(
 
 
 def near(services: Any, vector: Any, model: str, asked: SearchFilter) -> object:
-    """The leg of meaning alone."""
+    """Run only the vector search."""
     return services.database.read(
         "acme", lambda tx: services.index.engine.nearest(tx, vector, model, asked, 300)
     )
 
 
 def timed(call: Callable[[], object]) -> float:
-    """How long one call takes."""
+    """Return the seconds of one call."""
     began = time.perf_counter()
     call()
     return time.perf_counter() - began
@@ -290,7 +290,7 @@ def timed(call: Callable[[], object]) -> float:
 def line(
     what: str, mine: str, size: int, taken: Series, target: tuple[float, float | None] | None
 ) -> list[str]:
-    """A row of COLUMNS."""
+    """Return a row of COLUMNS."""
     middle, last = statistics.median(taken), sorted(taken)[int(0.99 * (len(taken) - 1))]
     shown = verdict = ""
     if target:

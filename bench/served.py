@@ -1,4 +1,4 @@
-"""The servers that are measured, each a process: `retain serve`, one with a model that answers at once, an empty one."""
+"""The measured servers, one process each: `retain serve`, one with a scripted model, an empty one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMAND = str(Path(sys.executable).with_name("retain"))
 
 
 class Served(AbstractContextManager["Served"]):
-    """A server as a process; its address."""
+    """Run a server process and yield its address."""
 
     def __init__(self, command: list[str], log: Path, **settings: Any) -> None:
         env = {name: value for name, value in os.environ.items() if not name.startswith("RETAIN_")}
@@ -50,30 +50,30 @@ class Served(AbstractContextManager["Served"]):
 
 
 def retain(database: str, log: Path, *flags: str, **settings: Any) -> Served:
-    """`retain serve` on a database."""
+    """Run `retain serve` on a database."""
     command = [COMMAND, "serve", "--json", "--port", "0", "--database", database, *flags]
     return Served(command, log, **{"rate_per_second": 0, **settings})
 
 
 def empty(log: Path) -> Served:
-    """A route that does nothing, under the same library with the same options."""
+    """Run an empty route with the same server library and options."""
     return Served([sys.executable, "-m", "bench.served", "empty"], log)
 
 
 def scripted(database: str, log: Path, **settings: Any) -> Served:
-    """Retain with a model that has its answer ready."""
+    """Run retain with a scripted model."""
     command = [sys.executable, "-m", "bench.served", "scripted", database]
     return Served(command, log, **{"rate_per_second": 0, **settings})
 
 
 def key(database: str, tenant: str) -> str:
-    """A key of a tenant that may do everything."""
+    """Create an API key with all permissions."""
     with Memory.open(database, settings=Settings()) as memory:
         return Keys(memory.database).create(tenant, "a benchmark", PERMISSIONS)[1]
 
 
 def main() -> None:
-    """Serve, until told to stop."""
+    """Serve until a signal arrives."""
     import uvicorn
     from fastapi import FastAPI
 

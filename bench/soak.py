@@ -1,4 +1,4 @@
-"""`make soak ARGS=3600`: a server under mixed load for so many seconds; is what it holds flat, and the database whole?
+"""`make soak ARGS=SECONDS`: check that a server under mixed load does not grow and keeps its data.
 
 Reads, appends, searches, contexts, turns of a chat and MCP, from a crowd that never stops. What the process holds is looked
 at twenty times; the first fifth is for warming up. The exit status is 1 where it grew, or where anything was not right.
@@ -26,12 +26,12 @@ CLIENTS = 16
 LOOKS = 20
 WARM = LOOKS // 5
 MOST = 1.1
-"""So many times what it held when it was warm is flat: allocators round up."""
+"""Growth over the warm state that still counts as flat: allocators round up."""
 STEP = "{:>8} {:>10} {:>12} {:>8} {:>6} {:>10}  {}"
 
 
 def requests(key: str) -> list[str]:
-    """One round of everything, for each client."""
+    """Return one round of requests for each client."""
     said = headers(key)
     rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     both = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-06-18"}
@@ -64,7 +64,7 @@ def requests(key: str) -> list[str]:
 
 
 def soak(seconds: float, database: str, folder: Path) -> bool:
-    """Whether all was well."""
+    """Run the load; return True if all checks passed."""
     key = served.key(database, TENANT)
     with Memory.open(database, settings=Settings()) as memory:
         me = scope_of(memory)
@@ -108,7 +108,7 @@ def _line(after: float, outcome: Outcome, held: Sequence[int]) -> str:
 
 
 def _grown(held: Sequence[tuple[int, int, int]]) -> list[str]:
-    """What is more at the end than when it was warm: the last fifth against the second."""
+    """Return the measures that grew: the last fifth of the samples against the second."""
     found = []
     for place, name in enumerate(("memory", "threads", "files")):
         warm, end = (
@@ -121,7 +121,7 @@ def _grown(held: Sequence[tuple[int, int, int]]) -> list[str]:
 
 
 def main() -> int:
-    """Soak."""
+    """Run the soak test."""
     parser = argparse.ArgumentParser(
         prog="python -m bench.soak", description="A server under mixed load: is it flat?"
     )

@@ -1,4 +1,4 @@
-"""The same work written straight on the drivers, without retain: same tables, same pragmas, same durability.
+"""The same work done directly with the drivers: same tables, same pragmas, same durability.
 
 `insert` is the least that could be called an append: the number is given from outside and nothing is checked.
 `correct` is what a program must do when it is not alone: find the session's next number inside the transaction.
@@ -35,7 +35,7 @@ WINDOW = f"""select {READ} from messages where tenant = ? and session_id = ? and
 
 
 def connect(path: Path, busy_seconds: float = 30) -> apsw.Connection:
-    """A connection with the pragmas that retain uses, to a file whose tables retain made."""
+    """Connect with retain's pragmas to a file with retain's tables."""
     connection = apsw.Connection(str(path))
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.set_busy_timeout(int(busy_seconds * 1000))
@@ -45,7 +45,7 @@ def connect(path: Path, busy_seconds: float = 30) -> apsw.Connection:
 
 
 def differences(path: Path) -> list[str]:
-    """In which pragmas a straight connection differs from retain's own: a comparison is only fair if in none."""
+    """Return the pragmas in which a direct connection differs from retain's; a fair comparison has none."""
     ours, straight = open_connection(path, 30.0, writing=True, relaxed=False), connect(path)
     try:
         names = [
@@ -64,7 +64,7 @@ def differences(path: Path) -> list[str]:
 
 
 def values(seq: int, session: str = SESSION) -> tuple[Any, ...]:
-    """A row, as retain would write it."""
+    """Return a row as retain writes it."""
     return (
         TENANT,
         session,
@@ -82,12 +82,12 @@ def values(seq: int, session: str = SESSION) -> tuple[Any, ...]:
 
 
 def last_seq(connection: apsw.Connection) -> int:
-    """The number of the session's last message."""
+    """Return the number of the session's last message."""
     return int(str(connection.execute(NEXT, (TENANT, SESSION)).fetchall()[0][0])) - 1
 
 
 def insert(connection: apsw.Connection) -> Callable[[], None]:
-    """Begin, insert, commit; the number counts up outside the database."""
+    """Return a function that begins, inserts and commits; a counter outside the database numbers rows."""
     execute = connection.execute
     seq = last_seq(connection)
 
@@ -102,7 +102,7 @@ def insert(connection: apsw.Connection) -> Callable[[], None]:
 
 
 def correct(connection: apsw.Connection, session: str = SESSION) -> Callable[[], None]:
-    """Begin, find the next number, insert, commit; undone when it fails."""
+    """Return a function that begins, reads the next number, inserts and commits, or rolls back."""
     execute = connection.execute
 
     def append() -> None:
@@ -120,12 +120,12 @@ def correct(connection: apsw.Connection, session: str = SESSION) -> Callable[[],
 
 
 def connect_postgres(url: str) -> psycopg.Connection[Any]:
-    """A connection as psycopg makes it, to tables that retain made."""
+    """Connect with psycopg to retain's tables."""
     return psycopg.connect(url, options="-c search_path=retain")
 
 
 def insert_postgres(connection: psycopg.Connection[Any]) -> Callable[[], None]:
-    """Insert, commit; the number counts up outside the database."""
+    """Return a function that inserts and commits; a counter outside the database numbers rows."""
     sql = INSERT.replace("?", "%s")
     row = connection.execute(NEXT.replace("?", "%s"), (TENANT, SESSION)).fetchone()
     seq = int(row[0]) - 1 if row else 0
@@ -142,7 +142,7 @@ def insert_postgres(connection: psycopg.Connection[Any]) -> Callable[[], None]:
 def correct_postgres(
     connection: psycopg.Connection[Any], session: str = SESSION
 ) -> Callable[[], None]:
-    """Lock the session's row, find the next number, insert, commit."""
+    """Return a function that locks the session, reads the next number, inserts and commits."""
     sql, next_number = INSERT.replace("?", "%s"), NEXT.replace("?", "%s")
     lock = "select 1 from sessions where tenant = %s and id = %s for no key update"
 

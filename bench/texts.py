@@ -1,4 +1,4 @@
-"""Real texts of many kinds, read from this machine for measuring and never copied: manuals, sources, logs, translations."""
+"""Sample texts from this machine: manuals, sources, logs, translations. Nothing is copied."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HERE = tuple(
         os.__file__.rpartition("/")[0],
     )
 )
-"""Where to look if nobody says: what most systems have."""
+"""The default folders."""
 
 LANGUAGES = {
     "ar": "Arabic", "de": "German", "el": "Greek", "es": "Spanish", "fr": "French", "he": "Hebrew", "hi": "Hindi",
@@ -83,12 +83,12 @@ def samples(
 
 
 def held_out(file: str) -> bool:
-    """Whether a file is for measuring only: a third of them, and always the same."""
+    """Return whether a file is held out: a fixed third of them."""
     return zlib.crc32(file.encode()) % 3 == 0
 
 
 def _pieces(text: str, dice: random.Random, most: int) -> Iterator[str]:
-    """A few pieces of a text, cut at spaces or lines, none of them twice."""
+    """Return a few distinct pieces of a text, cut at spaces or lines."""
     place = 0
     for _ in range(most):
         length = int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** dice.random())
@@ -99,7 +99,7 @@ def _pieces(text: str, dice: random.Random, most: int) -> Iterator[str]:
 
 
 def _native(name: str, piece: str) -> bool:
-    """Whether a translation was translated: half of its letters at least are of the language's own script."""
+    """Return whether at least half of the letters are of the language's own script."""
     if name not in SCRIPTS:
         return True
     letters = [letter for letter in piece if letter.isalpha()]
@@ -107,7 +107,7 @@ def _native(name: str, piece: str) -> bool:
 
 
 def _files(roots: Sequence[Path]) -> Iterator[tuple[str, Path, str, Callable[[Path], str]]]:
-    """Files that can be read as text, with the class of it and the two folders under the root that it belongs to."""
+    """Yield text files with their class and their two top folders."""
     for root in roots:
         for folder, folders, names in os.walk(root):
             folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
@@ -152,7 +152,7 @@ def _read(path: Path) -> str:
 
 
 def _manual(path: Path) -> str:
-    """A manual page without its macros."""
+    """Return a manual page without its macros."""
     lines = [line for line in _read(path).split("\n") if not line.startswith((".", "'"))]
     text = (
         re.sub(r"\\f(?:\[\w*\]|\(..|.)|\\[&|^/]|\\s[-+]?\d", "", "\n".join(lines))
@@ -163,13 +163,13 @@ def _manual(path: Path) -> str:
 
 
 def _page(path: Path) -> str:
-    """What a page of help says, without its markup."""
+    """Return the text of a help page without its markup."""
     text = re.sub(r"(?s)<(script|style|head).*?</\1>|<[^>]+>", " ", _read(path))
     return re.sub(r"[ \t]*\n\s*", "\n", re.sub(r"[ \t]+", " ", html.unescape(text)))
 
 
 def _messages(path: Path) -> str:
-    """The sentences of a catalogue of translations."""
+    """Return the sentences of a translation catalogue."""
     with path.open("rb") as file:
         catalogue = gettext.GNUTranslations(file)
     texts: dict[object, str] = getattr(catalogue, "_catalog", {})
@@ -179,7 +179,7 @@ def _messages(path: Path) -> str:
 
 
 def _reaction(dice: random.Random) -> str:
-    """A few words and emoji, as people answer each other."""
+    """Return short chat messages of words and emoji."""
     words = dice.sample(
         ["thanks", "so good", "Yes!", "haha", "see you", "no way", "on my way", "love it", "ok"],
         dice.randrange(3),
@@ -190,7 +190,7 @@ def _reaction(dice: random.Random) -> str:
 
 
 def _made(per_class: int, seed: int) -> dict[str, list[tuple[str, str]]]:
-    """What machines make: encoded bytes, digests, names nobody chose."""
+    """Return machine-made strings: encoded bytes, digests, identifiers."""
     dice = random.Random(seed)
     makers: dict[str, Callable[[int], str]] = {
         "base64": lambda size: base64.b64encode(dice.randbytes(size * 3 // 4)).decode(),

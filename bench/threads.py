@@ -1,4 +1,4 @@
-"""64 at once: messages per second, shared commits against one connection for each thread, with the same durability."""
+"""64 concurrent writers: group commit against one connection per thread, with the same durability."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ COLUMNS = (
 )
 Append = Callable[[], object]
 Opened = tuple[Append, Callable[[], None]]
-"""How one thread appends, and how it lets go."""
+"""The functions with which a thread appends and closes."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a crowd got done in one round."""
+    """The result of one round."""
 
     per_second: float
     waits: list[float]
@@ -61,7 +61,7 @@ class Outcome:
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """As fast as this disk is; where an fsync takes 1 ms and 5 ms; PostgreSQL."""
+    """Yield the tables: this disk, an fsync of 1 ms and of 5 ms, PostgreSQL."""
     yield sqlite(plan, "SQLite, this disk", Target(at_least=3))
     if not plan.quick:
         with slow_fsync(0.001):
@@ -72,7 +72,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
-    """Threads, then tasks, each against one connection per thread."""
+    """Measure threads, then tasks, each against one connection per thread."""
     share = plan.much(20, 5)
     folder = plan.place()
     me = crowded(plan, f"sqlite:///{folder}/retain.db")
@@ -116,7 +116,7 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
 
 
 def postgres(plan: Plan) -> Table:
-    """The pool against a connection for each thread."""
+    """Compare the pool with one connection per thread."""
     urls = [plan.postgres(f"threads_{name}") for name in ("retain", "each")]
     me = crowded(plan, urls[0])
     plan.memory_of(crowded(plan, urls[1])).close()
@@ -136,7 +136,7 @@ def postgres(plan: Plan) -> Table:
 
 
 def crowded(plan: Plan, url: str) -> Scope:
-    """A memory with a session for everybody."""
+    """Return a memory with a session per writer."""
     me = plan.open(url)
     for session in SESSIONS:
         me.sessions.add(session)
@@ -146,7 +146,7 @@ def crowded(plan: Plan, url: str) -> Scope:
 def take_turns(
     plan: Plan, contenders: dict[str, Callable[[float], Outcome]]
 ) -> dict[str, list[Outcome]]:
-    """Rounds of a second or two each; one short round to warm up."""
+    """Run rounds of one or two seconds, after a short warm-up."""
     outcomes: dict[str, list[Outcome]] = {name: [] for name in contenders}
     for name, go in contenders.items():
         if "share" not in name:
@@ -160,7 +160,7 @@ def take_turns(
 
 
 def threads(seconds: float, open_one: Callable[[int], Opened], share: int = 0) -> Outcome:
-    """64 threads append as fast as they can; what is acknowledged in time counts; with a share, until each has it."""
+    """Append in 64 threads and count writes acknowledged in time; with a share, until each has that many."""
     done: list[list[float]] = [[] for _ in range(CROWD)]
     waits: list[list[float]] = [[] for _ in range(CROWD)]
     errors = [0] * CROWD
@@ -200,7 +200,7 @@ def threads(seconds: float, open_one: Callable[[int], Opened], share: int = 0) -
 
 
 async def asynchronous(seconds: float, memory: Memory) -> Outcome:
-    """64 tasks on one event loop append as fast as they can."""
+    """Append in 64 tasks on one event loop."""
     me = AsyncMemory(memory).scope(tenant=TENANT, user=USER, agent=AGENT)
     waits: list[float] = []
     served: set[str] = set()
@@ -225,18 +225,18 @@ async def asynchronous(seconds: float, memory: Memory) -> Outcome:
 
 
 def ours(me: Scope, session: str) -> Opened:
-    """Everybody shares one memory."""
+    """Share one memory among all threads."""
     return lambda: me.messages.append(session, "user", TEXT), lambda: None
 
 
 def own_connection(path: Path, session: str) -> Opened:
-    """A connection of one's own."""
+    """Open one connection per thread."""
     connection = straight.connect(path)
     return straight.correct(connection, session), connection.close
 
 
 def own_postgres(url: str, session: str) -> Opened:
-    """A connection of one's own."""
+    """Open one connection per thread."""
     connection = straight.connect_postgres(url)
     return straight.correct_postgres(connection, session), connection.close
 
@@ -244,7 +244,7 @@ def own_postgres(url: str, session: str) -> Opened:
 def row(
     what: str, ours: list[Outcome], theirs: list[Outcome], target: Target | None = None
 ) -> list[str]:
-    """Rates and their ratio; how long the unlucky waited, and how many were turned away, on each side."""
+    """Return a row: rates and their ratio, the longest waits and the errors of both sides."""
     rates = [[outcome.per_second for outcome in side] for side in (ours, theirs)]
     slow = [
         statistics.quantiles([w for outcome in side for w in outcome.waits], n=100)[-1]
@@ -262,14 +262,14 @@ def row(
 
 
 def table(title: str, about: str, rows: list[list[str]]) -> Table:
-    """A table of rates."""
+    """Return a table of rates."""
     about += " Served: how many of the 64 got a message in at all before the time was over. Last columns: retain / the other."
     return Table(title, about, COLUMNS, rows)
 
 
 @contextmanager
 def slow_fsync(seconds: float) -> Iterator[None]:
-    """For both sides: every file that SQLite opens takes so much longer to sync."""
+    """Delay every sync of SQLite files, for both sides."""
 
     class SlowFile(apsw.VFSFile):
         def __init__(self, inherit: str, name: Any, flags: list[int]) -> None:

@@ -1,4 +1,4 @@
-"""Tokens: how far off is the estimate on real texts of each kind, and what does it cost?"""
+"""The token estimate: its error on real texts of each kind, and its speed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FEWEST = 8
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """Errors, then speed. RETAIN_BENCH_TEXTS names more folders with texts, as a PATH does."""
+    """Yield errors, then speed. RETAIN_BENCH_TEXTS names more folders, separated like PATH."""
     more = [
         Path(folder)
         for folder in os.environ.get("RETAIN_BENCH_TEXTS", "").split(os.pathsep)
@@ -33,7 +33,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 
 def errors(texts: dict[str, list[str]]) -> Table:
-    """Estimated over exact, by kind of text, on files that the estimate was not fitted to."""
+    """Compare estimated with exact counts by kind of text, on held-out files."""
     newer, older = tokens.counter("gpt-4o"), tokens.counter("gpt-4")
     rows = []
     for name in [
@@ -76,7 +76,7 @@ def errors(texts: dict[str, list[str]]) -> Table:
 
 
 def speed(plan: Plan) -> Table:
-    """What one estimate costs, against the length of the text and the exact count."""
+    """Compare the time of an estimate with `len` and with the exact count."""
     exact = tokens.counter("gpt-4o")
     rows = []
     for name, text in (
@@ -98,5 +98,5 @@ def speed(plan: Plan) -> Table:
 
 
 def percent(share: float) -> str:
-    """A share as a person would write it."""
+    """Format a share as a percentage."""
     return f"{100 * share:+.1f} %"

@@ -1,4 +1,4 @@
-"""Reading windows: what do records cost over the bare select, and does a long conversation cost more than a short one?"""
+"""Reads of windows, compared with the bare select, in short and long conversations."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ FAR = 2**53
 
 
 class Hand:
-    """A clock that is moved by hand, so that the last 20 messages of every session are younger than the rest."""
+    """A manual clock, so that the last 20 messages of every session are younger than the rest."""
 
     def __init__(self) -> None:
         self.time = clock.now()
 
     def __call__(self) -> int:
-        """The time."""
+        """Return the time."""
         return self.time
 
 
 def run(plan: Plan) -> Iterator[Table]:
-    """SQLite and its size, then PostgreSQL."""
+    """Yield speed and size on SQLite, then PostgreSQL."""
     yield from sqlite(plan)
     yield from postgres(plan)
 
 
 def sqlite(plan: Plan) -> Iterator[Table]:
-    """A short and a long session, each in a file of its own, so that even the depth of the tree differs."""
+    """Measure a short and a long session in files of their own, so that the depth of the tree differs."""
     large = plan.much(1_000_000, 200_000)
     folder = plan.place()
     hand = Hand()
@@ -79,7 +79,7 @@ def sqlite(plan: Plan) -> Iterator[Table]:
 
 
 def postgres(plan: Plan) -> Iterator[Table]:
-    """The same in two databases of one server."""
+    """Measure the same in two databases of one server."""
     large = plan.much(200_000, 20_000)
     urls = [plan.postgres(name) for name in ("window_short", "window_long")]
     hand = Hand()
@@ -112,7 +112,7 @@ def postgres(plan: Plan) -> Iterator[Table]:
 
 
 def windows(short: Scope, long: Scope) -> dict[str, Callable[[], object]]:
-    """Every kind of window that is compared."""
+    """Return every kind of window to compare."""
     tokens = 20 * long.messages.get(SESSION, 1).tokens
     return {
         "short": lambda: short.messages.window(SESSION, last=20),
@@ -129,7 +129,7 @@ def windows(short: Scope, long: Scope) -> dict[str, Callable[[], object]]:
 def compared(
     engine: str, driver: str, taken: dict[str, list[float]], large: int, records: Target | None
 ) -> Table:
-    """The rows that both engines share."""
+    """Return the rows that both engines share."""
     same = Target(at_most=1.3)
     rows = [
         versus(
@@ -158,7 +158,7 @@ def compared(
 
 
 def grow(plan: Plan, me: Scope, upto: int, size: Callable[[], int]) -> Table:
-    """Fill a session, and note on the way how many bytes a message takes."""
+    """Fill a session and record the bytes per message."""
     plan.say(f"writing {upto:,} messages")
     empty = size()
     rows, count = [], 0
@@ -181,7 +181,7 @@ def grow(plan: Plan, me: Scope, upto: int, size: Callable[[], int]) -> Table:
 
 
 def fill(me: Scope, count: int) -> None:
-    """Append so many messages, many at a time."""
+    """Append messages in batches."""
     while count > 0:
         size = min(count, 1000)
         me.messages.extend(SESSION, [NewMessage("user", TEXT)] * size)
