@@ -1,4 +1,4 @@
-# `make serve` and `make test` need Python 3.11+ and nothing else prepared; what more they need they install or start.
+# `make serve` and `make test` need only Python 3.11+; they install or start everything else.
 
 PYTHON ?= python3
 UV = $(shell command -v uv || echo $(CURDIR)/.cache/uv/bin/uv)
@@ -7,29 +7,29 @@ DATABASE ?= sqlite:///retain.db
 HOST ?= 127.0.0.1
 PORT ?= 7700
 DATA ?= ../shared/bench
-# Whoever says that Python should keep nothing it compiled, does not mean hundreds of processes that each compile it again.
+# Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
 
-help: ## What there is to make
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-serve: setup ## The web app and the server on the embedded database: HOST, PORT and DATABASE say otherwise
+serve: setup ## Run the server and the web app; set HOST, PORT and DATABASE to change the defaults
 	@.venv/bin/python scripts/build_site.py --if-possible
 	@exec .venv/bin/retain serve --host $(HOST) --port $(PORT) --database $(DATABASE) $(ARGS)
 
-site: setup ## The web app, built into the package: needs Node.js 20.19, or 22.12 or newer
+site: setup ## Build the web app into the package (needs Node.js 20.19, or 22.12 or newer)
 	@.venv/bin/python scripts/build_site.py
 
-test: test-tools site ## The test suite, on SQLite and PostgreSQL, and in a browser
+test: test-tools site ## Run the test suite, on SQLite and PostgreSQL, and in a browser
 	$(RUN) python scripts/build_site.py run test
 	$(RUN) pytest -n 4 $(ARGS)
 
-test-all: test-tools site ## The same with every test on every database, and every migration
+test-all: test-tools site ## Run every test on every database, and every migration
 	ENGINES=all CHAOS=full $(RUN) pytest -m "" -n 3 --timeout 1800 $(ARGS)
 
-check: test-tools site ## Lint, format, strict types, generated files
+check: test-tools site ## Check lint, format, types and generated files
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) mypy --num-workers 2
@@ -51,30 +51,30 @@ generate: tests site ## Write the generated files again
 audit: tests ## Check retain against the designs it grew from: ARGS="--only journal --database URL"
 	$(RUN) python scripts/audit_designs.py $(ARGS)
 
-screens: test-tools site ## Pictures of every page in .cache/screens: both themes, wide and narrow
+screens: test-tools site ## Take screenshots of every page into .cache/screens: both themes, wide and narrow
 	SCREENS=full $(RUN) pytest -m "" -n 2 tests/web $(ARGS)
 
-chaos: test-tools ## The long programme: 200 kills, power cuts, crashed servers (about ten minutes)
+chaos: test-tools ## Run the long crash tests: 200 kills, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -m "" -n 0 tests/chaos $(ARGS)
 
-attack: test-tools ## Every malicious input at every place, then sqlmap and bandit (about half an hour)
+attack: test-tools ## Try every malicious input everywhere, then sqlmap and bandit (about half an hour)
 	ATTACK=full $(RUN) pytest -m "" -n 2 --timeout 1800 tests/security $(ARGS)
 	$(RUN) python scripts/attack.py
 
-test-llm: tests ## The tests with a real language model (first fetches 1.1 GB and builds its server: 20 minutes)
+test-llm: tests ## Run the tests with a real language model (first downloads 1.1 GB and builds its server: 20 minutes)
 	$(RUN) python scripts/real_model.py $(ARGS)
 
-bench: test-tools ## Measure side by side, print ratios
+bench: test-tools ## Run the benchmarks and print ratios
 	@$(UV) sync --frozen --quiet --inexact --group bench
 	$(RUN) python -m bench $(ARGS)
 
-soak: tests ## A server under mixed load: five minutes, or ARGS=3600 seconds; is what it holds flat?
+soak: tests ## Run a server under load for five minutes, or ARGS=3600 seconds, and check that it does not grow
 	$(RUN) python -m bench.soak $(ARGS)
 
-learn: tests ## Learn the weights of search again: DATA=a folder with the development files
+learn: tests ## Learn the weights of search again; DATA is the folder with the development files
 	$(RUN) python -m bench.learn $(DATA) $(ARGS)
 
-bench-recall: tests ## What search finds, for every profile: DATA=a folder with conversations and score.py
+bench-recall: tests ## Measure the recall of search for every profile; DATA is the folder with conversations and score.py
 	$(RUN) python bench/recall.py --all $(DATA) $(ARGS)
 
 setup: .cache/ready
@@ -90,11 +90,11 @@ tests: .cache/ready-tests
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks
 	@touch .cache/ready-tests
 
-test-tools: tests ## What the tests need besides Python packages
+test-tools: tests ## Install what the tests need besides Python packages
 	@UV=$(UV) bash scripts/test_tools.sh
 
 release: ## Check that this version can be released, and tag it
 	$(RUN) python scripts/release.py --tag
 
-clean: ## Forget everything that was set up or built
+clean: ## Remove everything that was installed or built
 	rm -rf .venv .cache dist web/node_modules src/retain/server/site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,4 +1,4 @@
-"""What is done before a wheel or an sdist is packed: the web app is built into the package."""
+"""Build hook for wheels and source distributions: builds the web app into the package."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class SiteHook(BuildHookInterface[Any]):
-    """Builds the web app; without Node.js the package is made without it, and says so. No package has an older one."""
+    """Build the web app into the package. Without Node.js, warn and build the package without it."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Build it, but not for an installation that only points at this folder."""
+        """Build the web app, except for an editable installation."""
         if version == "editable":
             return
         spec = importlib.util.spec_from_file_location(
@@ -28,6 +28,6 @@ class SiteHook(BuildHookInterface[Any]):
         except site.Missing as missing:
             if site.SITE.exists():
                 raise RuntimeError(
-                    f"{site.SITE} is not what web/ is, and must be built again or removed: {missing}"
+                    f"{site.SITE} is older than web/; build it again or remove it: {missing}"
                 ) from None
             self.app.display_warning(f"THE WEB APP IS NOT IN THIS PACKAGE: {missing}")

@@ -19,59 +19,71 @@ from rich.table import Table as Drawn
 from bench.harness import Plan, Table, duration, fsync_seconds, planned
 from retain.storage.files import filesystem_of
 
-QUESTIONS = (
-    "append", "window", "threads", "others", "adapters", "purge", "cli", "tokens", "context", "capture", "search", "http"
-)  # fmt: skip
-FILES = {
-    "http": "over_http"
-}  # a file `http` would hide the library of that name from who runs another file of this folder
+BENCHMARKS = (
+    "append",
+    "window",
+    "threads",
+    "alternatives",
+    "adapters",
+    "purge",
+    "cli",
+    "tokens",
+    "context",
+    "capture",
+    "search",
+    "http",
+)
+MODULES = {"http": "http_requests"}  # a module `http` would hide the standard library's
 
 
 def main() -> int:
     """Run the chosen benchmarks."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench", description="Measure side by side, print ratios."
+        prog="python -m bench", description="Run the benchmarks and print ratios."
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="about a minute: enough to see that a number is not far off",
+        help="a short run of about a minute, with less exact figures",
     )
     parser.add_argument(
         "--only",
         action="append",
-        choices=QUESTIONS,
-        help="one question; may be given more than once",
+        choices=BENCHMARKS,
+        help="run only this benchmark; may be repeated",
     )
     parser.add_argument(
-        "--markdown", type=Path, metavar="FILE", help="also write the tables between FILE's markers"
+        "--markdown",
+        type=Path,
+        metavar="FILE",
+        help="also write the tables between the markers of FILE",
     )
     parser.add_argument(
-        "--folder", type=Path, help="where the databases are made: the disk that is measured"
+        "--folder", type=Path, help="the folder for the databases, on the disk to measure"
     )
     chosen = parser.parse_args()
     out = Console(width=None if sys.stdout.isatty() else 160)
     err = Console(stderr=True)
-    began = time.monotonic()
+    started = time.monotonic()
 
-    def say(what: str) -> None:
-        err.print(f"[dim]{time.monotonic() - began:6.1f} s  {what}[/dim]", highlight=False)
+    def progress(message: str) -> None:
+        err.print(f"[dim]{time.monotonic() - started:6.1f} s  {message}[/dim]", highlight=False)
 
     sections: dict[str, str] = {}
-    with planned(chosen.quick, chosen.folder, say) as plan:
+    with planned(chosen.quick, chosen.folder, progress) as plan:
         about = machine(plan)
         out.print(about, highlight=False)
-        for name in chosen.only or QUESTIONS:
-            say(name)
+        for name in chosen.only or BENCHMARKS:
+            progress(name)
             tables = []
-            for table in importlib.import_module(f"bench.{FILES.get(name, name)}").run(plan):
+            for table in importlib.import_module(f"bench.{MODULES.get(name, name)}").run(plan):
                 draw(out, table)
                 tables.append(table.markdown())
             sections[name] = "\n".join(tables)
         sections["machine"] = f"{about} and {os.getloadavg()[0]:.1f} at the end.\n"
     if chosen.markdown:
         write(chosen.markdown, sections)
-        say(f"wrote {chosen.markdown}")
+        progress(f"wrote {chosen.markdown}")
     return 0
 
 

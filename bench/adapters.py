@@ -17,16 +17,16 @@ from types import SimpleNamespace
 from typing import Any
 
 from bench import conversations
-from bench.beside import HISTORIES, RUNNER, Case, Other, Rows
+from bench.alternatives import pragmas
+from bench.comparison import HISTORIES, RUNNER, Case, Other, Rows
 from bench.harness import RATIO_COLUMNS, TEXT, Plan, Table
-from bench.others import pragmas
 from retain import Scope
 from retain.kinds.items import Put
 
-AT = ("acme", "memories")
+NAMESPACE = ("acme", "memories")
 OURS = "SQLite, `synchronous = full`"
 WAITS = "yes"
-NOT = "no"
+NOT_DURABLE = "no"
 COLUMNS = (*RATIO_COLUMNS[:3], "times faster", *RATIO_COLUMNS[4:], "theirs waits for the disk")
 
 
@@ -39,22 +39,22 @@ def run(plan: Plan) -> Iterator[Table]:
     )  # fmt: skip
     for question in questions:
         for size in HISTORIES if only in question.__name__ else ():
-            plan.say(f"{question.__name__}, {size:,}")
+            plan.progress(f"{question.__name__}, {size:,}")
             question(plan, rows, size)
     yield Table(
-        "Each adapter, over the library call that it makes",
-        "One thread; what is read is read to its content. Where the framework awaits, both sides hop to a worker thread, "
-        "once for each call that it makes. “And the framework's objects”: compared with the library call and, beside it, "
+        "Adapters compared with the library calls that they make",
+        "One thread; reads include the content. For asynchronous frameworks, both sides use a worker thread, "
+        "once for each call that it makes. “And the framework's objects”: compared with the library call plus "
         "the bare making of the framework's own objects out of what is stored, or the other way.",
         RATIO_COLUMNS,
-        rows.over,
+        rows.overhead_rows,
     )
     yield Table(
-        "Each adapter, beside the framework's own durable store",
-        f"Ours: {OURS}, or `synchronous_commit = on`. Theirs as they come; the last column says whether a write is on the "
+        "Adapters compared with the frameworks' own durable stores",
+        f"Ours: {OURS}, or `synchronous_commit = on`. Theirs with default settings; the last column says whether a write is on the "
         "disk when it is acknowledged.",
         COLUMNS,
-        rows.beside,
+        rows.comparison_rows,
     )
 
 
@@ -69,7 +69,7 @@ def value(number: int) -> dict[str, Any]:
 
 def store_sqlite(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SqliteStore in WAL mode, its fastest, also with many concurrent writes."""
-    folder, module = plan.place(), import_module("langgraph.store.sqlite")
+    folder, module = plan.new_folder(), import_module("langgraph.store.sqlite")
     me = plan.open(f"sqlite:///{folder}/retain.db")
     with module.SqliteStore.from_conn_string(str(folder / "other.db")) as store:
         store.conn.execute("pragma journal_mode = wal")
@@ -97,11 +97,11 @@ def against_store(
     ours = import_module("retain.integrations.langgraph").RetainStore(me)
     item = import_module("langgraph.store.base").SearchItem
     put = import_module("langgraph.store.base").PutOp
-    at, numbers = (*AT, str(size)), count()
+    at, numbers = (*NAMESPACE, str(size)), count()
     for store in (ours, theirs):
         for start in range(0, size, 100):
             store.batch([put(at, f"{n}", value(n)) for n in range(start, min(start + 100, size))])
-    wanted = {"kind": "fact"}
+    condition = {"kind": "fact"}
     few = (
         f"RetainStore, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} items"
     )
@@ -139,9 +139,11 @@ def against_store(
         ),
         Case(
             f"{few}: search with a filter, 10",
-            lambda: ours.search(at, filter=wanted, limit=10),
-            lambda: [one.value for one in me.items.list(at, where=wanted, newest=True, limit=10)],
-            (Other(name, lambda: theirs.search(at, filter=wanted, limit=10)),),
+            lambda: ours.search(at, filter=condition, limit=10),
+            lambda: [
+                one.value for one in me.items.list(at, where=condition, newest=True, limit=10)
+            ],
+            (Other(name, lambda: theirs.search(at, filter=condition, limit=10)),),
             objects=several,
         ),
         Case(
@@ -184,7 +186,7 @@ def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
 
     async def all_at_once(store: Any, index: Any = None) -> None:
         await asyncio.gather(
-            *[store.aput((*AT, "many"), f"{n}", value(n), index=index) for n in range(300)]
+            *[store.aput((*NAMESPACE, "many"), f"{n}", value(n), index=index) for n in range(300)]
         )
 
     for index, what in ((None, "300 puts at once"), (False, "300 puts with `index=False` at once")):
@@ -211,7 +213,7 @@ def many(plan: Plan, rows: Rows, me: Scope, folder: Path) -> None:
 
 def write_all(me: Scope, fields: list[str] | None) -> None:
     """Do the same with the library."""
-    me.items.write([Put((*AT, "many"), f"{n}", value(n), fields=fields) for n in range(300)])
+    me.items.write([Put((*NAMESPACE, "many"), f"{n}", value(n), fields=fields) for n in range(300)])
 
 
 async def opened(context: Any) -> SimpleNamespace:
@@ -226,7 +228,7 @@ async def made(make: Callable[[], Any]) -> Any:
 
 def saver_sqlite(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SqliteSaver, which uses WAL mode."""
-    folder = plan.place()
+    folder = plan.new_folder()
     me = plan.open(f"sqlite:///{folder}/retain.db")
     with import_module("langgraph.checkpoint.sqlite").SqliteSaver.from_conn_string(
         str(folder / "other.db")
@@ -310,7 +312,7 @@ def against_saver(
         writes = [write(f"{next(tasks)}", n, "n", dump(n), "") for n in range(2)]
         me.checkpoints.write(str(size), last["configurable"]["checkpoint_id"], writes)
 
-    kept = me.checkpoints.get(f"{size}")
+    checkpoint = me.checkpoints.get(f"{size}")
     for case in (
         Case(
             f"{which}: put",
@@ -335,7 +337,7 @@ def against_saver(
             lambda: ours.get_tuple(at),
             lambda: me.checkpoints.get(f"{size}"),
             (Other(name, lambda: theirs.get_tuple(at)),),
-            objects=lambda: [load(one) for one in (kept.state, *kept.values.values())],
+            objects=lambda: [load(one) for one in (checkpoint.state, *checkpoint.values.values())],
         ),
     ):
         rows.add(plan, case)
@@ -343,7 +345,7 @@ def against_saver(
 
 def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with Anthropic's file tool, which syncs the file but not its folder."""
-    folder = plan.place()
+    folder = plan.new_folder()
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.anthropic").RetainMemoryTool(me)
     theirs = import_module("anthropic.tools.memory").BetaLocalFilesystemMemoryTool(
@@ -408,7 +410,7 @@ def memory_tool(plan: Plan, rows: Rows, size: int) -> None:
 def graph_server(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with the official memory server, both as processes over standard streams."""
     tests, clients = import_module("tests.mcp.test_graph"), import_module("tests.mcp.clients")
-    folder, name = plan.place(), "the official memory server"
+    folder, name = plan.new_folder(), "the official memory server"
     words = clients.command(f"sqlite:///{folder}/retain.db", "--profile", "graph", "--user", "ada")
     official = [str(tests.NODE), str(tests.OFFICIAL)]
     with ExitStack() as stack:
@@ -418,8 +420,8 @@ def graph_server(plan: Plan, rows: Rows, size: int) -> None:
         )
         numbers = {ours: count(), theirs: count()}
 
-        def create(ask: Any, much: int = 1) -> None:
-            names = [f"E{next(numbers[ask])}" for _ in range(much)]
+        def create(ask: Any, amount: int = 1) -> None:
+            names = [f"E{next(numbers[ask])}" for _ in range(amount)]
             entities = [
                 {"name": name, "entityType": "place", "observations": [TEXT]} for name in names
             ]
@@ -436,17 +438,17 @@ def graph_server(plan: Plan, rows: Rows, size: int) -> None:
                 f"{which}: create_entities, 1",
                 lambda: create(ours),
                 None,
-                (Other(name, lambda: create(theirs), NOT),),
+                (Other(name, lambda: create(theirs), NOT_DURABLE),),
             ),
         )
         for tool, arguments in (
             ("open_nodes", {"names": ["E7"]}),
             ("search_nodes", {"query": "E19"}),
         ):
-            mine, other = (asked(ask, tool, arguments) for ask in (ours, theirs))
+            mine, other = (tool_call(ask, tool, arguments) for ask in (ours, theirs))
             rows.add(plan, Case(f"{which}: {tool}", mine, None, (Other(name, other),)))
 
 
-def asked(ask: Any, tool: str, arguments: dict[str, Any]) -> Callable[[], object]:
+def tool_call(ask: Any, tool: str, arguments: dict[str, Any]) -> Callable[[], object]:
     """Return a function that calls a tool."""
     return lambda: ask("tools/call", name=tool, arguments=arguments)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-from bench import straight
+from bench import direct
 from bench.harness import RATIO_COLUMNS, SESSION, TEXT, Plan, Table, Target, race, versus
 from retain import NewMessage, Scope
 
@@ -19,47 +19,49 @@ def run(plan: Plan) -> Iterator[Table]:
 
 def sqlite(plan: Plan) -> Table:
     """Measure on one file per contender. All stay open, because the last to close deletes the log."""
-    folder = plan.place()
+    folder = plan.new_folder()
     scopes = {
         name: plan.open(f"sqlite:///{folder}/{name}.db")
         for name in ("retain", "keyed", "insert", "correct")
     }
-    plan.say("warming up until every write-ahead log has wrapped")
+    plan.progress("warming up until every write-ahead log has wrapped")
     for name, me in scopes.items():
         fill_log(me, folder / f"{name}.db")
-    if found := straight.differences(folder / "insert.db"):
-        raise RuntimeError(f"not the same pragmas: {', '.join(found)}")
+    if differing := direct.differences(folder / "insert.db"):
+        raise RuntimeError(f"the pragmas differ: {', '.join(differing)}")
     me, keyed = scopes["retain"], scopes["keyed"]
     keys = iter(range(10**9))
     with (
-        closing(straight.connect(folder / "insert.db")) as bare,
-        closing(straight.connect(folder / "correct.db")) as correct,
+        closing(direct.connect(folder / "insert.db")) as bare,
+        closing(direct.connect(folder / "correct.db")) as correct,
     ):
-        taken = race(
-            plan.much(1000, 100),
+        timings = race(
+            plan.amount(1000, 100),
             20,
             {
                 "retain": lambda: me.messages.append(SESSION, "user", TEXT),
                 "keyed": lambda: keyed.messages.append(
                     SESSION, "user", TEXT, key=f"request {next(keys)}"
                 ),
-                "insert": straight.insert(bare),
-                "correct": straight.correct(correct),
+                "insert": direct.insert(bare),
+                "correct": direct.correct(correct),
             },
         )
     return Table(
         "Append of one message, SQLite",
-        "One thread, `synchronous = full`, against the same statements straight on apsw with the same tables and pragmas.",
+        "One thread, `synchronous = full`, compared with the same statements on apsw, with the same tables and pragmas.",
         RATIO_COLUMNS,
         [
-            versus("begin, insert, commit", taken["retain"], taken["insert"], Target(at_most=1.5)),
             versus(
-                "begin, find the next number, insert, commit", taken["retain"], taken["correct"]
+                "begin, insert, commit", timings["retain"], timings["insert"], Target(at_most=1.5)
+            ),
+            versus(
+                "begin, find the next number, insert, commit", timings["retain"], timings["correct"]
             ),
             versus(
                 "retain with an idempotency key, against begin, insert, commit",
-                taken["keyed"],
-                taken["insert"],
+                timings["keyed"],
+                timings["insert"],
             ),
         ],
     )
@@ -85,25 +87,25 @@ def postgres(plan: Plan) -> Table:
     urls = [plan.postgres(f"append_{name}") for name in ("insert", "correct")]
     for url in urls:
         plan.memory_of(plan.open(url)).close()
-    with straight.connect_postgres(urls[0]) as bare, straight.connect_postgres(urls[1]) as correct:
+    with direct.connect_postgres(urls[0]) as bare, direct.connect_postgres(urls[1]) as correct:
         contenders = {
             "retain": lambda: me.messages.append(SESSION, "user", TEXT),
-            "insert": straight.insert_postgres(bare),
-            "correct": straight.correct_postgres(correct),
+            "insert": direct.insert_postgres(bare),
+            "correct": direct.correct_postgres(correct),
         }
         race(5, 20, contenders)  # statements are prepared, pages are warm
-        taken = race(plan.much(400, 40), 20, contenders)
+        timings = race(plan.amount(400, 40), 20, contenders)
     return Table(
         "Append of one message, PostgreSQL",
         "One thread, `synchronous_commit = on`, server on the same machine, against plain psycopg on the same tables (as a "
         "superuser, for whom row-level security is off).",
         RATIO_COLUMNS,
         [
-            versus("insert, commit", taken["retain"], taken["insert"]),
+            versus("insert, commit", timings["retain"], timings["insert"]),
             versus(
                 "lock the session, find the next number, insert, commit",
-                taken["retain"],
-                taken["correct"],
+                timings["retain"],
+                timings["correct"],
             ),
         ],
     )

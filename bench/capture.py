@@ -58,22 +58,22 @@ class Output(io.RawIOBase):
 
 def run(plan: Plan) -> Iterator[Table]:
     """Measure a log of 50 MB and random bytes."""
-    size = plan.much(50_000_000, 20_000_000)
-    folder = plan.place()
+    size = plan.amount(50_000_000, 20_000_000)
+    folder = plan.new_folder()
     me = plan.open(f"sqlite:///{folder}/capture.db")
     rows, peaks = [], []
     for name, content in (("a log", log(size)), ("random bytes", os.urandom(size))):
         source = folder / f"{name}.source"
         source.write_bytes(content)
-        plan.say(f"capturing {name}")
+        plan.progress(f"capturing {name}")
         contenders: dict[str, Callable[[], object]] = {
             "capture": lambda source=source: capture(me, source),  # type: ignore[misc]
             "write": lambda source=source: write(source, folder / "written"),  # type: ignore[misc]
         }
         race(1, 1, contenders)
-        taken = race(plan.much(15, 5), 1, contenders)
+        timings = race(plan.amount(15, 5), 1, contenders)
         speeds = {
-            name: [size / seconds / 1e6 for seconds in series] for name, series in taken.items()
+            name: [size / seconds / 1e6 for seconds in series] for name, series in timings.items()
         }
         what = f"{name} of {size / 1e6:.0f} MB"
         rows.append(
@@ -82,18 +82,18 @@ def run(plan: Plan) -> Iterator[Table]:
             )
         )
         peaks.append(
-            peak(what, [memory(folder, source, number) for number in range(plan.much(5, 2))])
+            peak(what, [memory(folder, source, number) for number in range(plan.amount(5, 2))])
         )
     yield Table(
-        "Capturing a large output, SQLite",
-        "From a pipe's worth of 1 MiB pieces to a reference with its description, hash, lines and tokens, durable; against "
+        "Capture of a large output, SQLite",
+        "From pieces of 1 MiB to a durable reference with its description, hash, lines and tokens; compared with "
         "the same pieces written to a file with fsync.",
         RATIO_COLUMNS,
         rows,
     )
     yield Table(
         "Memory for a large output",
-        "What the process's largest size grows by, after one small capture; a process of its own each time.",
+        "Growth of the peak size of a new process, after one small capture.",
         ("what", "peak", "target", ""),
         peaks,
     )

@@ -33,13 +33,13 @@ def run(plan: Plan) -> Iterator[Table]:
     commands = dict(COMMANDS)
     if importlib.util.find_spec("retain.cli.main"):
         commands["retain --help"] = HELP
-    taken = race(plan.much(40, 8), 1, {name: start(code) for name, code in commands.items()})
-    base = statistics.median(taken["python -c pass"])
+    timings = race(plan.amount(40, 8), 1, {name: start(code) for name, code in commands.items()})
+    base = statistics.median(timings["python -c pass"])
     rows = []
     for name, code in commands.items():
         modules, *heavy = count(code)
-        middle = statistics.median(taken[name])
-        low, _, high = statistics.quantiles(taken[name], n=4)
+        middle = statistics.median(timings[name])
+        low, _, high = statistics.quantiles(timings[name], n=4)
         rows.append(
             [
                 name,
@@ -53,8 +53,8 @@ def run(plan: Plan) -> Iterator[Table]:
     return iter(
         [
             Table(
-                "Starting up",
-                "A fresh process each time, files in the cache; of the heavy modules, those that are imported are named.",
+                "Startup",
+                "A new process each time, files cached; the last column lists the imported heavy modules.",
                 ("what", "time", "quartiles", "over python", "modules", "heavy modules"),
                 rows,
             )

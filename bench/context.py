@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
-from bench import straight
+from bench import direct
 from bench.harness import (
     AGENT,
     RATIO_COLUMNS,
@@ -25,7 +25,7 @@ from bench.harness import (
     scope_of,
     versus,
 )
-from bench.window import FAR, fill
+from bench.window import MAX_SEQ, fill
 from retain import Memory, NewMessage, Scope, Settings
 from retain.base import tokens
 
@@ -47,9 +47,9 @@ def run(plan: Plan) -> Iterator[Table]:
 
 def speed(plan: Plan) -> Table:
     """Measure a session of 10,000 and one of 100 messages, in a tenant of 100,000."""
-    large, others = 10_000, plan.much(OTHERS, OTHERS // 3)
-    folder = plan.place()
-    plan.say(f"writing {large + others * 1000:,} messages")
+    large, others = 10_000, plan.amount(OTHERS, OTHERS // 3)
+    folder = plan.new_folder()
+    plan.progress(f"writing {large + others * 1000:,} messages")
     me = plan.open(f"sqlite:///{folder}/context.db")
     memory = plan.memory_of(me)
     for number in range(others):
@@ -67,11 +67,11 @@ def speed(plan: Plan) -> Table:
             )
     shown = sum(item.layer == "window" for item in me.context(SESSION, QUESTION).report.items)
     held = memory.settings.context_budget() // me.messages.get(SESSION, 1).tokens
-    with closing(straight.connect(folder / "context.db")) as bare:
+    with closing(direct.connect(folder / "context.db")) as bare:
 
         def window(number: int) -> Callable[[], object]:
             return lambda: bare.execute(
-                straight.WINDOW, (TENANT, SESSION, FAR, 1, number)
+                direct.WINDOW, (TENANT, SESSION, MAX_SEQ, 1, number)
             ).fetchall()
 
         empty = memory.scope(tenant=TENANT, user="nobody", agent="new")
@@ -87,36 +87,36 @@ def speed(plan: Plan) -> Table:
             "alone": lambda: empty.context(fresh, QUESTION),
         }
         race(3, 3, contenders)
-        taken = race(plan.much(300, 60), 3, contenders)
+        timings = race(plan.amount(300, 60), 3, contenders)
     goal = Target(at_most=10)
     rows = [
         versus(
             f"against a bare select of the {held} messages that the budget holds",
-            taken["long"],
-            taken["bare"],
+            timings["long"],
+            timings["bare"],
             goal,
         ),
         versus(
             f"against a bare select of the {shown} messages that are shown",
-            taken["long"],
-            taken["bare shown"],
+            timings["long"],
+            timings["bare shown"],
         ),
-        versus("against a bare select of 20 messages", taken["long"], taken["bare 20"]),
+        versus("against a bare select of 20 messages", timings["long"], timings["bare 20"]),
         versus(
             f"against a window of the same {shown} messages as records",
-            taken["long"],
-            taken["records"],
+            timings["long"],
+            timings["records"],
         ),
         versus(
             "10,000 messages in the session against 100",
-            taken["long"],
-            taken["short"],
+            timings["long"],
+            timings["short"],
             Target(at_most=1.3),
         ),
         versus(
             "20 messages and nothing else remembered, against a bare select of them",
-            taken["alone"],
-            taken["bare 20"],
+            timings["alone"],
+            timings["bare 20"],
         ),
     ]
     about = (
@@ -128,21 +128,21 @@ def speed(plan: Plan) -> Table:
 
 def remember(me: Scope) -> None:
     """Add entries, notes, state and references."""
-    dice = random.Random(1)
+    rng = random.Random(1)
     for number in range(ENTRIES):
-        me.entries.add(sentence(dice), kind="core" if number % 2 else "journal")
+        me.entries.add(sentence(rng), kind="core" if number % 2 else "journal")
     me.notes.overwrite(
         "".join(
-            f"## Topic {number}\n\n{sentence(dice)}\n{sentence(dice)}\n\n" for number in range(20)
+            f"## Topic {number}\n\n{sentence(rng)}\n{sentence(rng)}\n\n" for number in range(20)
         )
     )
     for number in range(20):
-        me.state.set(f"key{number}", {"value": dice.choice(WORDS)})
+        me.state.set(f"key{number}", {"value": rng.choice(WORDS)})
 
 
-def sentence(dice: random.Random, words: int = 14) -> str:
+def sentence(rng: random.Random, words: int = 14) -> str:
     """Return some new words."""
-    return " ".join(dice.choices(WORDS, k=words)).capitalize() + "."
+    return " ".join(rng.choices(WORDS, k=words)).capitalize() + "."
 
 
 @dataclass(frozen=True)
@@ -176,8 +176,8 @@ def prefixes(plan: Plan) -> Table:
     """Compare each prompt with the previous one, in conversations that outgrow the budget."""
     rows = []
     for talk in TALKS:
-        plan.say(talk.name)
-        same, whole, largest, last = shares(talk, plan.much(*TURNS))
+        plan.progress(talk.name)
+        same, whole, largest, last = shares(talk, plan.amount(*TURNS))
         share = same / whole
         target = Target(at_least=0.85)
         rows.append(
@@ -192,11 +192,11 @@ def prefixes(plan: Plan) -> Table:
         )
     about = (
         "Tokens (exact, o200k) that are an unchanged beginning of the prompt of the turn before, of all prompts, "
-        f"over {plan.much(*TURNS)} turns with a budget of {ORDINARY.context_budget():,} tokens; the same in the second half, "
+        f"over {plan.amount(*TURNS)} turns with a budget of {ORDINARY.context_budget():,} tokens; the same in the second half, "
         "when the conversation no longer fits; and the largest prompt, as plain text."
     )
     return Table(
-        "Unchanged beginnings of prompts",
+        "Unchanged prefixes of prompts",
         about,
         ("conversation", "share", "second half", "largest", "aim", ""),
         rows,
@@ -205,20 +205,20 @@ def prefixes(plan: Plan) -> Table:
 
 def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
     """Return unchanged tokens, all tokens, the largest prompt, and the share in the second half."""
-    dice = random.Random(7)
+    rng = random.Random(7)
     counted = tokens.counter("gpt-4o")
     before, stayed, sizes, largest = "", [], [], 0
     with Memory.open("memory:", settings=talk.settings) as memory:
         me = scope_of(memory)
         me.sessions.add(SESSION)
-        me.agents.add(AGENT, prompt="You are a travel assistant. " + sentence(dice, 60))
-        remember_little(me, dice)
+        me.agents.add(AGENT, prompt="You are a travel assistant. " + sentence(rng, 60))
+        remember_little(me, rng)
         for turn in range(turns):
-            question = sentence(dice, 20)
+            question = sentence(rng, 20)
             if talk.state:
                 me.state.set("turn", turn)
             if talk.entries and turn % talk.entries == talk.entries - 1:
-                me.entries.add(sentence(dice))
+                me.entries.add(sentence(rng))
             context = me.context(SESSION, question)
             prompt = "\n".join(
                 json.dumps(message, ensure_ascii=False) for message in context.messages
@@ -229,7 +229,7 @@ def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
             before = prompt
             me.save_turn(
                 SESSION,
-                turn_of(dice, question, turn, talk.tools and turn % 3 == 2),
+                turn_of(rng, question, turn, talk.tools and turn % 3 == 2),
                 context=context,
             )
             if talk.settings.summary_enabled:
@@ -238,30 +238,30 @@ def shares(talk: Talk, turns: int) -> tuple[int, int, int, float]:
     return sum(stayed), sum(sizes), largest, sum(stayed[half:]) / sum(sizes[half:])
 
 
-def remember_little(me: Scope, dice: random.Random) -> None:
+def remember_little(me: Scope, rng: random.Random) -> None:
     """Add the memories that exist before the conversation."""
     for number in range(10):
-        me.entries.add(sentence(dice), kind="core" if number % 2 else "journal")
-    me.notes.overwrite(f"## Preferences\n\n{sentence(dice)}\n\n## Facts\n\n{sentence(dice)}\n")
+        me.entries.add(sentence(rng), kind="core" if number % 2 else "journal")
+    me.notes.overwrite(f"## Preferences\n\n{sentence(rng)}\n\n## Facts\n\n{sentence(rng)}\n")
     me.state.set("language", "de")
 
 
-def turn_of(dice: random.Random, question: str, number: int, calls: bool) -> list[NewMessage]:
+def turn_of(rng: random.Random, question: str, number: int, calls: bool) -> list[NewMessage]:
     """Return the messages of a turn, with or without a tool call and its output."""
-    asked = NewMessage("user", question)
-    answer = NewMessage("assistant", " ".join(sentence(dice, 18) for _ in range(3)))
+    user_message = NewMessage("user", question)
+    answer = NewMessage("assistant", " ".join(sentence(rng, 18) for _ in range(3)))
     if not calls:
-        return [asked, answer]
+        return [user_message, answer]
     call = {
         "type": "tool_call",
         "id": f"call-{number}",
         "name": "look_up",
-        "arguments": {"what": dice.choice(WORDS)},
+        "arguments": {"what": rng.choice(WORDS)},
     }
-    lines = "\n".join(sentence(dice, 10) for _ in range(120 if number % 2 else 10))
+    lines = "\n".join(sentence(rng, 10) for _ in range(120 if number % 2 else 10))
     result = {"type": "tool_result", "tool_call_id": f"call-{number}", "output": lines}
     return [
-        asked,
+        user_message,
         NewMessage("assistant", {"parts": [call]}),
         NewMessage("tool", {"parts": [result]}),
         answer,

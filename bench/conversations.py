@@ -13,12 +13,12 @@ from typing import Any
 
 import psycopg
 
-from bench.beside import HISTORIES, RUNNER, Case, Other, Rows
+from bench.alternatives import pragmas
+from bench.comparison import HISTORIES, RUNNER, Case, Other, Rows
 from bench.harness import TEXT, Plan
-from bench.others import pragmas
 from retain import NewMessage, Scope
 
-NOT = "no"
+NOT_DURABLE = "no"
 
 
 def reads(size: int) -> int:
@@ -28,7 +28,7 @@ def reads(size: int) -> int:
 
 def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SQLiteSession, which uses WAL mode."""
-    folder = plan.place()
+    folder = plan.new_folder()
     me = plan.open(f"sqlite:///{folder}/retain.db")
     made = import_module("retain.integrations.openai_agents").RetainSession
     others = import_module("agents.memory").SQLiteSession
@@ -72,7 +72,7 @@ def langchain(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with PostgresChatMessageHistory; langchain-postgres has no SQLite store."""
     for url in (
         plan.postgres(f"adapters_history_retain_{size}"),
-        f"sqlite:///{plan.place()}/retain.db",
+        f"sqlite:///{plan.new_folder()}/retain.db",
     ):
         other = f"adapters_history_{size}" if url.startswith("postgres") else None
         against_history(plan, rows, plan.open(url), plan.postgres(other) if other else None, size)
@@ -132,7 +132,7 @@ class _Nothing:
 
 def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
     """Measure Pydantic AI, whose only store of its own is in memory."""
-    me = plan.open(f"sqlite:///{plan.place()}/retain.db")
+    me = plan.open(f"sqlite:///{plan.new_folder()}/retain.db")
     store = import_module("retain.integrations.pydantic_ai").RetainConversationStore(me)
     said, module = import_module("pydantic_ai.messages"), import_module("pydantic_ai.conversation")
     turn = [
@@ -164,9 +164,9 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
     me.sessions.add(library, attributes=me.sessions.get(id).attributes)
 
     def work(inner: Scope) -> None:
-        found = inner.sessions.get(library)
+        state = inner.sessions.get(library)
         inner.messages.extend(library, stored)
-        inner.sessions.edit(library, attributes=found.attributes)
+        inner.sessions.edit(library, attributes=state.attributes)
 
     async def save(store: Any, conversation: Any) -> None:
         conversation.messages.extend(turn)
@@ -192,7 +192,7 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
 
 def adk(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SqliteSessionService and DatabaseSessionService on SQLite with a rollback journal."""
-    folder, sessions = plan.place(), "google.adk.sessions"
+    folder, sessions = plan.new_folder(), "google.adk.sessions"
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.adk").RetainSessionService(me)
     event, genai = (
@@ -281,17 +281,17 @@ def _both(inner: Scope, session: str, message: NewMessage, key: str) -> None:
 
 
 def _read(me: Scope, session: str) -> object:
-    found = me.state.get("adk scout", area=f"session:{session}").value
+    state = me.state.get("adk scout", area=f"session:{session}").value
     return (
         me.sessions.get(session),
-        found,
+        state,
         [message.content for message in me.messages.window(session)],
     )
 
 
 def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with FileHistoryProvider, which appends to a file without a sync."""
-    folder, module = plan.place(), import_module("agent_framework")
+    folder, module = plan.new_folder(), import_module("agent_framework")
     me = plan.open(f"sqlite:///{folder}/retain.db")
     ours = import_module("retain.integrations.agent_framework").RetainHistoryProvider(me)
     theirs = module.FileHistoryProvider(str(folder / "files"))
@@ -306,11 +306,11 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
         ]
 
     id, library = str(uuid.uuid4()), str(uuid.uuid4())
-    begun = [message for _ in range(size // 2) for message in turn()]
+    history_messages = [message for _ in range(size // 2) for message in turn()]
     for provider in (ours, theirs):
-        RUNNER.run(provider.save_messages(id, begun))
-    RUNNER.run(ours.save_messages(library, begun))
-    written = [message.to_dict() for message in begun]
+        RUNNER.run(provider.save_messages(id, history_messages))
+    RUNNER.run(ours.save_messages(library, history_messages))
+    written = [message.to_dict() for message in history_messages]
 
     def save() -> None:
         new = [talk.packed(message.to_dict()) for message in turn()]
@@ -336,7 +336,7 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
             f"RetainHistoryProvider, {size:,} messages: save_messages, 2",
             lambda: ours.save_messages(id, turn()),
             save,
-            (Other("FileHistoryProvider", lambda: theirs.save_messages(id, turn()), NOT),),
+            (Other("FileHistoryProvider", lambda: theirs.save_messages(id, turn()), NOT_DURABLE),),
             awaited=True,
         ),
     ):

@@ -42,15 +42,15 @@ class Plan:
 
     quick: bool
     folder: Path
-    say: Callable[[str], None]
+    progress: Callable[[str], None]
     _server: PostgresServer | None = None
     _opened: list[Memory] = field(default_factory=list)
 
-    def much(self, full: int, quick: int) -> int:
+    def amount(self, full: int, quick: int) -> int:
         """Return the count for a full run or for a quick one."""
         return quick if self.quick else full
 
-    def place(self) -> Path:
+    def new_folder(self) -> Path:
         """Return a new folder."""
         return Path(tempfile.mkdtemp(dir=self.folder))
 
@@ -69,7 +69,7 @@ class Plan:
     def postgres(self, name: str) -> str:
         """Create a PostgreSQL database and return its address. Starts the server if necessary."""
         if self._server is None:
-            self.say("starting PostgreSQL")
+            self.progress("starting PostgreSQL")
             self._server = PostgresServer("modern")
         return self._server.create(name)
 
@@ -88,16 +88,16 @@ def race(
 ) -> dict[str, Series]:
     """Return the seconds per call of each contender in each round. Each round starts with another one."""
     names = list(contenders)
-    taken: dict[str, Series] = {name: [] for name in names}
+    timings: dict[str, Series] = {name: [] for name in names}
     for turn in range(rounds):
         start = turn % len(names)
         for name in names[start:] + names[:start]:
             call = contenders[name]
-            began = time.perf_counter()
+            started = time.perf_counter()
             for _ in range(calls):
                 call()
-            taken[name].append((time.perf_counter() - began) / calls)
-    return taken
+            timings[name].append((time.perf_counter() - started) / calls)
+    return timings
 
 
 @dataclass(frozen=True)
@@ -194,24 +194,24 @@ def rate(per_second: float) -> str:
 
 def fsync_seconds(folder: Path, times: int = 200) -> Series:
     """Return the times of overwriting one page and syncing it."""
-    taken = []
+    timings = []
     with (folder / "fsync").open("wb", buffering=0) as file:
         file.write(bytes(1 << 20))
         os.fsync(file.fileno())
         for turn in range(times):
             file.seek(turn % 256 * 4096)
             file.write(os.urandom(4096))
-            began = time.perf_counter()
+            started = time.perf_counter()
             os.fdatasync(file.fileno())
-            taken.append(time.perf_counter() - began)
-    return taken
+            timings.append(time.perf_counter() - started)
+    return timings
 
 
 @contextmanager
-def planned(quick: bool, folder: Path | None, say: Callable[[str], None]) -> Iterator[Plan]:
+def planned(quick: bool, folder: Path | None, progress: Callable[[str], None]) -> Iterator[Plan]:
     """Yield a plan with a temporary folder."""
     with tempfile.TemporaryDirectory(prefix="retain-bench-", dir=folder) as place:
-        plan = Plan(quick, Path(place), say)
+        plan = Plan(quick, Path(place), progress)
         try:
             yield plan
         finally:

@@ -22,7 +22,7 @@ from pathlib import Path
 import psutil
 
 from bench.load import Clients, Job, written
-from bench.served import Served
+from bench.servers import Served
 
 CLIENTS = 32
 LONG_SESSION_MESSAGES = 200

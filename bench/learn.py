@@ -42,10 +42,17 @@ FAMILIES = {"words": "words", "static": "static", "strong": "strong"}
 """The profile of bench/recall.py with which each family of weights is learned."""
 WEIGHTS = Path(ranking.__file__).with_name("weights.json")
 PENALTY = 0.01
-BESIDE = 0.1
+SAME_SESSION_TARGET = 0.1
 """The weight of a turn without evidence in a session with evidence, in a pool of many sessions."""
 FOLDS = 5
-LEAST = {"recent": 0.5, "first": 0.5, "time": 0.0, "coverage": 0.0, "speaker": 0.0, "quoted": 0.0}
+MIN_WEIGHTS = {
+    "recent": 0.5,
+    "first": 0.5,
+    "time": 0.0,
+    "coverage": 0.0,
+    "speaker": 0.0,
+    "quoted": 0.0,
+}
 """Signals that answer to what a question says count at least this, whatever the sets reward: who asks for the latest gets
 the later of two answers that are otherwise alike, though the evidence of these sets is often both of them."""
 
@@ -64,7 +71,7 @@ class Case:
     target: Array
     units: tuple[str, ...]
     ask: recall.Ask
-    heard: tuple[Question, Sequence[Candidate], Corpus]
+    recorded: tuple[Question, Sequence[Candidate], Corpus]
 
 
 @dataclass(frozen=True)
@@ -84,16 +91,16 @@ class Learned:
 def collect(file: Path, profile: str) -> Iterator[Case]:
     """Run every question of a file and record its candidates."""
     talks = recall.read(file)
-    heard: list[tuple[Question, Sequence[Candidate], Corpus]] = []
+    recorded: list[tuple[Question, Sequence[Candidate], Corpus]] = []
     ranked = ranking.rank
 
-    def overhear(
+    def record(
         question: Question, candidates: Sequence[Candidate], corpus: Corpus, **more: Any
     ) -> list[ranking.Ranked]:
-        heard.append((question, sorted(candidates, key=lambda one: one.number), corpus))
+        recorded.append((question, sorted(candidates, key=lambda one: one.number), corpus))
         return ranked(question, candidates, corpus, **more)
 
-    ranking.rank = overhear
+    ranking.rank = record
     try:
         with tempfile.TemporaryDirectory() as folder:
             settings = Settings(database=f"sqlite:///{folder}/learn.db", **recall.PROFILES[profile])  # type: ignore[arg-type]
@@ -102,17 +109,17 @@ def collect(file: Path, profile: str) -> Iterator[Case]:
                 groups = _groups(talks)
                 for talk in talks:
                     me = memory.scope(user=talk.user)
-                    for ask in [*talk.asks, *_strange(talk, talks, file)]:
+                    for ask in [*talk.asks, *_unanswerable(talk, talks, file)]:
                         me.search(ask.text, kinds=["messages"], at=ask.at, limit=1)
-                        if heard:
+                        if recorded:
                             yield from _case(
-                                (file.name, groups.get(ask.id, "")), ask, filled, heard.pop()
+                                (file.name, groups.get(ask.id, "")), ask, filled, recorded.pop()
                             )
     finally:
         ranking.rank = ranked
 
 
-def _strange(talk: recall.Talk, talks: Sequence[recall.Talk], file: Path) -> list[recall.Ask]:
+def _unanswerable(talk: recall.Talk, talks: Sequence[recall.Talk], file: Path) -> list[recall.Ask]:
     """Return questions without an answer here: those of the next conversation or of another file."""
     others = (
         talks
@@ -132,10 +139,10 @@ def _case(
     where: tuple[str, str],
     ask: recall.Ask,
     filled: recall.Filled,
-    heard: tuple[Question, Sequence[Candidate], Corpus],
+    recorded: tuple[Question, Sequence[Candidate], Corpus],
 ) -> Iterator[Case]:
     """Return a question with its candidates, or None if no evidence is among them."""
-    question, candidates, corpus = heard
+    question, candidates, corpus = recorded
     units = tuple(str(filled.units[one.id, one.seq]) for one in candidates)
     gold = {str(unit) for unit in ask.gold}
     evidence = np.array([unit in gold for unit in units], float)
@@ -145,7 +152,7 @@ def _case(
             unit.split("#")[0] in sessions and one.role == "user"
             for unit, one in zip(units, candidates, strict=True)
         ]
-        target = evidence + BESIDE * np.array(beside)
+        target = evidence + SAME_SESSION_TARGET * np.array(beside)
         found = features.measure(question, candidates, corpus)
         rows = np.stack(list(found.values()), axis=1)
         yield Case(
@@ -156,7 +163,7 @@ def _case(
             target / max(target.sum(), 1e-9),
             units,
             ask,
-            heard,
+            recorded,
         )
 
 
@@ -198,16 +205,16 @@ def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
         for case in cases
     ]
     names = cases[0].names
-    least = np.array([LEAST.get(name, -np.inf) for name in names]) * spread
+    minimum = np.array([MIN_WEIGHTS.get(name, -np.inf) for name in names]) * spread
     free = np.ones(len(names), bool)
     while True:
-        weights = np.where(free, 0.0, least)
+        weights = np.where(free, 0.0, minimum)
         for _ in range(30):
             step = _step(tables, weights, penalty, free)
             weights[free] -= step
             if np.abs(step).max(initial=0.0) < 1e-8:
                 break
-        low = free & (weights < least - 1e-9)
+        low = free & (weights < minimum - 1e-9)
         if not low.any():
             return Learned(names, weights / spread)
         free &= ~low  # held where it may go no lower, and the others found again
@@ -220,15 +227,15 @@ def _step(
     free: NDArray[np.bool_],
 ) -> Array:
     """Do one step of Newton's method on the free weights."""
-    slope, bend = penalty * weights, penalty * np.eye(len(weights))
+    slope, hessian = penalty * weights, penalty * np.eye(len(weights))
     for rows, target, share in tables:
         scores = rows @ weights
         chance = np.exp(scores - scores.max())
         chance /= chance.sum()
         expected = chance @ rows
         slope += share * (expected - target @ rows)
-        bend += share * ((rows * chance[:, None]).T @ rows - np.outer(expected, expected))
-    step = np.linalg.solve(bend[np.ix_(free, free)], slope[free])
+        hessian += share * ((rows * chance[:, None]).T @ rows - np.outer(expected, expected))
+    step = np.linalg.solve(hessian[np.ix_(free, free)], slope[free])
     return np.asarray(step, np.float64) * min(
         1.0, 2.0 / max(float(np.abs(step).max(initial=0.0)), 1e-12)
     )  # a long first step may overshoot
@@ -239,7 +246,7 @@ def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
     tables, wanted = [], []
     chance = random.Random(1)
     for case in cases:
-        question, candidates, corpus = case.heard
+        question, candidates, corpus = case.recorded
         # As it is, and as it would be in a memory that has little in it.
         for size in (len(candidates), 1, 3, 10):
             some = sorted(chance.sample(range(len(candidates)), min(size, len(candidates))))
@@ -263,10 +270,10 @@ def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, flo
     weights = np.zeros(len(names))
     for _ in range(50):
         chance = 1 / (1 + np.exp(-(rows @ weights)))
-        bend = (rows * (chance * (1 - chance))[:, None]).T @ rows / len(rows) + 1e-6 * np.eye(
+        hessian = (rows * (chance * (1 - chance))[:, None]).T @ rows / len(rows) + 1e-6 * np.eye(
             len(names)
         )
-        step = np.linalg.solve(bend, rows.T @ (chance - wanted) / len(rows) + 1e-6 * weights)
+        step = np.linalg.solve(hessian, rows.T @ (chance - wanted) / len(rows) + 1e-6 * weights)
         weights -= step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
         if np.abs(step).max() < 1e-8:
             break
@@ -296,29 +303,28 @@ def _figures(case: Case, learned: Learned) -> dict[str, float]:
     gold = {str(unit) for unit in case.ask.gold}
     found = {"evidence in 10": len(gold & set(ranked[:10])) / len(gold)}
     if any("#" in unit for unit in gold):
-        sessions, asked = (
+        sessions, gold_sessions = (
             list(dict.fromkeys(unit.split("#")[0] for unit in ranked)),
             {unit.split("#")[0] for unit in gold},
         )
         found |= {
-            f"all sessions in {most}": float(asked <= set(sessions[:most])) for most in (5, 10)
+            f"all sessions in {most}": float(gold_sessions <= set(sessions[:most]))
+            for most in (5, 10)
         }
     return found
 
 
 def main() -> int:
     """Learn the weights, print the scores, write the file."""
-    parser = argparse.ArgumentParser(description="Learn how much each signal of a search counts.")
+    parser = argparse.ArgumentParser(description="Learn the weights of the search features.")
     parser.add_argument("folder", type=Path, help=f"where {' and '.join(FILES)} are")
     parser.add_argument(
         "--family",
         choices=FAMILIES,
         action="append",
-        help="only these weights; all of them otherwise",
+        help="learn only these weights; default: all",
     )
-    parser.add_argument(
-        "--dry", action="store_true", help="print, but leave the weights as they are"
-    )
+    parser.add_argument("--dry", action="store_true", help="print the result without writing it")
     chosen = parser.parse_args()
     families: dict[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["families"]
     for family in chosen.family or FAMILIES:

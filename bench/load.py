@@ -182,8 +182,8 @@ class _Client(asyncio.Protocol):
 async def _run(job: Job) -> Outcome:
     outcome, loop = Outcome(), asyncio.get_running_loop()
     requests = [request.encode() for request in job.requests]
-    began = time.perf_counter()
-    until = began + job.seconds
+    started = time.perf_counter()
+    until = started + job.seconds
 
     async def client(number: int) -> None:
         try:
@@ -197,7 +197,7 @@ async def _run(job: Job) -> Outcome:
             outcome.statuses[0] += 1
 
     await asyncio.gather(*(client(number) for number in range(job.clients)))
-    outcome.seconds = time.perf_counter() - began
+    outcome.seconds = time.perf_counter() - started
     outcome.waits.sort()
     return outcome
 

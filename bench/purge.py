@@ -33,12 +33,12 @@ COLUMNS = (
     "appends",
     "errors",
 )
-ELSEWHERE = "import sys; from retain import Memory; Memory.open(sys.argv[1]).purge(days=30)"
+PURGE_SCRIPT = "import sys; from retain import Memory; Memory.open(sys.argv[1]).purge(days=30)"
 
 
 def run(plan: Plan) -> Iterator[Table]:
     """Yield a table per engine."""
-    folder = plan.place()
+    folder = plan.new_folder()
     yield measured(
         plan, "SQLite", [f"sqlite:///{folder}/here.db", f"sqlite:///{folder}/elsewhere.db"]
     )
@@ -49,26 +49,28 @@ def run(plan: Plan) -> Iterator[Table]:
 
 def measured(plan: Plan, engine: str, urls: list[str]) -> Table:
     """Measure writers during a purge, and for the same time without one."""
-    rows = plan.much(200_000, 20_000)
+    rows = plan.amount(200_000, 20_000)
     lines: list[list[str]] = []
-    took = []
+    durations = []
     for place, url in zip(("this process", "another process"), urls, strict=True):
-        aged(url, rows, plan)
+        fill_with_old_messages(url, rows, plan)
         me = plan.open(url)
         memory = plan.memory_of(me)
         purge = (
-            partial(memory.purge, days=30) if place == "this process" else partial(elsewhere, url)
+            partial(memory.purge, days=30)
+            if place == "this process"
+            else partial(purge_in_other_process, url)
         )
-        began = time.monotonic()
+        started = time.monotonic()
         beside = write_while(me, purge)
-        seconds = time.monotonic() - began
+        seconds = time.monotonic() - started
         alone = write_while(me, partial(time.sleep, seconds))
         lines += [line("no purge", alone, alone), line(f"a purge in {place}", beside, alone)]
-        took.append(f"{seconds:.1f} s in {place}")
+        durations.append(f"{seconds:.1f} s in {place}")
     return Table(
-        f"Writers beside a purge, {engine}",
-        f"{WRITERS} threads append with pauses of {PAUSE * 1000:g} ms while {rows:,} messages are removed (it took "
-        f"{' and '.join(took)}), and for as long without a purge.",
+        f"Writers during a purge, {engine}",
+        f"{WRITERS} threads append with pauses of {PAUSE * 1000:g} ms while {rows:,} messages are removed (in "
+        f"{' and '.join(durations)}), and for the same time without a purge.",
         COLUMNS,
         lines,
     )
@@ -89,9 +91,9 @@ def quantile(values: list[float], percent: int) -> float:
     return statistics.quantiles(values, n=100)[percent - 1]
 
 
-def aged(url: str, rows: int, plan: Plan) -> None:
+def fill_with_old_messages(url: str, rows: int, plan: Plan) -> None:
     """Fill a database with messages that are a hundred days old."""
-    plan.say(f"writing {rows:,} old messages")
+    plan.progress(f"writing {rows:,} old messages")
     past = clock.now() - 100 * clock.DAY
     with Memory.open(url, settings=Settings(), clock=lambda: past) as memory:
         me = memory.scope(tenant="acme", user="old", agent="scout")
@@ -103,9 +105,9 @@ def aged(url: str, rows: int, plan: Plan) -> None:
             )
 
 
-def elsewhere(url: str) -> None:
+def purge_in_other_process(url: str) -> None:
     """Purge from another process, as an operator does."""
-    subprocess.run([sys.executable, "-c", ELSEWHERE, url], check=True, cwd=Path(__file__).parent)
+    subprocess.run([sys.executable, "-c", PURGE_SCRIPT, url], check=True, cwd=Path(__file__).parent)
 
 
 def write_while(me: Scope, work: Callable[[], object]) -> Outcome:
@@ -117,13 +119,13 @@ def write_while(me: Scope, work: Callable[[], object]) -> Outcome:
     def go() -> None:
         nonlocal errors
         while not over.is_set():
-            began = time.perf_counter()
+            started = time.perf_counter()
             try:
                 me.messages.append(SESSION, "user", TEXT)
             except Exception:  # counted
                 errors += 1
             else:
-                waits.append(time.perf_counter() - began)
+                waits.append(time.perf_counter() - started)
             time.sleep(random.uniform(0, 2 * PAUSE))
 
     writers = [threading.Thread(target=go) for _ in range(WRITERS)]

@@ -34,7 +34,7 @@ PROFILES = {
     "default": {},
     "rerank": {"embedder": "minilm", "reranker": "late"},
 }
-DEEP = 60
+UNITS_PER_QUESTION = 60
 """Units listed per question; score.py reads 50."""
 
 
@@ -146,8 +146,8 @@ def _day(text: str) -> datetime:
 
 def _end(talk: Talk) -> datetime:
     """Return the day after the last message, the time of questions without a date."""
-    said = (turn.message.created_at for turns in talk.sessions.values() for turn in turns)
-    return max(at for at in said if at) + timedelta(days=1)
+    times = (turn.message.created_at for turns in talk.sessions.values() for turn in turns)
+    return max(at for at in times if at) + timedelta(days=1)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class Filled:
         for talk in self.talks:
             me = self.memory.scope(user=talk.user)
             for ask in talk.asks:
-                found = me.search(ask.text, kinds=["messages"], at=ask.at, limit=DEEP)
+                found = me.search(ask.text, kinds=["messages"], at=ask.at, limit=UNITS_PER_QUESTION)
                 yield ask, [self.units[hit.id, hit.seq] for hit in found]
 
 
@@ -176,9 +176,9 @@ def fill(memory: Memory, talks: Sequence[Talk]) -> Filled:
             me.sessions.add(id)
             for start in range(0, len(turns), 500):
                 part = turns[start : start + 500]
-                kept = me.messages.extend(id, [turn.message for turn in part])
+                stored = me.messages.extend(id, [turn.message for turn in part])
                 units |= {
-                    (id, message.seq): turn.unit for message, turn in zip(kept, part, strict=True)
+                    (id, message.seq): turn.unit for message, turn in zip(stored, part, strict=True)
                 }
     memory.run_jobs()
     return Filled(memory, talks, units)
@@ -193,16 +193,16 @@ def run(file: Path, profile: str, out: Path, database: str = "") -> None:
             **PROFILES[profile],  # type: ignore[arg-type]
         )
         with Memory.open(settings=settings) as memory:
-            began = time.perf_counter()
+            started = time.perf_counter()
             filled = fill(memory, talks)
-            between = time.perf_counter()
+            loaded_at = time.perf_counter()
             with out.open("w", encoding="utf-8") as lines:
                 for ask, found in filled.answers():
                     lines.write(json.dumps({"id": ask.id, "ranked": found}) + "\n")
-            asked = sum(len(talk.asks) for talk in talks)
-            each = (time.perf_counter() - between) / max(asked, 1) * 1000
-            said = f"{len(filled.units)} messages in {between - began:.1f} s, {asked} questions at {each:.1f} ms each"
-            print(f"{file.name} {profile}: {said}", file=sys.stderr)
+            question_count = sum(len(talk.asks) for talk in talks)
+            each = (time.perf_counter() - loaded_at) / max(question_count, 1) * 1000
+            times = f"{len(filled.units)} messages in {loaded_at - started:.1f} s, {question_count} questions at {each:.1f} ms each"
+            print(f"{file.name} {profile}: {times}", file=sys.stderr)
 
 
 def table(folder: Path, profiles: Sequence[str]) -> None:
@@ -246,20 +246,21 @@ def agree(folder: Path, profile: str) -> None:
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(
-        description="What search finds, on conversations with known evidence."
+        description="Recall of search on conversations with known evidence."
     )
     parser.add_argument("file", nargs="?", type=Path, help="a file of conversations and questions")
     parser.add_argument(
         "--profile",
         choices=PROFILES,
-        help="what searches: words alone, or with an embedder",
+        help="the search profile: words alone, or with an embedder",
         action="append",
     )
+    parser.add_argument("--run", type=Path, metavar="OUT.jsonl", help="write the hits to this file")
     parser.add_argument(
-        "--run", type=Path, metavar="OUT.jsonl", help="where to write what was found"
-    )
-    parser.add_argument(
-        "--all", type=Path, metavar="FOLDER", help="every profile on every file of a folder, scored"
+        "--all",
+        type=Path,
+        metavar="FOLDER",
+        help="run and score every profile on every file of a folder",
     )
     parser.add_argument(
         "--agree",
@@ -268,7 +269,7 @@ def main() -> int:
         help="compare the first ten of SQLite and PostgreSQL",
     )
     parser.add_argument(
-        "--database", default="", help="another database than a new SQLite file; it must be empty"
+        "--database", default="", help="an empty database; default: a new SQLite file"
     )
     chosen = parser.parse_args()
     if chosen.all:

@@ -34,7 +34,7 @@ from retain.search.search_engine import Item, SearchFilter
 from retain.search.words import STOP, query_words
 
 USERS = 10
-AT_ONCE = 5000
+BATCH_SIZE = 5000
 START = 1_700_000_000_000_000
 COLUMNS = ("what", "rows of the user", "in the tenant", "p50", "p99", "target for p50 / p99", "")
 
@@ -43,14 +43,14 @@ class Texts:
     """Generator of texts of Zipfian words, and of questions about them."""
 
     def __init__(self, seed: int = 1, words: int = 40_000) -> None:
-        dice = random.Random(3)
+        rng = random.Random(3)
         made = dict.fromkeys(sorted(STOP)[:100])
         while len(made) < words:
             syllables = [
-                dice.choice("bcdfghjklmnprstvw") + dice.choice("aeiou")
-                for _ in range(dice.choice([1, 2, 2, 3, 3]))
+                rng.choice("bcdfghjklmnprstvw") + rng.choice("aeiou")
+                for _ in range(rng.choice([1, 2, 2, 3, 3]))
             ]
-            made["".join(syllables) + dice.choice(["", "n", "r", "t", "k", "ng"])] = None
+            made["".join(syllables) + rng.choice(["", "n", "r", "t", "k", "ng"])] = None
         self._words = np.array(list(made))
         frequency = 1 / (np.arange(words) + 2.7)
         self._until = np.cumsum(frequency / frequency.sum())
@@ -65,12 +65,12 @@ class Texts:
 
     def questions(self, count: int) -> list[str]:
         """Return questions: up to six words of a text, in random order."""
-        asked = []
+        questions = []
         for text in self.some(count):
             words = query_words(text)
             self._dice.shuffle(words)
-            asked.append(" ".join(words[:6]))
-        return asked
+            questions.append(" ".join(words[:6]))
+        return questions
 
 
 def run(plan: Plan) -> Iterator[Table]:
@@ -79,7 +79,7 @@ def run(plan: Plan) -> Iterator[Table]:
     yield embedding(plan)
     rows: list[list[str]] = []
     rows += grown(
-        plan, "SQLite", f"sqlite:///{plan.place()}/search.db", [10_000, 100_000, 1_000_000]
+        plan, "SQLite", f"sqlite:///{plan.new_folder()}/search.db", [10_000, 100_000, 1_000_000]
     )
     rows += grown(plan, "PostgreSQL", plan.postgres("search"), [10_000, 100_000])
     yield Table(
@@ -91,7 +91,7 @@ def run(plan: Plan) -> Iterator[Table]:
     )
 
 
-class Nothing:
+class NoIndex:
     """An index that stores nothing."""
 
     def add(self, tx: object, rows: object) -> None:
@@ -100,7 +100,7 @@ class Nothing:
 
 def share(plan: Plan) -> Table:
     """Measure a durable append with and without index rows."""
-    folder, found = plan.place(), []
+    folder, found = plan.new_folder(), []
     for engine in ("SQLite", "PostgreSQL"):
         calls: dict[str, Callable[[], object]] = {}
         for name in ("indexed", "bare"):
@@ -112,22 +112,22 @@ def share(plan: Plan) -> Table:
             me = plan.open(url)
             texts = iter(Texts(2).some(60_000))
             if name == "bare":
-                object.__setattr__(me.services.index, "engine", Nothing())
+                object.__setattr__(me.services.index, "engine", NoIndex())
             calls[name] = lambda me=me, texts=texts: me.messages.append(
                 SESSION, "user", next(texts)
             )  # type: ignore[misc]
         race(20, 20, calls)
-        taken = race(plan.much(400, 60), 64, calls)
+        timings = race(plan.amount(400, 60), 64, calls)
         found.append(
             versus(
                 f"{engine}: with the index, without",
-                taken["indexed"],
-                taken["bare"],
+                timings["indexed"],
+                timings["bare"],
                 Target(at_most=1.3),
             )
         )
     return Table(
-        "What the index adds to an append",
+        "Cost of the index for an append",
         "One thread, durable, Zipfian texts.",
         RATIO_COLUMNS,
         found,
@@ -138,23 +138,23 @@ def embedding(plan: Plan) -> Table:
     """Measure the built-in embedder on batches."""
     embedder = choose(Settings())
     assert embedder is not None
-    count = plan.much(100_000, 10_000)
+    count = plan.amount(100_000, 10_000)
     texts = Texts(4).some(count)
     embedder.embed(texts[:10])
-    began = time.perf_counter()
-    for start in range(0, count, AT_ONCE):
-        quantise(embedder.embed(texts[start : start + AT_ONCE]))
-    taken = time.perf_counter() - began
+    started = time.perf_counter()
+    for start in range(0, count, BATCH_SIZE):
+        quantise(embedder.embed(texts[start : start + BATCH_SIZE]))
+    timings = time.perf_counter() - started
     row = [
         f"{count:,} texts, embedded and made bytes of",
-        f"{taken:.1f} s",
-        f"{count / taken:,.0f}/s",
+        f"{timings:.1f} s",
+        f"{count / timings:,.0f}/s",
         "100,000 in 30 s",
     ]
     return Table(
         "Bulk embedding",
         "The built-in embedder, one thread.",
-        ("what", "took", "rate", "target"),
+        ("what", "time", "rate", "target"),
         [row],
     )
 
@@ -164,35 +164,35 @@ def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[l
     memory = Memory.open(url, settings=Settings())
     words = Memory.open(url, settings=Settings(embedder="none"))
     texts, size = Texts(), 0
-    asked = Texts(9).questions(plan.much(300, 100))
+    questions = Texts(9).questions(plan.amount(300, 100))
     try:
-        for wanted in sizes[: plan.much(len(sizes), 1)]:
-            plan.say(f"{engine}: filling up to {wanted:,} rows")
-            fill(memory, texts, size, wanted)
-            size = wanted
-            yield from at_size(engine, memory, words, asked, size)
+        for target_size in sizes[: plan.amount(len(sizes), 1)]:
+            plan.progress(f"{engine}: filling up to {target_size:,} rows")
+            fill(memory, texts, size, target_size)
+            size = target_size
+            yield from at_size(engine, memory, words, questions, size)
     finally:
         words.close()
         memory.close()
 
 
-def fill(memory: Memory, texts: Texts, size: int, wanted: int) -> None:
+def fill(memory: Memory, texts: Texts, size: int, target_size: int) -> None:
     """Add index rows and their vectors."""
     services = memory.scope(tenant="acme").services
     model = services.embedder.identity if services.embedder else ""
-    dice = np.random.default_rng(size)
-    centres = dice.normal(size=(2000, 256)).astype(np.float32)
-    for start in range(size, wanted, AT_ONCE):
+    rng = np.random.default_rng(size)
+    centres = rng.normal(size=(2000, 256)).astype(np.float32)
+    for start in range(size, target_size, BATCH_SIZE):
         items = [
             row(start + place, text)
-            for place, text in enumerate(texts.some(min(AT_ONCE, wanted - start)))
+            for place, text in enumerate(texts.some(min(BATCH_SIZE, target_size - start)))
         ]
         services.database.write(
             "acme",
             lambda tx, items=items: services.index.add(tx, items),  # type: ignore[misc]
             long=True,
         )
-        vectors = centres[dice.integers(0, 2000, len(items))] + 0.8 * dice.normal(
+        vectors = centres[rng.integers(0, 2000, len(items))] + 0.8 * rng.normal(
             size=(len(items), 256)
         ).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -229,7 +229,7 @@ def row(number: int, text: str) -> Item:
 
 
 def at_size(
-    engine: str, memory: Memory, words: Memory, asked: Sequence[str], size: int
+    engine: str, memory: Memory, words: Memory, questions: Sequence[str], size: int
 ) -> Iterator[list[str]]:
     """Measure the latency of one user at one size."""
     mine = f"{size // USERS:,}"
@@ -243,9 +243,9 @@ def at_size(
         "default": memory.scope(tenant="acme", user="user 0", agent="scout"),
     }
     for name, me in scopes.items():
-        began = time.perf_counter()
-        me.search(asked[0])
-        first = time.perf_counter() - began
+        started = time.perf_counter()
+        me.search(questions[0])
+        first = time.perf_counter() - started
         yield [
             f"{engine}, {name}: the first search",
             mine,
@@ -255,11 +255,11 @@ def at_size(
             "",
             "",
         ]
-        taken = [timed(partial(me.search, question)) for question in asked]
+        timings = [timed(partial(me.search, question)) for question in questions]
         target = (
             targets.get((engine, name)) if size == 1_000_000 or engine == "PostgreSQL" else None
         )
-        yield line(f"{engine}, {name}", mine, size, taken, target)
+        yield line(f"{engine}, {name}", mine, size, timings, target)
     services = memory.scope(tenant="acme").services
     vector = np.ones(256, np.float32) / 16
     model, before = (
@@ -267,31 +267,31 @@ def at_size(
         psutil.Process().memory_info().rss,
     )
     everybody = SearchFilter()
-    taken = [timed(lambda: near(services, vector, model, everybody)) for _ in range(5)]
+    timings = [timed(lambda: near(services, vector, model, everybody)) for _ in range(5)]
     room = (psutil.Process().memory_info().rss - before) >> 20
     what = f"{engine}, nearest of everybody's ({room} MiB for their vectors)"
-    yield line(what, f"{size:,}", size, taken[1:], None)
+    yield line(what, f"{size:,}", size, timings[1:], None)
 
 
-def near(services: Any, vector: Any, model: str, asked: SearchFilter) -> object:
+def near(services: Any, vector: Any, model: str, questions: SearchFilter) -> object:
     """Run only the vector search."""
     return services.database.read(
-        "acme", lambda tx: services.index.engine.nearest(tx, vector, model, asked, 300)
+        "acme", lambda tx: services.index.engine.nearest(tx, vector, model, questions, 300)
     )
 
 
 def timed(call: Callable[[], object]) -> float:
     """Return the seconds of one call."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     call()
-    return time.perf_counter() - began
+    return time.perf_counter() - started
 
 
 def line(
-    what: str, mine: str, size: int, taken: Series, target: tuple[float, float | None] | None
+    what: str, mine: str, size: int, timings: Series, target: tuple[float, float | None] | None
 ) -> list[str]:
     """Return a row of COLUMNS."""
-    middle, last = statistics.median(taken), sorted(taken)[int(0.99 * (len(taken) - 1))]
+    middle, last = statistics.median(timings), sorted(timings)[int(0.99 * (len(timings) - 1))]
     shown = verdict = ""
     if target:
         shown = f"{duration(target[0])} / {duration(target[1]) if target[1] else '–'}"

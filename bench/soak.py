@@ -16,47 +16,50 @@ from pathlib import Path
 
 import psutil
 
-from bench import served
+from bench import servers
 from bench.harness import TENANT, scope_of
+from bench.http_requests import BODY, MEBIBYTE, headers
 from bench.load import Clients, Job, Outcome, written
-from bench.over_http import BODY, MEBIBYTE, headers
 from retain import Memory, Settings
 
 CLIENTS = 16
-LOOKS = 20
-WARM = LOOKS // 5
-MOST = 1.1
+SAMPLES = 20
+WARM = SAMPLES // 5
+MAX_GROWTH = 1.1
 """Growth over the warm state that still counts as flat: allocators round up."""
 STEP = "{:>8} {:>10} {:>12} {:>8} {:>6} {:>10}  {}"
 
 
 def requests(key: str) -> list[str]:
     """Return one round of requests for each client."""
-    said = headers(key)
+    auth_headers = headers(key)
     rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     both = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-06-18"}
     found = []
     for number in range(CLIENTS):
         session = f"s{number}"
         found += [
-            written("POST", f"/api/messages/{session}", BODY, **said),
-            written("GET", f"/api/messages/{session}/window?last=50", **said),
-            written("POST", "/api/search", {"query": "train to Bern"}, **said),
+            written("POST", f"/api/messages/{session}", BODY, **auth_headers),
+            written("GET", f"/api/messages/{session}/window?last=50", **auth_headers),
+            written("POST", "/api/search", {"query": "train to Bern"}, **auth_headers),
             written(
-                "POST", "/api/context", {"session": session, "message": "Which platform?"}, **said
+                "POST",
+                "/api/context",
+                {"session": session, "message": "Which platform?"},
+                **auth_headers,
             ),
-            written("GET", "/api/sessions?limit=20", **said),
+            written("GET", "/api/sessions?limit=20", **auth_headers),
             written(
                 "POST",
                 "/api/chat",
                 {"message": "When does it leave?", "session_id": session},
-                **said,
+                **auth_headers,
             ),
             written(
                 "POST",
                 "/mcp",
                 {**rpc, "params": {"name": "list_state", "arguments": {}}},
-                **said,
+                **auth_headers,
                 **both,
             ),
         ]
@@ -65,7 +68,7 @@ def requests(key: str) -> list[str]:
 
 def soak(seconds: float, database: str, folder: Path) -> bool:
     """Run the load; return True if all checks passed."""
-    key = served.key(database, TENANT)
+    key = servers.key(database, TENANT)
     with Memory.open(database, settings=Settings()) as memory:
         me = scope_of(memory)
         for number in range(CLIENTS):
@@ -74,16 +77,16 @@ def soak(seconds: float, database: str, folder: Path) -> bool:
     held: list[tuple[int, int, int]] = []
     statuses: Counter[int] = Counter()
     with (
-        served.scripted(database, folder / "log") as server,
+        servers.scripted(database, folder / "log") as server,
         Clients() as clients,
     ):
         process = psutil.Process(server.process.pid)
-        job = Job(server.address, requests(key), CLIENTS, seconds / LOOKS)
-        for look in range(1, LOOKS + 1):
+        job = Job(server.address, requests(key), CLIENTS, seconds / SAMPLES)
+        for sample in range(1, SAMPLES + 1):
             outcome = clients.run(job)
             held.append((process.memory_info().rss, process.num_threads(), process.num_fds()))
             statuses += outcome.statuses
-            print(_line(look * seconds / LOOKS, outcome, held[-1]), flush=True)
+            print(_line(sample * seconds / SAMPLES, outcome, held[-1]), flush=True)
     with Memory.open(database, settings=Settings()) as memory:
         wrong = [str(finding) for finding in memory.verify() if not finding.ok]
     bad = {status: number for status, number in statuses.items() if status >= 500 or status == 0}
@@ -95,7 +98,7 @@ def soak(seconds: float, database: str, folder: Path) -> bool:
 
 def _line(after: float, outcome: Outcome, held: Sequence[int]) -> str:
     rate, memory = f"{outcome.good:,.0f}/s", f"{held[0] / MEBIBYTE:.1f} MiB"
-    said = dict(sorted(outcome.statuses.items()))
+    statuses = dict(sorted(outcome.statuses.items()))
     return STEP.format(
         f"{after:.0f} s",
         rate,
@@ -103,7 +106,7 @@ def _line(after: float, outcome: Outcome, held: Sequence[int]) -> str:
         held[1],
         held[2],
         f"{outcome.slowest(0.99) * 1000:.0f} ms",
-        said,
+        statuses,
     )
 
 
@@ -112,10 +115,10 @@ def _grown(held: Sequence[tuple[int, int, int]]) -> list[str]:
     found = []
     for place, name in enumerate(("memory", "threads", "files")):
         warm, end = (
-            statistics.median(look[place] for look in looks)
-            for looks in (held[WARM : 2 * WARM], held[-WARM:])
+            statistics.median(sample[place] for sample in samples)
+            for samples in (held[WARM : 2 * WARM], held[-WARM:])
         )
-        if end > warm * MOST + (0 if name == "memory" else 8):
+        if end > warm * MAX_GROWTH + (0 if name == "memory" else 8):
             found.append(f"{name} {warm:,.0f} to {end:,.0f}")
     return found
 
@@ -123,10 +126,11 @@ def _grown(held: Sequence[tuple[int, int, int]]) -> list[str]:
 def main() -> int:
     """Run the soak test."""
     parser = argparse.ArgumentParser(
-        prog="python -m bench.soak", description="A server under mixed load: is it flat?"
+        prog="python -m bench.soak",
+        description="Run a server under mixed load and check that it does not grow.",
     )
     parser.add_argument("seconds", type=float, nargs="?", default=300.0)
-    parser.add_argument("--database", help="an empty one; a file of its own where not given")
+    parser.add_argument("--database", help="an empty database; default: a new SQLite file")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="retain-soak-") as folder:
         database = chosen.database or f"sqlite:///{folder}/soak.db"

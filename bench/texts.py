@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-HERE = tuple(
+DEFAULT_FOLDERS = tuple(
     Path(place)
     for place in (
         "/usr/share",
@@ -56,29 +56,29 @@ def samples(
         files.setdefault(name, []).append((path, owner, reader))
     found = {}
     for name in sorted(files):
-        dice = random.Random(f"{seed} {name}")
-        several = sorted(files[name], key=lambda file: str(file[0]))
-        dice.shuffle(several)
-        most = max(3, 2 * per_class // len(several))
+        rng = random.Random(f"{seed} {name}")
+        paths = sorted(files[name], key=lambda file: str(file[0]))
+        rng.shuffle(paths)
+        most = max(3, 2 * per_class // len(paths))
         pieces: list[tuple[str, str]] = []
-        taken: dict[str, int] = {}
-        for path, owner, reader in several:
+        timings: dict[str, int] = {}
+        for path, owner, reader in paths:
             if len(pieces) >= per_class:
                 break
-            if taken.setdefault(owner, 0) >= per_class // 4:
+            if timings.setdefault(owner, 0) >= per_class // 4:
                 continue
             try:
                 text = reader(path)
             except (OSError, UnicodeError, EOFError, ValueError, KeyError):
                 continue
             found_here = [
-                (str(path), piece) for piece in _pieces(text, dice, most) if _native(name, piece)
+                (str(path), piece) for piece in _pieces(text, rng, most) if _native(name, piece)
             ]
-            taken[owner] += len(found_here)
+            timings[owner] += len(found_here)
             pieces += found_here
         if len(pieces) >= per_class // 10:
             found[name] = pieces[:per_class]
-    found.update(_made(per_class, seed))
+    found.update(_machine_made(per_class, seed))
     return found
 
 
@@ -87,15 +87,15 @@ def held_out(file: str) -> bool:
     return zlib.crc32(file.encode()) % 3 == 0
 
 
-def _pieces(text: str, dice: random.Random, most: int) -> Iterator[str]:
+def _pieces(text: str, rng: random.Random, most: int) -> Iterator[str]:
     """Return a few distinct pieces of a text, cut at spaces or lines."""
     place = 0
     for _ in range(most):
-        length = int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** dice.random())
+        length = int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** rng.random())
         piece = text[place : place + length].strip()
         if len(piece) >= SAMPLE[0] // 2:
             yield piece
-        place += length + dice.randrange(5000)
+        place += length + rng.randrange(5000)
 
 
 def _native(name: str, piece: str) -> bool:
@@ -120,8 +120,8 @@ def _files(roots: Sequence[Path]) -> Iterator[tuple[str, Path, str, Callable[[Pa
 
 def _classify(path: Path) -> tuple[str, Callable[[Path], str]]:
     plain = Path(path.name.removesuffix(".gz"))
-    spoken = _LANGUAGE.search(f"{path}/")
-    language = LANGUAGES.get(spoken[1].lower().replace("-", "_"), "") if spoken else ""
+    match = _LANGUAGE.search(f"{path}/")
+    language = LANGUAGES.get(match[1].lower().replace("-", "_"), "") if match else ""
     if path.suffix == ".mo":
         return language, _messages
     if language and "/man/" in str(path):
@@ -178,37 +178,37 @@ def _messages(path: Path) -> str:
     ]
 
 
-def _reaction(dice: random.Random) -> str:
+def _reaction(rng: random.Random) -> str:
     """Return short chat messages of words and emoji."""
-    words = dice.sample(
+    words = rng.sample(
         ["thanks", "so good", "Yes!", "haha", "see you", "no way", "on my way", "love it", "ok"],
-        dice.randrange(3),
+        rng.randrange(3),
     )
-    faces = [chr(dice.randrange(0x1F300, 0x1F650)) for _ in range(dice.randrange(1, 4))]
-    joined = dice.choice(["", "", "\u200d", "\ufe0f", "\U0001f3fd"])
+    faces = [chr(rng.randrange(0x1F300, 0x1F650)) for _ in range(rng.randrange(1, 4))]
+    joined = rng.choice(["", "", "\u200d", "\ufe0f", "\U0001f3fd"])
     return " ".join([*words, joined.join(faces)])
 
 
-def _made(per_class: int, seed: int) -> dict[str, list[tuple[str, str]]]:
+def _machine_made(per_class: int, seed: int) -> dict[str, list[tuple[str, str]]]:
     """Return machine-made strings: encoded bytes, digests, identifiers."""
-    dice = random.Random(seed)
+    rng = random.Random(seed)
     makers: dict[str, Callable[[int], str]] = {
-        "base64": lambda size: base64.b64encode(dice.randbytes(size * 3 // 4)).decode(),
-        "hex": lambda size: dice.randbytes(size // 2).hex(),
+        "base64": lambda size: base64.b64encode(rng.randbytes(size * 3 // 4)).decode(),
+        "hex": lambda size: rng.randbytes(size // 2).hex(),
         "UUIDs": lambda size: "\n".join(
-            str(uuid.UUID(bytes=dice.randbytes(16), version=4)) for _ in range(size // 37 + 1)
+            str(uuid.UUID(bytes=rng.randbytes(16), version=4)) for _ in range(size // 37 + 1)
         ),
         "digits": lambda size: "\n".join(
-            str(dice.getrandbits(dice.randrange(30, 130))) for _ in range(size // 22 + 1)
+            str(rng.getrandbits(rng.randrange(30, 130))) for _ in range(size // 22 + 1)
         ),
-        "emoji": lambda size: " ".join(_reaction(dice) for _ in range(size // 12 + 1)),
+        "emoji": lambda size: " ".join(_reaction(rng) for _ in range(size // 12 + 1)),
         "numbers": lambda size: " ".join(
-            f"{dice.lognormvariate(3, 3):.{dice.randrange(5)}f}" for _ in range(size // 6)
+            f"{rng.lognormvariate(3, 3):.{rng.randrange(5)}f}" for _ in range(size // 6)
         ),
     }
     return {
         name: [
-            (f"{name} {n}", maker(int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** dice.random())))
+            (f"{name} {n}", maker(int(SAMPLE[0] * (SAMPLE[1] / SAMPLE[0]) ** rng.random())))
             for n in range(per_class)
         ]
         for name, maker in makers.items()

@@ -14,7 +14,7 @@ from typing import Any
 
 import apsw
 
-from bench import straight
+from bench import direct
 from bench.append import fill_log
 from bench.harness import (
     AGENT,
@@ -31,8 +31,8 @@ from bench.harness import (
 )
 from retain import AsyncMemory, Memory, Scope, Settings
 
-CROWD = 64
-SESSIONS = [f"session {n}" for n in range(CROWD)]
+WRITERS = 64
+SESSIONS = [f"session {n}" for n in range(WRITERS)]
 COLUMNS = (
     "what",
     "retain",
@@ -73,11 +73,11 @@ def run(plan: Plan) -> Iterator[Table]:
 
 def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
     """Measure threads, then tasks, each against one connection per thread."""
-    share = plan.much(20, 5)
-    folder = plan.place()
-    me = crowded(plan, f"sqlite:///{folder}/retain.db")
-    tasks = crowded(plan, f"sqlite:///{folder}/tasks.db")
-    each = crowded(plan, f"sqlite:///{folder}/each.db")
+    share = plan.amount(20, 5)
+    folder = plan.new_folder()
+    me = memory_for_writers(plan, f"sqlite:///{folder}/retain.db")
+    tasks = memory_for_writers(plan, f"sqlite:///{folder}/tasks.db")
+    each = memory_for_writers(plan, f"sqlite:///{folder}/each.db")
     for scope, name in ((me, "retain"), (tasks, "tasks"), (each, "each")):
         fill_log(
             scope, folder / f"{name}.db"
@@ -98,7 +98,7 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
         },
     )
     return table(
-        f"{CROWD} writers, {title}",
+        f"{WRITERS} writers, {title}",
         "`synchronous = full` and a busy timeout of 30 s on both sides; the other side begins, finds the next number, "
         "inserts and commits, with a connection in each of 64 threads. Writers have a session each, except in one row.",
         [
@@ -118,8 +118,8 @@ def sqlite(plan: Plan, title: str, target: Target | None = None) -> Table:
 def postgres(plan: Plan) -> Table:
     """Compare the pool with one connection per thread."""
     urls = [plan.postgres(f"threads_{name}") for name in ("retain", "each")]
-    me = crowded(plan, urls[0])
-    plan.memory_of(crowded(plan, urls[1])).close()
+    me = memory_for_writers(plan, urls[0])
+    plan.memory_of(memory_for_writers(plan, urls[1])).close()
     outcomes = take_turns(
         plan,
         {
@@ -128,14 +128,14 @@ def postgres(plan: Plan) -> Table:
         },
     )
     return table(
-        f"{CROWD} writers, PostgreSQL",
+        f"{WRITERS} writers, PostgreSQL",
         f"`synchronous_commit = on`; retain with its pool of {Settings().postgres_pool} against a psycopg connection in "
         "each of 64 threads that locks the session, finds the next number, inserts and commits. The server shares cores.",
         [row("64 threads", outcomes["threads"], outcomes["each"])],
     )
 
 
-def crowded(plan: Plan, url: str) -> Scope:
+def memory_for_writers(plan: Plan, url: str) -> Scope:
     """Return a memory with a session per writer."""
     me = plan.open(url)
     for session in SESSIONS:
@@ -148,47 +148,47 @@ def take_turns(
 ) -> dict[str, list[Outcome]]:
     """Run rounds of one or two seconds, after a short warm-up."""
     outcomes: dict[str, list[Outcome]] = {name: [] for name in contenders}
-    for name, go in contenders.items():
+    for name, write_until_done in contenders.items():
         if "share" not in name:
-            go(0.1)
+            write_until_done(0.1)
     names = list(contenders)
-    for turn in range(plan.much(5, 2)):
+    for turn in range(plan.amount(5, 2)):
         start = turn % len(names)
         for name in names[start:] + names[:start]:
-            outcomes[name].append(contenders[name](plan.much(20, 5) / 10))
+            outcomes[name].append(contenders[name](plan.amount(20, 5) / 10))
     return outcomes
 
 
 def threads(seconds: float, open_one: Callable[[int], Opened], share: int = 0) -> Outcome:
     """Append in 64 threads and count writes acknowledged in time; with a share, until each has that many."""
-    done: list[list[float]] = [[] for _ in range(CROWD)]
-    waits: list[list[float]] = [[] for _ in range(CROWD)]
-    errors = [0] * CROWD
-    ready = threading.Barrier(CROWD + 1)
+    done: list[list[float]] = [[] for _ in range(WRITERS)]
+    waits: list[list[float]] = [[] for _ in range(WRITERS)]
+    errors = [0] * WRITERS
+    ready = threading.Barrier(WRITERS + 1)
     end = 0.0
 
-    def go(n: int) -> None:
+    def write_until_done(n: int) -> None:
         append, close = open_one(n)
         ready.wait()  # everybody has a connection: now the time is set
         ready.wait()
-        while (began := time.monotonic()) < end or len(done[n]) < share:
+        while (started := time.monotonic()) < end or len(done[n]) < share:
             try:
                 append()
             except Exception:  # counted: on the other side it is an expected result
                 errors[n] += 1
             else:
                 done[n].append(time.monotonic())
-                waits[n].append(done[n][-1] - began)
+                waits[n].append(done[n][-1] - started)
         close()
 
-    crowd = [threading.Thread(target=go, args=(n,)) for n in range(CROWD)]
-    for thread in crowd:
+    threads_running = [threading.Thread(target=write_until_done, args=(n,)) for n in range(WRITERS)]
+    for thread in threads_running:
         thread.start()
     ready.wait()
     start = time.monotonic()
     end = start if share else start + seconds
     ready.wait()
-    for thread in crowd:
+    for thread in threads_running:
         thread.join()
     if share:
         seconds, end = time.monotonic() - start, float("inf")
@@ -207,20 +207,20 @@ async def asynchronous(seconds: float, memory: Memory) -> Outcome:
     in_time = errors = 0
     end = time.monotonic() + seconds
 
-    async def go(session: str) -> None:
+    async def write_until_done(session: str) -> None:
         nonlocal in_time, errors
-        while (began := time.monotonic()) < end:
+        while (started := time.monotonic()) < end:
             try:
                 await me.messages.append(session, "user", TEXT)
             except Exception:  # counted
                 errors += 1
             else:
-                waits.append(time.monotonic() - began)
+                waits.append(time.monotonic() - started)
                 if time.monotonic() < end:
                     in_time += 1
                     served.add(session)
 
-    await asyncio.gather(*(go(session) for session in SESSIONS))
+    await asyncio.gather(*(write_until_done(session) for session in SESSIONS))
     return Outcome(in_time / seconds, waits, errors, len(served))
 
 
@@ -231,14 +231,14 @@ def ours(me: Scope, session: str) -> Opened:
 
 def own_connection(path: Path, session: str) -> Opened:
     """Open one connection per thread."""
-    connection = straight.connect(path)
-    return straight.correct(connection, session), connection.close
+    connection = direct.connect(path)
+    return direct.correct(connection, session), connection.close
 
 
 def own_postgres(url: str, session: str) -> Opened:
     """Open one connection per thread."""
-    connection = straight.connect_postgres(url)
-    return straight.correct_postgres(connection, session), connection.close
+    connection = direct.connect_postgres(url)
+    return direct.correct_postgres(connection, session), connection.close
 
 
 def row(

@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 
 from bench.harness import RATIO_COLUMNS, TEXT, Plan, Table, Target, race, versus
-from bench.texts import HERE, held_out, samples
+from bench.texts import DEFAULT_FOLDERS, held_out, samples
 from retain.base import tokens
 
 MAIN = ("English", "German", "Chinese", "Python", "JavaScript", "C", "JSON", "Markdown", "logs")
-FEWEST = 8
+MIN_TEXTS = 8
 
 
 def run(plan: Plan) -> Iterator[Table]:
@@ -23,12 +23,13 @@ def run(plan: Plan) -> Iterator[Table]:
         for folder in os.environ.get("RETAIN_BENCH_TEXTS", "").split(os.pathsep)
         if folder
     ]
-    plan.say("reading texts")
-    found = samples([*more, *HERE], plan.much(300, 60))
+    plan.progress("reading texts")
+    texts_by_class = samples([*more, *DEFAULT_FOLDERS], plan.amount(300, 60))
     texts = {
-        name: [text for file, text in pieces if held_out(file)] for name, pieces in found.items()
+        name: [text for file, text in pieces if held_out(file)]
+        for name, pieces in texts_by_class.items()
     }
-    yield errors({name: pieces for name, pieces in texts.items() if len(pieces) >= FEWEST})
+    yield errors({name: pieces for name, pieces in texts.items() if len(pieces) >= MIN_TEXTS})
     yield speed(plan)
 
 
@@ -90,9 +91,11 @@ def speed(plan: Plan) -> Table:
             "exact": partial(exact, text),
         }
         calls = max(1, 200_000 // len(text))
-        taken = race(plan.much(200, 20), calls, contenders)
-        rows.append(versus(f"{name}, against len(text)", taken["estimate"], taken["len"]))
-        rows.append(versus(f"{name}, against the exact count", taken["estimate"], taken["exact"]))
+        timings = race(plan.amount(200, 20), calls, contenders)
+        rows.append(versus(f"{name}, against len(text)", timings["estimate"], timings["len"]))
+        rows.append(
+            versus(f"{name}, against the exact count", timings["estimate"], timings["exact"])
+        )
     about = "What is called on everything that is stored; the exact count needs the extra `tokens`."
     return Table("Speed of the estimate", about, RATIO_COLUMNS, rows)
 

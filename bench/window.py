@@ -7,7 +7,7 @@ from contextlib import closing
 
 import psycopg
 
-from bench import straight
+from bench import direct
 from bench.harness import (
     RATIO_COLUMNS,
     SESSION,
@@ -24,7 +24,7 @@ from retain import NewMessage, Scope
 from retain.base import clock
 
 SMALL = 100
-FAR = 2**53
+MAX_SEQ = 2**53
 
 
 class Hand:
@@ -46,14 +46,14 @@ def run(plan: Plan) -> Iterator[Table]:
 
 def sqlite(plan: Plan) -> Iterator[Table]:
     """Measure a short and a long session in files of their own, so that the depth of the tree differs."""
-    large = plan.much(1_000_000, 200_000)
-    folder = plan.place()
+    large = plan.amount(1_000_000, 200_000)
+    folder = plan.new_folder()
     hand = Hand()
     short = plan.open(f"sqlite:///{folder}/short.db", hand)
     long = plan.open(f"sqlite:///{folder}/long.db", hand)
     with (
-        closing(straight.connect(folder / "short.db")) as bare,
-        closing(straight.connect(folder / "long.db")) as sizes,
+        closing(direct.connect(folder / "short.db")) as bare,
+        closing(direct.connect(folder / "long.db")) as sizes,
     ):
 
         def size() -> int:
@@ -64,23 +64,23 @@ def sqlite(plan: Plan) -> Iterator[Table]:
         hand.time += 30 * clock.MINUTE
         for me in (short, long):
             fill(me, 20)
-        taken = race(
-            plan.much(2000, 100),
+        timings = race(
+            plan.amount(2000, 100),
             20,
             {
                 **windows(short, long),
                 "bare": lambda: bare.execute(
-                    straight.WINDOW, (TENANT, SESSION, FAR, 1, 20)
+                    direct.WINDOW, (TENANT, SESSION, MAX_SEQ, 1, 20)
                 ).fetchall(),
             },
         )
-    yield compared("SQLite", "apsw", taken, large, Target(at_most=2.5))
+    yield compared("SQLite", "apsw", timings, large, Target(at_most=2.5))
     yield growth
 
 
 def postgres(plan: Plan) -> Iterator[Table]:
     """Measure the same in two databases of one server."""
-    large = plan.much(200_000, 20_000)
+    large = plan.amount(200_000, 20_000)
     urls = [plan.postgres(name) for name in ("window_short", "window_long")]
     hand = Hand()
     short, long = (plan.open(url, hand) for url in urls)
@@ -100,14 +100,14 @@ def postgres(plan: Plan) -> Iterator[Table]:
         for me in (short, long):
             fill(me, 20)
         sizes.execute("vacuum analyze")
-        sql = straight.WINDOW.replace("?", "%s")
+        sql = direct.WINDOW.replace("?", "%s")
         contenders = {
             **windows(short, long),
-            "bare": lambda: bare.execute(sql, (TENANT, SESSION, FAR, 1, 20)).fetchall(),
+            "bare": lambda: bare.execute(sql, (TENANT, SESSION, MAX_SEQ, 1, 20)).fetchall(),
         }
         race(5, 10, contenders)
-        taken = race(plan.much(400, 40), 10, contenders)
-    yield compared("PostgreSQL", "psycopg", taken, large, None)
+        timings = race(plan.amount(400, 40), 10, contenders)
+    yield compared("PostgreSQL", "psycopg", timings, large, None)
     yield growth
 
 
@@ -127,15 +127,15 @@ def windows(short: Scope, long: Scope) -> dict[str, Callable[[], object]]:
 
 
 def compared(
-    engine: str, driver: str, taken: dict[str, list[float]], large: int, records: Target | None
+    engine: str, driver: str, timings: dict[str, list[float]], large: int, records: Target | None
 ) -> Table:
     """Return the rows that both engines share."""
     same = Target(at_most=1.3)
     rows = [
         versus(
             f"last 20 as records, against the bare select on {driver}",
-            taken["short"],
-            taken["bare"],
+            timings["short"],
+            timings["bare"],
             records,
         )
     ]
@@ -144,14 +144,14 @@ def compared(
         rows.append(
             versus(
                 f"{what}: {large:,} messages against {SMALL}",
-                taken[f"long{name}"],
-                taken[f"short{name}"],
+                timings[f"long{name}"],
+                timings[f"short{name}"],
                 same,
             )
         )
     return Table(
         f"A window of 20, {engine}",
-        "The bare select is one statement outside any transaction; a window also proves that the session is the caller's.",
+        "The bare select is one statement outside any transaction; a window also checks that the session belongs to the caller.",
         RATIO_COLUMNS,
         rows,
     )
@@ -159,7 +159,7 @@ def compared(
 
 def grow(plan: Plan, me: Scope, upto: int, size: Callable[[], int]) -> Table:
     """Fill a session and record the bytes per message."""
-    plan.say(f"writing {upto:,} messages")
+    plan.progress(f"writing {upto:,} messages")
     empty = size()
     rows, count = [], 0
     for stop in [stop for stop in (1_000, 10_000, 100_000) if stop < upto - 1000] + [upto]:
@@ -174,7 +174,7 @@ def grow(plan: Plan, me: Scope, upto: int, size: Callable[[], int]) -> Table:
     )
     return Table(
         f"Bytes of a message, {engine}",
-        f"A session as it grows; each message holds {len(TEXT)} characters; written 1,000 at a time.",
+        f"A growing session; each message has {len(TEXT)} characters; written 1,000 at a time.",
         ("messages", "bytes each", "time each"),
         rows,
     )

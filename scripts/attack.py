@@ -33,11 +33,11 @@ TARGETS: tuple[tuple[str, str, dict[str, Any] | None], ...] = (
     ("POST", "/api/messages/trip", {"role": "user", "content": "hello*", "key": "k*"}),
     ("POST", "/api/chat", {"message": "hello*", "key": "k*"}),
 )
-"""A route of every way that text takes to the database; a star is where something is tried."""
+"""A route for every path of text to the database; a star marks the attacked parameter."""
 FOUND = re.compile(r"is vulnerable|identified the following injection point", re.IGNORECASE)
 CLEAN = re.compile(r"do not appear to be injectable|does not seem to be injectable")
 SKIPPED = "B608,B104,B310"
-"""What has a reason beside it in the source, for ruff's copies of these rules; statements have tests/test_sql_gate.py."""
+"""Rules that the source already justifies for ruff; tests/test_sql_gate.py checks statements."""
 SECONDS = 300
 
 
@@ -129,7 +129,7 @@ def main() -> int:
             with serving(create_app(memory)) as address:
                 trouble = [*bandit(), *sqlmap(address, key, folder)]
             trouble += [str(finding) for finding in memory.verify() if finding.problem]
-    print("\n".join(trouble) or "Nothing was found.")
+    print("\n".join(trouble) or "No problems found.")
     return bool(trouble)
 
 

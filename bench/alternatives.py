@@ -38,7 +38,7 @@ def run(plan: Plan) -> Iterator[Table]:
 
 def openai_agents(plan: Plan) -> Table:
     """Compare SQLiteSession, which is asynchronous only, with AsyncMemory."""
-    folder = plan.place()
+    folder = plan.new_folder()
     me = ours(plan, f"sqlite:///{folder}/retain.db", folder / "retain.db")
     beside = AsyncMemory(plan.memory_of(me)).scope(
         tenant=me.owner.tenant, user=me.owner.user, agent=me.owner.agent
@@ -77,7 +77,7 @@ def openai_agents(plan: Plan) -> Table:
 
 def langgraph_sqlite(plan: Plan, wal: bool) -> Table:
     """Compare with SqliteStore by default, and with tuned settings."""
-    folder = plan.place()
+    folder = plan.new_folder()
     me = ours(plan, f"sqlite:///{folder}/retain.db", folder / "retain.db")
     with importlib.import_module("langgraph.store.sqlite").SqliteStore.from_conn_string(
         str(folder / "other.db")
@@ -197,8 +197,8 @@ def pair(
 ) -> tuple[Series, Series]:
     """Race two synchronous calls."""
     race(3, 10, {"mine": mine, "theirs": theirs})
-    taken = race(plan.much(300, 30), calls, {"mine": mine, "theirs": theirs})
-    return taken["mine"], taken["theirs"]
+    timings = race(plan.amount(300, 30), calls, {"mine": mine, "theirs": theirs})
+    return timings["mine"], timings["theirs"]
 
 
 def alternate(
@@ -214,13 +214,13 @@ def alternate(
             await call()
 
     race(3, 1, {"mine": lambda: runner.run(ten(mine)), "theirs": lambda: runner.run(ten(theirs))})
-    taken = race(
-        plan.much(300, 30),
+    timings = race(
+        plan.amount(300, 30),
         1,
         {"mine": lambda: runner.run(ten(mine)), "theirs": lambda: runner.run(ten(theirs))},
     )
-    return [seconds / 10 for seconds in taken["mine"]], [
-        seconds / 10 for seconds in taken["theirs"]
+    return [seconds / 10 for seconds in timings["mine"]], [
+        seconds / 10 for seconds in timings["theirs"]
     ]
 
 
