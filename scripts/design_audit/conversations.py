@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
@@ -376,6 +378,7 @@ def _check_roles(audit: Audit, item: Any) -> None:
         owned = connection.execute("select count(*) from pg_tables where tableowner = 'retain_app'")
         item.check("it owns no table", owned.fetchone() == (0,))
         connection.execute("set role retain_app")
+        connection.execute("set search_path = retain")
         row = connection.execute("select count(*) from messages").fetchone()
         item.check("without a tenant it sees no row", row == (0,))
         connection.execute("select set_config('retain.tenant', %s, true)", [audit.tenant])
@@ -440,6 +443,16 @@ def operating(audit: Audit) -> None:
         item.check("all pass", all(finding.ok for finding in findings))
         done = audit.command("verify")
         item.check("also as a command", done.returncode == 0)
+
+    with audit.item("sql-54", "The checks find damage.") as item:
+        audit.command("sessions", "add", "s", *ADA, environment=copy)
+        for text in ("One.", "Two.", "Three."):
+            audit.command("messages", "append", "s", "user", text, environment=copy)
+        with closing(sqlite3.connect(audit.folder / "copy.db")) as connection:
+            connection.execute("delete from messages where seq = 2")
+            connection.commit()
+        done = audit.command("verify", environment=copy)
+        item.check("a message that is gone", done.returncode == 1)
 
     with audit.item("sql-49", "One command says what is wrong with an installation.") as item:
         done = audit.command("doctor", "--json")

@@ -9,7 +9,7 @@ from typing import Any
 
 from design_audit.audit import Audit, everything, refusal, system_text, talk, tool
 from retain import captured
-from retain.testing import EchoModel, ScriptedModel
+from retain.testing import EchoModel, ScriptedModel, calling
 
 PLACEHOLDER = re.compile(r"\[MemoryRef: ([A-Za-z0-9._-]+) - ([^\]]+)\]")
 SENTENCE = "The night train to Lisbon leaves Madrid at ten o'clock. "
@@ -99,14 +99,15 @@ def capturing(audit: Audit) -> None:
         me.refs.edit(key, is_active=True)
 
     with audit.item("ref-14", "Large contents live in files, small ones in the database.") as item:
-        if audit.is_postgres:
-            item.skip("on PostgreSQL the database keeps them unless `ref_folder` is set")
-        else:
-            big = b"0123456789" * 1_000_000
-            stored = me.refs.add(big, "ten megabytes")
-            sizes = [file.stat().st_size for file in audit.folder.rglob("*") if file.is_file()]
-            item.check("a file of its own", len(big) in sizes)
-            item.check("read back whole", me.refs.content(stored) == big)
+        folder = audit.folder / "contents"
+        folder.mkdir()
+        filing = audit.scope(audit.open(ref_folder=str(folder)))
+        big = b"0123456789" * 1_000_000
+        stored = filing.refs.add(big, "ten megabytes")
+        filing.refs.add("small", "a few bytes")
+        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+        item.check("one file for the large one", sizes == [len(big)])
+        item.check("read back whole", filing.refs.content(stored) == big)
 
     with audit.item("ref-15", "A reference can be deleted.") as item:
         me.refs.remove("cmd_log_123")
@@ -178,7 +179,7 @@ def retrieving(audit: Audit) -> None:
 
     with audit.item("ref-24", "Contents are found by meaning, too.") as item:
         me.refs.add("The flight leaves at six.", "departure of the aeroplane", key="flight")
-        memory.run_jobs()
+        memory.run_jobs(tenants=[audit.tenant])
         keys = [ref.key for ref in me.refs.search("When does my plane take off?")]
         item.check("without a common word", "flight" in keys)
 
@@ -312,4 +313,54 @@ def integration(audit: Audit) -> None:
         item.check("the main model is not asked", not main.requests)
 
 
-GROUPS = (capturing, retrieving, integration)
+def conversation(audit: Audit) -> None:
+    """References in a running conversation."""
+    memory = audit.open()
+    me = audit.scope(memory)
+    me.agents.add("scout")
+
+    with audit.item("ref-38", "One large message never empties the conversation.") as item:
+        session = me.sessions.add().id
+        for number in range(1, 4):
+            me.messages.append(session, "user", f"Short message {number}.")
+        me.messages.append(session, "user", "Paste: " + LOG * 2)
+        for number in range(4, 7):
+            me.messages.append(session, "user", f"Short message {number}.")
+        text = everything(me.context(session, "Go on.", budget=8000).messages)
+        for number in range(1, 7):
+            item.check(f"message {number} is there", f"Short message {number}." in text)
+        item.check("so is the beginning of the large one", "Paste: npm http" in text)
+
+    with audit.item("ref-39", "The newest message is always whole.") as item:
+        newest = "Read this: " + SENTENCE * 150
+        text = everything(me.context(session, newest, budget=8000).messages)
+        item.check("although it is over the threshold", newest.strip() in text)
+
+    with audit.item("ref-40", "What an agent stores is not in its later prompts.") as item:
+        keep = {"content": LOG, "description": "the npm log"}
+        model = ScriptedModel(calling(("store_memory", keep)), "Stored.", "Yes.")
+        http = audit.http(audit.open(main=model))
+        fresh = me.sessions.add().id
+        chat = {"session_id": fresh, "agent_id": "scout"}
+        http.post("/api/chat", json={**chat, "message": "Keep the log."})
+        http.post("/api/chat", json={**chat, "message": "Is it kept?"})
+        refs = list(me.refs.list(session=fresh))
+        later = str(model.requests[-1].messages)
+        item.check("the raw text is not", "package-300 " not in later)
+        item.check("its key is", len(refs) == 1 and refs[0].key in later)
+
+    with audit.item("ref-41", "What an agent stores belongs to the conversation.") as item:
+        item.check("its session", [ref.session for ref in refs] == [fresh])
+        item.check("its agent", [ref.agent for ref in refs] == ["scout"])
+
+    with audit.item("ref-42", "A model learns the key, however little room is left.") as item:
+        model = ScriptedModel(calling(("store_memory", keep)), "Stored.")
+        cramped = audit.http(audit.open(main=model, context_tokens=1200))
+        narrow = me.sessions.add().id
+        body = {"session_id": narrow, "agent_id": "scout", "message": "Keep it."}
+        cramped.post("/api/chat", json=body)
+        (ref,) = list(me.refs.list(session=narrow))
+        item.check("it is in the next request", ref.key in str(model.requests[-1].messages))
+
+
+GROUPS = (capturing, retrieving, integration, conversation)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 import uuid
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import jwt
 
 from design_audit.audit import SCOUT, Audit, everything, refusal, system_text, tool
 from retain import Scope
@@ -369,11 +372,78 @@ def notes(audit: Audit) -> None:
 
             with psycopg.connect(audit.database) as connection:
                 connection.execute("set role retain_app")
+                connection.execute("set search_path = retain")
                 for table in ("notes", "messages", "active_sessions"):
                     row = connection.execute(f"select count(*) from {table}").fetchone()
                     item.check(
                         f"{table}: the application's role sees no row without a tenant", row == (0,)
                     )
+
+
+def access(audit: Audit) -> None:
+    """Users of an identity provider, servers without a model."""
+    secret = "a secret of at least thirty-two bytes"
+    issuer = "https://project.supabase.co/auth/v1"
+    memory = audit.open(
+        jwt_issuer=issuer,
+        jwt_audience="authenticated",
+        jwt_secret=secret,
+        jwt_default_tenant=audit.tenant,
+        jwt_default_permissions="read,write",
+        auth="keys",
+    )
+    http = audit.http(memory, key=False)
+
+    with audit.item("stm-49", "Users signed in with Supabase have their own memory.") as item:
+        user = str(uuid.uuid4())
+        claims = {
+            "iss": issuer,
+            "aud": "authenticated",
+            "sub": user,
+            "role": "authenticated",
+            "iat": int(time.time()),
+            "exp": int(time.time()) + 600,
+        }
+        token = jwt.encode(claims, secret, "HS256")
+        headers = {**SCOUT, "Authorization": f"Bearer {token}", "X-Retain-User": user}
+        session = http.post("/api/sessions/resume", json={}, headers=headers)
+        item.check("a token opens a session", session.json().get("user") == user)
+        other = http.get("/api/notes", headers={**headers, "X-Retain-User": "bob"})
+        item.check("not another user's memory", other.status_code in (401, 403))
+
+    with audit.item("stm-50", "Without a token nothing is answered.") as item:
+        item.check("401", http.get("/api/notes", headers=SCOUT).status_code == 401)
+        forged = jwt.encode(claims, "x" * 32, "HS256")
+        denied = http.get("/api/notes", headers={**SCOUT, "Authorization": f"Bearer {forged}"})
+        item.check("nor with a forged one", denied.status_code == 401)
+
+    with audit.item("stm-51", "A server without a model keeps everything and says so.") as item:
+        plain = audit.http(audit.open())
+        body = {"message": "I live in Lisbon.", "agent_id": "scout"}
+        answer = plain.post("/api/chat", json=body).json()
+        item.check("`memory_only` says so", answer.get("memory_only") is True)
+        item.check("the first agent is created, which is said", "scout" in answer["notice"])
+        me = audit.scope(memory, agent=None)
+        texts = [message.text for message in me.messages.window(answer["session_id"])]
+        item.check("the message is stored", texts[0] == "I live in Lisbon.")
+
+    with audit.item("stm-52", "The server's own notices are never remembered.") as item:
+        hits = me.search("No model is set", limit=20)
+        item.check("a search does not find them", not any("model" in hit.text for hit in hits))
+
+    with audit.item("stm-53", "An answer can be streamed.") as item:
+        streaming = audit.http(audit.open(main=ScriptedModel("By train.")))
+        asked = {"message": "How?", "stream": True, "agent_id": "scout"}
+        with streaming.stream("POST", "/api/chat", json=asked) as response:
+            received = response.read().decode()
+        item.check("as events", response.headers["content-type"].startswith("text/event-stream"))
+        item.check("word by word", "event: text" in received and "event: done" in received)
+
+    with audit.item("stm-54", "A turn can be sent again without being done twice.") as item:
+        once = {"message": "Once.", "key": "turn-1", "session_id": answer["session_id"]}
+        first = streaming.post("/api/chat", json=once).json()
+        again = streaming.post("/api/chat", json=once).json()
+        item.check("the same turn", first["turn_id"] == again["turn_id"] and again["again"])
 
 
 def _waits_for_change(me: Scope) -> bool:
@@ -388,4 +458,4 @@ def _waits_for_change(me: Scope) -> bool:
     return bool(received) and "another device" in received[-1].text
 
 
-GROUPS = (persistence, session_ids, chat_endpoint, langchain, notes)
+GROUPS = (persistence, session_ids, chat_endpoint, langchain, notes, access)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from design_audit.audit import Audit, everything, talk
-from retain import Scope, Settings
+from retain import RetainError, Scope, Settings
 from retain.testing import FailingModel, FakeService, ScriptedModel, calling
 
 SUMMARY = (
@@ -312,4 +315,50 @@ def _by_command(audit: Audit, me: Scope, service: FakeService) -> Any:
     return me.sessions.get(session)
 
 
-GROUPS = (storage, folding, configuration, endpoints)
+def robustness(audit: Audit) -> None:
+    """Models that refuse, sessions that are large, processes that meet."""
+    memory = audit.open()
+    me = audit.scope(memory)
+
+    with audit.item("sum-32", "A model that refuses is not asked again and again.") as item:
+        session = me.sessions.add().id
+        talk(me, session, 10)
+        refusing = ScriptedModel("No.")
+        stubborn = audit.open(summary=refusing, **SMALL)
+        for _ in range(5):
+            stubborn.run_jobs(tenants=[audit.tenant])
+        item.check("at most two requests in five rounds", len(refusing.requests) <= 2)
+        calls = list(me.interactions.list(route="summary"))
+        item.check("its error is recorded", calls and all(call.error for call in calls))
+
+    with audit.item("sum-33", "Turns too large for one request are folded in several.") as item:
+        large = me.sessions.add().id
+        talk(me, large, 30, "about trains, " + "which are long and wind through mountains, " * 60)
+        patient = ScriptedModel(*[LONGER] * 50)
+        summary = audit.scope(audit.open(summary=patient, **SMALL)).summaries.fold(large)
+        item.check("several requests", len(patient.requests) > 1)
+        item.check("all but the newest are covered", summary.covers_to == 56)
+
+    with audit.item("sum-34", "Two processes do not fold the same turns twice.") as item:
+        shared = me.sessions.add().id
+        talk(me, shared, 10)
+        slow = ScriptedModel(_slow_summary)
+        scopes = [audit.scope(audit.open(summary=slow, **SMALL)) for _ in range(2)]
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda scope: _fold_or_give_way(scope, shared), scopes))
+        item.check("one request", len(slow.requests) == 1)
+        item.check("one summary", len(list(me.summaries.list(shared))) == 1)
+
+
+def _slow_summary(_: object) -> str:
+    time.sleep(0.5)
+    return SUMMARY
+
+
+def _fold_or_give_way(scope: Scope, session: str) -> None:
+    """Fold; another process that folds the session is no failure."""
+    with suppress(RetainError):
+        scope.summaries.fold(session)
+
+
+GROUPS = (storage, folding, configuration, endpoints, robustness)

@@ -126,6 +126,7 @@ def test_invalid_characters_are_replaced() -> None:
         ),
         ("OK", "it is no summary"),
         ("null", "it is no summary"),
+        ("No.", "it is no summary"),
         ("Understood.", "it is no summary"),
         ("Here is the summary:", "it is no summary"),
         ("Sure! Here's the summary of the conversation so far:", "it is no summary"),

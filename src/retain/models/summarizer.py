@@ -80,7 +80,7 @@ _NOTHING = re.compile(
         |i(?:['’]d|\ would)\ be\ (?:happy|glad)\ to|i(?:['’]?m|\ am)\ ready\ to
         |i\ (?:don['’]t|do\ not)\ (?:see|have)\ (?:any|the|access)\b
         |there\ (?:is|are)\ no\ (?:messages?|conversation|text|content)\ (?:to|for\ me|here)\b
-        |(?:null|none|n/?a|undefined|nan|true|false)\W*\Z)""",
+        |(?:null|none|n/?a|undefined|nan|true|false|yes|no)\W*\Z)""",
     re.VERBOSE | re.IGNORECASE,
 )
 """Phrases that come before a summary, or instead of one."""
