@@ -699,6 +699,7 @@ class AsyncMemory:
         models: Models | None = None,
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        tools: Sequence[Callable[..., Any]] = (),
         migrate_up: bool = True,
         create: bool = True,
         wait_seconds: float | None = None,

@@ -24,6 +24,7 @@ from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
 from retain.kinds.consolidations import Consolidations
 from retain.kinds.entries import Entries
+from retain.kinds.extra_tools import ExtraTools
 from retain.kinds.graph import Graphs
 from retain.kinds.interactions import Interactions, Usage
 from retain.kinds.items import Items
@@ -237,6 +238,7 @@ class Memory:
         models: Models | None = None,
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
+        tools: Sequence[Callable[..., Any]] = (),
         migrate_up: bool = True,
         create: bool = True,
         wait_seconds: float | None = None,
@@ -244,7 +246,8 @@ class Memory:
         """Open a database by its URL, or the one in the settings, and migrate its schema.
 
         Without `create`, a file that does not exist is an error. `models`, `embedder` and
-        `reranker` replace those in the settings.
+        `reranker` replace those in the settings. `tools` are Python functions that agents can name
+        among their tools.
         """
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
@@ -256,6 +259,7 @@ class Memory:
             )
         embedder = embedders.check_family(embedder or embedders.choose(settings))
         reranker = reranker or rerankers.choose(settings)
+        extra_tools = ExtraTools(tools, settings)
         opened, migrations = connect(settings, clock, create=create, wait_seconds=wait_seconds)
         blobs = Blobs(opened, folder(settings))
         index = open_index(opened, settings)
@@ -270,9 +274,11 @@ class Memory:
             reranker,
             record,
             kinds={kind.name: kind for kind in KINDS},
+            extra_tools=extra_tools,
         )
         memory = cls(services, migrations)
         try:
+            extra_tools.reject_names({tool.name for tool in memory.scope().tools()})
             if migrate_up:
                 migrate.up(opened, migrations)
                 catch_up(memory.services)

@@ -32,6 +32,19 @@ REMOVED = {
 """Settings of earlier versions, and what to do instead."""
 MODEL_SECTIONS = ("openai", "llm")
 """Sections of a settings file whose `model`, `base_url` and `api_key` are the main model's."""
+SERVERS = "mcp_servers"
+"""The section with the MCP servers that agents can use."""
+SERVERS_EXAMPLE = """
+# MCP servers whose tools agents can use, each by its name. Only in this file. `${NAME}` is replaced
+# by the variable of the environment.
+# mcp_servers:
+#   files:
+#     command: uvx
+#     args: [mcp-server-fetch]
+#   shop:
+#     url: https://shop.example/mcp
+#     headers: {Authorization: "Bearer ${SHOP_TOKEN}"}
+"""
 PASSWORD_IN_URL = re.compile(r"(?<=://)([^:/@\s]*:)[^/?\s]+(@)|([?&](?:ssl)?password=)[^&\s]+")
 BOOLEANS = {
     "true": True,
@@ -242,6 +255,8 @@ class Settings:
         "The role that transactions switch to; it owns no tables. Empty: the role of the address.",
     )
     postgres_pool: int = _setting(16, "PostgreSQL connections of one process.", 1)
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The MCP servers whose tools agents can use: a section of the file, not a single value."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -319,16 +334,18 @@ class Settings:
             parts.append("\n")
             parts += [f"# {line}\n" for line in textwrap.wrap(doc, 98)]
             parts.append(f"{setting.name}: {value}\n")
-        return "".join(parts)
+        return "".join([*parts, SERVERS_EXAMPLE])
 
     def _with(self, values: Mapping[str, Any], where: str) -> Settings:
+        values = dict(values)
+        servers = values.pop(SERVERS, self.mcp_servers)
         check_names(values, where)
         converted = {name: _convert(name, value, where) for name, value in values.items()}
         origins = {**self.origins, **dict.fromkeys(converted, where)}
-        return replace(self, **converted, origins=origins)
+        return replace(self, **converted, mcp_servers=servers, origins=origins)
 
 
-FIELDS = tuple(f for f in fields(Settings) if f.name != "origins")
+FIELDS = tuple(f for f in fields(Settings) if f.name not in (SERVERS, "origins"))
 NAMES = tuple(f.name for f in FIELDS)
 TYPES = get_type_hints(Settings)
 SECRETS = frozenset(f.name for f in FIELDS if f.metadata["secret"])
@@ -386,7 +403,9 @@ def _flatten(content: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     values: dict[str, Any] = {}
     for name, value in content.items():
         snake_name = _snake_case(name)
-        if snake_name in NAMES or not isinstance(value, dict) or not value:
+        if snake_name == SERVERS:
+            items = {SERVERS: {} if value is None else value}
+        elif snake_name in NAMES or not isinstance(value, dict) or not value:
             items = {snake_name if snake_name in NAMES else name: value}
         else:
             items = {_name_in_section(snake_name, str(key)): item for key, item in value.items()}

@@ -5,14 +5,15 @@ Each agent has its own memory and sees the answers of the agents before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from retain.base import canonical
 from retain.base.errors import Invalid, RetainError, TooLarge
 from retain.chat.caller import Caller
 from retain.chat.events import Answer, Emit, Event, failure_event
 from retain.chat.images import Image
-from retain.chat.turn import answer, begin
+from retain.chat.turn import answer, begin, turn_functions
 from retain.jobs.summarize import fold_after_turn
 from retain.memory import Memory, Scope
 from retain.messages.content import Content
@@ -32,17 +33,20 @@ def run(
     emit: Emit = lambda event: None,
     caller: Caller | None = None,
     fold: bool = True,
+    tools: Sequence[Callable[..., Any]] = (),
 ) -> list[Answer]:
     """Let agents answer one message in this order.
 
     If an agent fails, its Answer has the error and the others continue. If all fail, the first
     error is raised. A retry with the same `key` runs only the agents that have not answered.
+    `tools` are Python functions that all of them may call.
     """
     answers: list[Answer] = []
     errors: list[RetainError] = []
     try:
         members = names(agents)
-        with begin(memory, scope, session, message, key, images, caller) as open_turn:
+        functions = turn_functions(scope, tools)
+        with begin(memory, scope, session, message, key, images, caller, functions) as open_turn:
             for agent in members:
                 others = [name for name in members if name != agent]
                 try:

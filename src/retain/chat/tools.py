@@ -13,9 +13,11 @@ from retain.base import canonical, limits, tokens
 from retain.base.errors import RetainError
 from retain.chat.caller import Caller
 from retain.context.window import call_tokens, shorten_call, stored_key
+from retain.kinds.extra_tools import ExtraTool
 from retain.kinds.search_scope import FOREIGN_SOURCES
 from retain.kinds.tool import Answer, Tool
 from retain.memory import Scope
+from retain.messages import placeholder
 from retain.messages.pairing import Call
 
 _log = logging.getLogger("retain.chat")
@@ -65,6 +67,9 @@ class Result:
 class Tools:
     """The tools of an agent: those it is set up with (default: all) that the caller may use.
 
+    `extra_tools` are tools beyond memory. Without a memory tool among `names`, the agent has all of
+    them; with tools beyond memory it can always open the references to their large results.
+
     Calls and results of one turn share `room` tokens, so that a prompt cannot grow without limit.
     Once a model has read content that came from a tool, what it saves may repeat that content. From
     then on it writes with the source "tool", which is trusted less.
@@ -77,9 +82,15 @@ class Tools:
         names: Sequence[str],
         room: int,
         caller: Caller | None = None,
+        extra_tools: Sequence[ExtraTool] = (),
     ) -> None:
         self._session = session
-        self._names = names
+        self._extra_tools = {tool.name: tool for tool in extra_tools}
+        self._memory_tools = {tool.name for tool in scope.tools()}
+        chosen = self._memory_tools.intersection(names)
+        if chosen and extra_tools:
+            chosen.add("retrieve_memory")
+        self._names = chosen or self._memory_tools
         self._caller = caller
         self._tool_scope = Scope(scope.services, replace(scope.owner, source="tool"))
         """The same memory with the source "tool", for content that no person or agent wrote."""
@@ -88,7 +99,9 @@ class Tools:
         self._calls = 0
         self.changes = 0  # calls that changed the memory
         self._max_argument_bytes = limits.MAX_MESSAGE_BYTES // 4
-        self.definitions = [tool.openai() for tool in self._tools.values()]
+        self.definitions = [
+            tool.openai() for tool in (*self._tools.values(), *self._extra_tools.values())
+        ]
 
     def _use_scope(self, scope: Scope) -> None:
         """Switch to the tools of a scope."""
@@ -98,11 +111,7 @@ class Tools:
             for tool in scope.tools(session=self._session)
         )
         self._scope = scope
-        self._tools = {
-            tool.name: tool
-            for tool in tools
-            if tool and (not self._names or tool.name in self._names)
-        }
+        self._tools = {tool.name: tool for tool in tools if tool and tool.name in self._names}
 
     @property
     def is_exhausted(self) -> bool:
@@ -147,11 +156,13 @@ class Tools:
             yield result
 
     def _run(self, call: Call) -> Result:
+        extra_tool = self._extra_tools.get(call.name)
+        if extra_tool is not None:
+            return self._run_extra(extra_tool, call)
         tool = self._tools.get(call.name)
         if tool is None:
-            available = (
-                f"available: {', '.join(self._tools)}" if self._tools else "none is available"
-            )
+            names = ", ".join((*self._tools, *self._extra_tools))
+            available = f"available: {names}" if names else "none is available"
             return _error_result(call, f"Unknown tool {call.name!r}; {available}.")
         try:
             answer = self._answer(tool, call.arguments)
@@ -173,9 +184,28 @@ class Tools:
             self.changes += 1
         return Result(call, ok, text)
 
+    def _run_extra(self, tool: ExtraTool, call: Call) -> Result:
+        """Run a tool beyond memory. Its result is foreign content, and a reference if it is large."""
+        arguments = _parse_arguments(call.arguments)
+        answer = self._scope.services.observer.call_tool(tool, self._scope.owner, arguments)
+        self._use_scope(self._tool_scope)
+        if "error" in answer:
+            return _error_result(call, placeholder.verify(answer["error"], {}))
+        if tool.effect != "read":
+            self.changes += 1
+        try:
+            output = _plain_text(answer["result"])
+            text = self._tool_scope.refs.capture(output, source=tool.name, session=self._session)
+        except RetainError as error:
+            return _error_result(call, f"{tool.name} did run, but its result is lost: {error}")
+        return Result(call, True, placeholder.verify(output, {}) if text == output else text)
+
     def check_earlier_results(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Lower the trust if the model reads untrusted tool results of earlier turns again."""
         for message in messages:
+            for call in message.get("tool_calls") or ():
+                if call["function"]["name"] not in self._memory_tools:
+                    self._use_scope(self._tool_scope)
             result = (
                 _parse_arguments(message.get("content")) if message.get("role") == "tool" else None
             )
@@ -246,6 +276,15 @@ def _parse_arguments(arguments: Any) -> Any:
 
 def _error_result(call: Call, problem: str) -> Result:
     return Result(call, False, _to_text({"error": problem}))
+
+
+def _plain_text(result: Any) -> str:
+    """Return the result of a function as text: a string as it is, anything else as JSON."""
+    if not isinstance(result, str):
+        from pydantic_core import to_jsonable_python
+
+        result = _to_text(to_jsonable_python(result, bytes_mode="base64", fallback=str))
+    return canonical.text(result, "result", 1 << 40) or "(no output)"
 
 
 def _to_text(answer: Any) -> str:

@@ -8,8 +8,9 @@ is open while a model writes.
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -31,11 +32,13 @@ from retain.chat import turn_lock
 from retain.chat.caller import Caller
 from retain.chat.events import Answer, Emit, Event, failure_event
 from retain.chat.images import Image, StoredImage
+from retain.chat.mcp_servers import McpConnections
 from retain.chat.no_model_answer import answer_without_model, with_cited
 from retain.chat.tools import Tools, prompt_call
 from retain.context.assemble import Context
 from retain.jobs.summarize import fold_after_turn
 from retain.kinds.agents import Agent
+from retain.kinds.extra_tools import ExtraTool, ToolFailure, function_tools
 from retain.kinds.interactions import Usage
 from retain.kinds.kind import Services, encode_cursor
 from retain.kinds.sessions import Session
@@ -53,6 +56,7 @@ from retain.models import ChatModel, Completion, Reply
 from retain.models.chat import MAX_CALLS
 from retain.models.recording import ModelCall
 
+_log = logging.getLogger("retain.chat")
 _MAX_NAME_LENGTH = 100
 _LATENCY = "turn_latency_ms"
 """The parameter of a turn's last model call that holds the latency of all its calls."""
@@ -70,6 +74,7 @@ def run(
     emit: Emit = lambda event: None,
     caller: Caller | None = None,
     fold: bool = True,
+    tools: Sequence[Callable[..., Any]] = (),
 ) -> Answer:
     """Run one turn of a session and return its answer.
 
@@ -78,13 +83,15 @@ def run(
     emit:   receives the events of the turn as they happen
     caller: the caller, whose permissions limit the tools
     fold:   summarize older messages after the turn if they are due; False where jobs do it
+    tools:  Python functions that the model may call in this turn, besides the agent's tools
 
     Turns of one session run one after the other. Raises Busy after `CHAT_SECONDS` of waiting, and
     ModelError if the model fails; the message stays stored.
     """
     agent = None
     try:
-        with begin(memory, scope, session, message, key, images, caller) as open_turn:
+        functions = turn_functions(scope, tools)
+        with begin(memory, scope, session, message, key, images, caller, functions) as open_turn:
             agent = open_turn.scope.owner.agent or ""
             result = answer(memory, open_turn, agent, others, emit)
         if fold:
@@ -103,6 +110,7 @@ class OpenTurn:
 
     again:     the message was stored by an earlier request with the same key
     overtaken: the session has later user messages
+    functions: tools for this turn alone
     """
 
     scope: Scope
@@ -115,6 +123,7 @@ class OpenTurn:
     overtaken: bool
     at: datetime | None = None
     caller: Caller | None = None
+    functions: Sequence[ExtraTool] = ()
 
     @property
     def text(self) -> str:
@@ -124,6 +133,15 @@ class OpenTurn:
             if isinstance(self.message, str)
             else spoken_text(_as_mapping(self.message))
         )
+
+
+def turn_functions(scope: Scope, functions: Sequence[Callable[..., Any]]) -> list[ExtraTool]:
+    """Return functions as tools for one turn. Raise Invalid if one has a memory tool's name."""
+    tools = function_tools(functions)
+    for tool in scope.tools() if tools else ():
+        if tool.name in tools:
+            raise Invalid(field="tools", problem=f"{tool.name!r} is the name of a memory tool")
+    return list(tools.values())
 
 
 def check(settings: Settings, message: Content, images: Sequence[Image]) -> None:
@@ -149,6 +167,7 @@ def begin(
     key: str | None,
     images: Sequence[Image],
     caller: Caller | None = None,
+    functions: Sequence[ExtraTool] = (),
 ) -> Iterator[OpenTurn]:
     """Wait until the session is free, hold it, and store the message and its images."""
     key = ids.uuid7() if key is None else canonical.key(key, "key")
@@ -194,6 +213,7 @@ def begin(
             overtaken,
             user_message.created_at,
             caller,
+            functions,
         )
 
 
@@ -329,21 +349,45 @@ class _ToolLoop:
         self._open_turn = open_turn
         self._model = model
         self._emit = emit
-        room = memory.settings.context_budget(agent.model if agent else "")
-        names = agent.tools if agent else ()
-        self._tools = Tools(scope, open_turn.session.id, names, room, open_turn.caller)
-        self._room = room
+        self._room = memory.settings.context_budget(agent.model if agent else "")
+        self._names = agent.tools if agent else []
         self._end = time.monotonic() + limits.CHAT_SECONDS
         self._output = TurnOutput()
+        self._missing: list[str] = []  # the agent's tools that cannot be used now
 
     def run(self, others: Sequence[str]) -> TurnOutput:
         """Run all rounds and return the messages of the turn."""
-        try:
-            return self._run_rounds(others)
-        except ModelError as error:
-            if self._tools.changes:
-                raise error.after_changes(self._tools.changes) from error
-            raise
+        with McpConnections(lambda: self._end - time.monotonic()) as servers:
+            self._tools = Tools(
+                self._scope,
+                self._open_turn.session.id,
+                self._names,
+                self._room,
+                self._open_turn.caller,
+                [*self._extra_tools(servers), *self._open_turn.functions],
+            )
+            try:
+                return self._run_rounds(others)
+            except ModelError as error:
+                if self._tools.changes:
+                    raise error.after_changes(self._tools.changes) from error
+                raise
+
+    def _extra_tools(self, servers: McpConnections) -> Iterator[ExtraTool]:
+        """Yield the agent's tools beyond memory; note those that cannot be used."""
+        extra_tools = self._scope.services.extra_tools
+        memory_tools = {tool.name for tool in self._scope.tools()}
+        for name in dict.fromkeys(self._names):
+            if name in memory_tools:
+                continue
+            try:
+                if name in extra_tools.servers:
+                    yield from servers.tools(extra_tools.servers[name])
+                else:
+                    yield extra_tools.function(name)
+            except ToolFailure as failure:
+                _log.warning("Agent %s has no tool %s: %s", self._scope.owner.agent, name, failure)
+                self._missing.append(name)
 
     def _run_rounds(self, others: Sequence[str]) -> TurnOutput:
         open_turn = self._open_turn
@@ -356,6 +400,9 @@ class _ToolLoop:
         output.context = _context(self._scope, open_turn, room, others)
         self._tools.check_earlier_results(output.context.messages)
         messages = pictures.show(output.context.messages, open_turn.images)
+        if self._missing:
+            notice = f"These tools cannot be used now: {', '.join(self._missing)}."
+            messages[0] = {**messages[0], "content": f"{messages[0]['content']}\n\n{notice}"}
         for round in range(1, limits.CHAT_ROUNDS + 2):
             last = round > limits.CHAT_ROUNDS or self._tools.is_exhausted
             reply = self._clean_reply(self._call_model(messages, round, last))

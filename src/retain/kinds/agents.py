@@ -214,6 +214,8 @@ class Agents(Kind):
             for kind in self._services.kinds.values()
             for tool in kind(self._services, self._owner).tools()
         ]
+        if any(name not in known for name in names):
+            known += self._services.extra_tools.names()
         for name in names:
             if name not in known:
                 problem = f"there is no tool {name[:50]!r}; there are {', '.join(known)}"

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar
 from retain.base import canonical, limits
 from retain.base.errors import Invalid, NotFound
 from retain.base.settings import Settings
+from retain.kinds.extra_tools import ExtraTools
 from retain.kinds.section import Ask, RecallScope, Section
 from retain.kinds.tool import Answer, Tool
 from retain.messages import placeholder
@@ -102,6 +103,8 @@ class Services:
     """Counts and traces the operations that clients call."""
     kinds: Mapping[str, type[Kind]] = field(default_factory=dict)
     """Every kind by its name, for what a search returns."""
+    extra_tools: ExtraTools = field(default_factory=lambda: ExtraTools((), Settings()))
+    """Tools beyond memory that agents can be given."""
 
     def watched(self, model: Model, owner: Owner, route: str, session: str | None = None) -> Model:
         """Return a model that records its calls for an owner (T1).

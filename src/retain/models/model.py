@@ -238,7 +238,7 @@ class RemoteModel:
         self.prepare()
         started = time.monotonic()
         try:
-            response = _run(self._ask(question, started + seconds, has_started), seconds)
+            response = run_in_thread(self._ask(question, started + seconds, has_started), seconds)
         except TimeoutError:
             raise self._unavailable(f"there was no answer within {seconds:.3g} s") from None
         tokens_in, tokens_out = (
@@ -329,10 +329,13 @@ def _counted(tokens: int) -> int:
     return tokens if 0 <= tokens <= _MAX_REPORTED_TOKENS else 0
 
 
-def _run(work: Coroutine[Any, Any, Any], seconds: float) -> Any:
+def run_in_thread(
+    work: Coroutine[Any, Any, Any], seconds: float, name: str = "retain-model"
+) -> Any:
     """Run a coroutine in its own thread and event loop: the caller's thread may have a running one.
 
-    A name lookup that hangs cannot be interrupted: after the deadline its thread is abandoned.
+    What blocks, such as a name lookup, cannot be interrupted: after the deadline its thread is
+    abandoned. Raises TimeoutError then.
     """
     import asyncio
 
@@ -348,7 +351,7 @@ def _run(work: Coroutine[Any, Any, Any], seconds: float) -> Any:
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 
-    thread = threading.Thread(target=body, name="retain-model", daemon=True)
+    thread = threading.Thread(target=body, name=name, daemon=True)
     thread.start()
     thread.join(seconds + _GRACE_SECONDS)
     if not outcome:

@@ -188,6 +188,9 @@ class _Handlers:
         tools = memory.scope(
             tenant=principal.tenant, user=principal.user or USER, agent=principal.agent or USER
         ).tools()
+        names = [ToolName(tool.name, tool.description) for tool in tools]
+        extra_tools = memory.services.extra_tools.descriptions()
+        names += [ToolName(name, description) for name, description in extra_tools.items()]
         return Visit(
             _version(),
             needs_key=not self._authenticator.is_local(principal),
@@ -196,7 +199,7 @@ class _Handlers:
             me=Me(principal.tenant, permissions, principal.user, principal.agent, principal.name),
             user=principal.user or self._first_user(principal),
             model=None if (model := memory.services.models.main) is None else model.name,
-            tools=[ToolName(tool.name, tool.description) for tool in tools],
+            tools=names,
         )
 
     def _first_user(self, principal: Principal) -> str:

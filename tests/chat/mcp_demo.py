@@ -1,0 +1,51 @@
+"""An MCP server for the tests, started as a process or served over HTTP."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("demo")
+
+
+@server.tool()
+def count_lines(text: str) -> int:
+    """Count the lines of a text."""
+    return len(text.splitlines())
+
+
+@server.tool()
+def report() -> str:
+    """Return a long report."""
+    return "\n".join(f"line {number} of the report" for number in range(2000))
+
+
+@server.tool()
+def broken() -> str:
+    """Fail."""
+    raise ValueError("no such report")
+
+
+@server.tool()
+def crash() -> str:
+    """End the process."""
+    os._exit(3)
+
+
+@server.tool()
+def wait(seconds: float) -> str:
+    """Wait."""
+    time.sleep(seconds)
+    return "done"
+
+
+@server.tool()
+def variable(name: str) -> str:
+    """Return a variable of the environment."""
+    return os.environ.get(name, "")
+
+
+if __name__ == "__main__":
+    server.run("stdio")
