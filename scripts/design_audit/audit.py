@@ -170,7 +170,6 @@ class Audit:
             Settings(),
             database=database or self.database,
             rate_per_second=0,
-            work_inside=False,
             **settings,
         )
         models = Models(chosen, main=main, summary=summary)
@@ -190,7 +189,7 @@ class Audit:
             _, text = Keys(memory.database).create(tenant or self.tenant, "audit", PERMISSIONS)
             headers["Authorization"] = f"Bearer {text}"
         client = TestClient(
-            create_app(memory),
+            create_app(memory, jobs=False),
             LOCAL_URL,
             headers=headers,
             client=("127.0.0.1", 50_000),

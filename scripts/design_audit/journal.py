@@ -327,7 +327,7 @@ def administration(audit: Audit) -> None:
         ("jrn-47", "The page has a helpful text for an agent without memories."),
     ):
         with audit.item(id, promise) as item:
-            item.skip("the browser tests in tests/web check it")
+            item.skip("tests/web/test_entries.py checks it in a browser")
 
 
 def beyond(audit: Audit) -> None:

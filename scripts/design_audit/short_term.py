@@ -149,7 +149,7 @@ def session_ids(audit: Audit) -> None:
         item.check("the active session can be asked for", active.json()["id"] == own)
 
     with audit.item("stm-19", "The browser keeps the id per user and agent over a reload.") as item:
-        item.skip("the browser tests in tests/web check it")
+        item.skip("tests/web/test_session.py checks it in a browser")
 
 
 def chat_endpoint(audit: Audit) -> None:
@@ -388,8 +388,8 @@ def access(audit: Audit) -> None:
         jwt_issuer=issuer,
         jwt_audience="authenticated",
         jwt_secret=secret,
-        jwt_default_tenant=audit.tenant,
-        jwt_default_permissions="read,write",
+        jwt_tenant=f"={audit.tenant}",
+        jwt_permissions="app_metadata.retain=read,write",
         auth="keys",
     )
     http = audit.http(memory, key=False)

@@ -292,7 +292,7 @@ def endpoints(audit: Audit) -> None:
         item.check("of users and assistants alone", roles == {"user", "assistant"})
 
     with audit.item("sum-31", "The page shows where the summary ends.") as item:
-        item.skip("the browser tests in tests/web check it")
+        item.skip("tests/web/test_chat.py checks it in a browser")
 
 
 def _was_shown(model: ScriptedModel, text: str) -> bool:
