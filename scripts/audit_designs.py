@@ -72,7 +72,8 @@ def main() -> int:
         for design, found in results.items():
             if found:
                 print_table(f"{design}: {DESIGNS[design].title}", found)
-        print(total(items))
+        if len([found for found in results.values() if found]) > 1:
+            print(total(items))
     return 1 if any(item.is_failure for item in items) else 0
 
 

@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -30,6 +30,7 @@ START_MICROS = 1_760_000_000_000_000  # 2025-10-09 08:53:20 UTC
 LOCAL_URL = "http://127.0.0.1:7700"
 SCOUT = {"X-Retain-Agent": "scout"}
 """The header of requests for the agent of most checks."""
+COMMAND = str(Path(sys.executable).with_name("retain"))
 COMMAND_SECONDS = 60
 
 
@@ -163,6 +164,7 @@ class Audit:
         summary: Model | None = None,
         clock: Callable[[], int] | None = None,
         database: str | None = None,
+        tools: Sequence[Callable[..., Any]] = (),
         **settings: Any,
     ) -> Memory:
         """Open the audited database; it is closed at the end of the group."""
@@ -173,7 +175,7 @@ class Audit:
             **settings,
         )
         models = Models(chosen, main=main, summary=summary)
-        memory = Memory.open(settings=chosen, models=models, clock=clock)
+        memory = Memory.open(settings=chosen, models=models, clock=clock, tools=tools)
         return self._stack.enter_context(memory)
 
     def scope(self, memory: Memory, user: str | None = "ada", agent: str | None = "scout") -> Scope:
@@ -222,7 +224,7 @@ class Audit:
         }
         own = {"RETAIN_DATABASE": self.database, "RETAIN_TENANT": self.tenant}
         return subprocess.run(
-            [str(Path(sys.executable).with_name("retain")), *arguments],
+            [COMMAND, *arguments],
             input=stdin,
             env={**inherited, **own, **(environment or {})},
             cwd=self.folder,

@@ -221,6 +221,20 @@ def tools(audit: Audit) -> None:
         (definition,) = me.tools(["save_to_core"])
         item.check("no argument names an agent", "agent" not in definition.parameters["properties"])
 
+    with audit.item(
+        "jrn-53",
+        "What an agent remembers, it remembers with everybody.",
+        differs="what it saved with one user stays with that user, unless it is about the agent",
+    ) as item:
+        bob = audit.scope(memory, user="bob")
+        item.check("the same user reads it", "I am helpful." in me.entries.prompt())
+        item.check("another one does not", "I am helpful." not in bob.entries.prompt())
+        shared = audit.scope(memory, user=None)
+        shared.entries.add("For everybody.", kind="core")
+        item.check(
+            "an entry without a user is everybody's", "For everybody." in bob.entries.prompt()
+        )
+
     with audit.item("jrn-33", "What an agent learns about itself can hold for all users.") as item:
         answer = tool(me, "save_to_core", content="I speak Latin.", about="self")
         item.check("`about: self` is accepted", answer.get("success"))

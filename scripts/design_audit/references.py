@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Any
 
-from design_audit.audit import Audit, everything, refusal, system_text, talk, tool
+from design_audit.audit import COMMAND, Audit, everything, refusal, system_text, talk, tool
 from retain import captured
 from retain.testing import EchoModel, ScriptedModel, calling
 
@@ -364,4 +364,53 @@ def conversation(audit: Audit) -> None:
         item.check("it is in the next request", ref.key in str(model.requests[-1].messages))
 
 
-GROUPS = (capturing, retrieving, integration, conversation)
+def tools_of_agents(audit: Audit) -> None:
+    """Tools beyond memory, whose large results become references by themselves."""
+
+    def list_packages(prefix: str) -> str:
+        """Return all packages with a prefix."""
+        return LOG.replace("package", prefix)
+
+    model = ScriptedModel(calling(("list_packages", {"prefix": "crate"})), "There are many.")
+    memory = audit.open(main=model, tools=[list_packages])
+    me = audit.scope(memory)
+    http = audit.http(memory)
+
+    with audit.item("ref-43", "The agent that runs tools stores large outputs by itself.") as item:
+        me.agents.add("scout", tools=["list_packages"])
+        answer = http.post("/api/chat", json={"message": "Which?", "agent_id": "scout"}).json()
+        item.check("the function was called", answer.get("tools") == ["list_packages"])
+        refs = list(me.refs.list(session=answer["session_id"]))
+        whole = LOG.replace("package", "crate").encode()
+        item.check("its output is stored whole", [me.refs.content(r.key) for r in refs] == [whole])
+        shown = str(model.requests[-1].messages)
+        item.check("the model sees the placeholder", refs[0].key in shown)
+        item.check("not the output", "crate-300 " not in shown)
+
+    with audit.item("ref-44", "The model may open what its tool stored.") as item:
+        item.check(
+            "retrieve_memory is among its tools", "retrieve_memory" in model.requests[0].tools
+        )
+
+    with audit.item("ref-45", "A name that is no tool is refused when the agent is saved.") as item:
+        problem = refusal(lambda: me.agents.edit("scout", tools=["list_package"]))
+        item.check("as invalid", problem.startswith("Invalid"))
+
+    with audit.item("ref-46", "The tools of an MCP server are treated the same way.") as item:
+        own = ["mcp", "--database", audit.database, "--tenant", audit.tenant]
+        server = {"command": COMMAND, "args": [*own, "--user", "ada", "--agent", "scout"]}
+        me.notes.overwrite("# Diary\n\n" + SENTENCE * 100)
+        read = calling(("diary__manage_long_term_memory", {}))
+        reading = ScriptedModel(read, "A long diary.")
+        other = audit.open(main=reading, mcp_servers={"diary": server})
+        audit.scope(other).agents.edit("scout", tools=["diary"])
+        session = me.sessions.add().id
+        body = {"message": "Read it.", "agent_id": "scout", "session_id": session}
+        answer = audit.http(other).post("/api/chat", json=body).json()
+        item.check("its tool was called", answer.get("tools") == ["diary__manage_long_term_memory"])
+        refs = list(me.refs.list(session=session))
+        item.check("the result is a reference", len(refs) == 1)
+        item.check("which is whole", me.refs.content(refs[0].key).count(b"Lisbon") == 100)
+
+
+GROUPS = (capturing, retrieving, integration, conversation, tools_of_agents)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 import uuid
@@ -68,6 +69,17 @@ def persistence(audit: Audit) -> None:
         me.messages.append(other_session.id, "user", "Something else.")
         texts = [message.text for message in me.messages.window(other_session.id)]
         item.check("another session has only its own", texts == ["Something else."])
+
+    with audit.item(
+        "stm-55",
+        "Messages are rows of LangChain's table, in LangChain's form.",
+        differs="one form serves all clients; the LangChain history translates to and from it",
+    ) as item:
+        row = audit.exported_rows(memory, "messages")[0]
+        item.check(
+            "a row has a session, a number and a role", {"session_id", "seq", "role"} <= row.keys()
+        )
+        item.check("and JSON content", json.loads(row["content"]) == {"text": "I live in Lisbon."})
 
     with audit.item("stm-06", "Each message has the time at which it was stored.") as item:
         message = me.messages.window(session.id, last=1)[0]
