@@ -13,6 +13,11 @@ from design_audit.audit import SCOUT, Audit, Now, everything, refusal, talk
 from retain.testing import ScriptedModel
 
 ADA = ("--user", "ada", "--agent", "scout")
+PERSONAL = (
+    "Write to fay@example.org or call +49 170 1234567. Card 4111 1111 1111 1111, account "
+    "DE89 3704 0044 0532 0130 00, order 4111 1111 1111 1112."
+)
+"""An address, a phone number, a card, an account, and a number that is no card."""
 INJECTION = "'; drop table messages; -- %s :tenant $1 {key} \\' \" /* */"
 
 
@@ -351,6 +356,24 @@ def safety(audit: Audit) -> None:
         secret = "sk-proj-" + "Ab1" * 16
         guarded.notes.overwrite(f"My key is {secret}, keep it.")
         item.check("a key is masked on the way in", secret not in guarded.notes.read().text)
+
+    with audit.item(
+        "sql-55", "Personal data can be masked before it is stored.", known_gap="in work"
+    ) as item:
+        masking = audit.scope(audit.open(personal_data="in"), user="fay")
+        masked = masking.notes.overwrite(PERSONAL).text
+        for secret in ("fay@example.org", "+49 170 1234567", "4111 1111 1111 1111", "DE89 3704"):
+            item.check(f"{secret} is not stored", secret not in masked)
+        item.check("a number that is no card stays", "4111 1111 1111 1112" in masked)
+
+    with audit.item(
+        "sql-56", "Personal data can be kept from models instead.", known_gap="in work"
+    ) as item:
+        hiding = audit.scope(audit.open(personal_data="out"), user="gil")
+        stored = hiding.notes.overwrite(PERSONAL).text
+        item.check("it is stored", "fay@example.org" in stored)
+        prompt = everything(hiding.context(hiding.sessions.resume().id, "Hello").messages)
+        item.check("and not in a prompt", "Write to" in prompt and "fay@example.org" not in prompt)
 
     with audit.item("sql-42", "Sensitive operations leave an audit trail.") as item:
         http = audit.http(memory)

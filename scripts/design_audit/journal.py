@@ -310,6 +310,17 @@ def administration(audit: Audit) -> None:
         item.check("every field", fields <= changed.keys())
         item.check("changes are kept", http.get("/api/agents/scout").json()["model"] == "m")
 
+    with audit.item(
+        "jrn-54", "An agent has a label of its model, and can be switched off.", known_gap="in work"
+    ) as item:
+        body = {"model_label": "The big one", "active": False}
+        edited = http.patch("/api/agents/scout", json=body).json()
+        item.check("the label", edited.get("model_label") == "The big one")
+        item.check("the flag", edited.get("active") is False)
+        silent = http.post("/api/chat", json={"message": "Hello", "agent_id": "scout"})
+        item.check("switched off, it does not answer", silent.status_code == 409)
+        http.patch("/api/agents/scout", json={"active": True})
+
     with audit.item("jrn-42", "Colours, icons and tools are checked.") as item:
         for body in ({"color": "red"}, {"icon": "much too long"}, {"tools": ["no_such_tool"]}):
             answer = http.patch("/api/agents/scout", json=body)

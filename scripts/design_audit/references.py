@@ -7,7 +7,17 @@ import re
 import sys
 from typing import Any
 
-from design_audit.audit import COMMAND, Audit, everything, refusal, system_text, talk, tool
+from design_audit.audit import (
+    COMMAND,
+    SCOUT,
+    Audit,
+    Now,
+    everything,
+    refusal,
+    system_text,
+    talk,
+    tool,
+)
 from retain import captured
 from retain.testing import EchoModel, ScriptedModel, calling
 
@@ -413,4 +423,38 @@ def tools_of_agents(audit: Audit) -> None:
         item.check("which is whole", me.refs.content(refs[0].key).count(b"Lisbon") == 100)
 
 
-GROUPS = (capturing, retrieving, integration, conversation, tools_of_agents)
+def consolidating(audit: Audit) -> None:
+    """From short-term memories to documents."""
+    now = Now()
+    kept = '{"memories": [{"content": "Ada likes night trains.", "sources": [1]}]}'
+    memory = audit.open(main=ScriptedModel(kept), clock=now)
+    me = audit.scope(memory)
+    http = audit.http(memory)
+    me.entries.add("Ada took the night train to Lisbon and enjoyed it.")
+    now.pass_days(6)
+
+    with audit.item(
+        "ref-47", "Short-term memories become articles of a knowledge base.", known_gap="in work"
+    ) as item:
+        (proposal,) = me.consolidations.propose()
+        path = f"/api/consolidations/{proposal.id}"
+        accepted = http.post(f"{path}/accept", json={"into": "knowledge"}, headers=SCOUT)
+        item.check("the request succeeds", accepted.status_code == 200)
+        documents = list(me.knowledge.list())
+        item.check("there is a document", len(documents) == 1)
+        item.check("which a search finds", me.knowledge.search("night trains"))
+        http.post(f"{path}/undo", json={}, headers=SCOUT)
+        item.check("it can be undone", documents and not list(me.knowledge.list()))
+
+    with audit.item(
+        "ref-48", "A periodic job does this where a setting says so.", known_gap="in work"
+    ) as item:
+        me.entries.add("Ada bought a ticket for the night train to Porto.")
+        now.pass_days(6)
+        settings = {"consolidate": "knowledge"}
+        job = audit.open(main=ScriptedModel(kept), clock=now, **settings)
+        job.run_jobs(tenants=[audit.tenant])
+        item.check("a document", me.knowledge.search("night trains"))
+
+
+GROUPS = (capturing, retrieving, integration, conversation, tools_of_agents, consolidating)
