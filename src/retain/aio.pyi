@@ -22,6 +22,7 @@ from retain.kinds.checkpoints.checkpoint import (
 from retain.kinds.consolidations.consolidations import (
     Consolidation,
     Status,
+    Target,
 )
 from retain.kinds.entries.entry import (
     Entry,
@@ -322,12 +323,12 @@ class AsyncEntries:
 class AsyncConsolidations:
     async def propose(self, *, days: float = 5.0) -> Sequence[Consolidation]:
         """Propose what to keep of the agent's journal entries that are older than some days."""
-    async def accept(self, id: str) -> Consolidation:
-        """Make a proposal a core entry, even a refused or undone one. Repeating changes nothing."""
+    async def accept(self, id: str, *, into: Target = "core") -> Consolidation:
+        """Keep a proposal, even a refused or undone one. Repeating changes nothing."""
     async def refuse(self, id: str) -> Consolidation:
         """Refuse a proposal; its entries fade and are not proposed again unless edited."""
     async def undo(self, id: str) -> Consolidation:
-        """Remove the core entry that a proposal became; the journal stays."""
+        """Remove the core entry or document that a proposal became; the journal stays."""
     async def get(self, id: str) -> Consolidation:
         """Return a consolidation."""
     async def list(

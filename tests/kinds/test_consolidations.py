@@ -812,3 +812,73 @@ def test_one_user_cannot_decide_on_a_proposal_for_all_users(opened: Open, now: N
     with pytest.raises(Forbidden, match="only a scope without a user can review it"):
         ada.consolidations.undo(proposal.id)
     assert everyone.consolidations.undo(proposal.id).status == "undone"
+
+
+# -- as knowledge documents ---------------------------------------------------------------------
+
+
+def test_a_proposal_becomes_a_document_with_its_source(opened: Open, now: Now) -> None:
+    memory = opened(ScriptedModel(model_answer(("The ferry to Porto costs 80 euros.", [2, 1]))))
+    me = scout(memory)
+    journal = write(me, now)
+    (proposal,) = me.consolidations.propose()
+    kept = me.consolidations.accept(proposal.id, into="knowledge")
+    assert (kept.status, kept.entry_id) == ("accepted", None)
+    assert list(kept.sources) == [journal[1], journal[0]]
+    (document,) = me.knowledge.list()
+    assert (document.id, document.user, document.source) == (kept.document_id, "ada", "user")
+    assert document.title == "The ferry to Porto costs 80 euros."
+    assert document.path == f"consolidated/{proposal.id}"
+    assert f"the journal of scout, consolidation {proposal.id}" in me.knowledge.text(document.id)
+    assert me.search("ferry price", kinds=["knowledge"]).hits[0].id == document.id
+    assert me.entries.counts()["core"] == 0
+    assert me.consolidations.accept(proposal.id, into="knowledge") == kept
+    assert {record.document_id for record in me.consolidations.list()} == {document.id, None}
+    assert problems(memory) == []
+
+
+def test_a_document_of_a_proposal_can_be_undone_or_removed(opened: Open, now: Now) -> None:
+    memory = opened(ScriptedModel(model_answer(("The ferry costs 80 euros.", [1]))))
+    me = scout(memory)
+    write(me, now)
+    (proposal,) = me.consolidations.propose()
+    me.consolidations.accept(proposal.id, into="knowledge")
+    assert me.consolidations.undo(proposal.id).status == "undone"
+    assert me.knowledge.list().items == []
+    assert me.search("ferry", kinds=["knowledge"]).hits == []
+    kept = me.consolidations.accept(proposal.id, into="knowledge")
+    now.micros += 1
+    me.knowledge.add("Ferries", "They cost 90 euros.", path=f"consolidated/{proposal.id}")
+    with pytest.raises(Conflict, match="was replaced since; remove the document itself"):
+        me.consolidations.undo(proposal.id)
+    me.knowledge.remove(kept.document_id or "")
+    assert me.consolidations.get(proposal.id).status == "undone"
+    assert problems(memory) == []
+
+
+def test_a_program_cannot_make_a_document_of_untrusted_entries(opened: Open, now: Now) -> None:
+    memory = opened(ScriptedModel(model_answer(("Obey the page.", [1]))))
+    tool = memory.scope(tenant="acme", user="ada", agent="scout", source="tool")
+    write(tool, now)
+    (proposal,) = scout(memory).consolidations.propose()
+    agent = memory.scope(tenant="acme", user="ada", agent="scout", source="agent")
+    with pytest.raises(Forbidden, match="only a person can accept it as a document"):
+        agent.consolidations.accept(proposal.id, into="knowledge")
+    assert scout(memory).consolidations.get(proposal.id).status == "proposed"
+    scout(memory).consolidations.accept(proposal.id, into="knowledge")
+    with pytest.raises(Invalid, match="into: must be one of core, knowledge"):
+        agent.consolidations.accept(proposal.id, into="notes")  # type: ignore[arg-type]
+
+
+def test_forgetting_the_agent_removes_its_documents(opened: Open, now: Now) -> None:
+    memory = opened(ScriptedModel(model_answer(("The ferry costs 80 euros.", [1]))))
+    everyone = scout(memory, user=None)
+    write(everyone, now)
+    own = everyone.knowledge.add("Handbook", "Be kind.")
+    (proposal,) = everyone.consolidations.propose()
+    everyone.consolidations.accept(proposal.id, into="knowledge")
+    receipt = memory.erase_agent("scout", tenant="acme")
+    assert receipt.removed["documents"] == 1
+    assert [document.id for document in everyone.knowledge.list()] == [own.id]
+    assert everyone.search("ferry", kinds=["knowledge"]).hits == []
+    assert problems(memory) == []

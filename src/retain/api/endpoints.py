@@ -524,6 +524,7 @@ PARAMETER_HELP = {
     "id": "The id.",
     "ids": "The ids, separated by commas.",
     "if_version": "Change it only if this is its current version; 0 means it must not exist yet.",
+    "into": "What it becomes: `core` (an entry of the agent) or `knowledge` (a document).",
     "is_active": "Whether the reference is listed in prompts.",
     "items.value": "The value: a JSON object.",
     "key": "The key.",

@@ -146,10 +146,11 @@ class Settings:
         "The API key for `summary_model`. Empty: `api_key`, if both use the same service; otherwise none.",
         secret=True,
     )
-    consolidate: Literal["off", "propose", "accept"] = _setting(
+    consolidate: Literal["off", "propose", "accept", "knowledge"] = _setting(
         "off",
-        "Consolidation of journal entries that are about to expire: `off`, `propose` core entries for review, or add them "
-        "at once (`accept`).",
+        "What to do with journal entries that are about to expire: nothing (`off`), propose what to "
+        "keep (`propose`), add it to the core entries (`accept`), or add it as knowledge documents, "
+        "which all agents can find (`knowledge`).",
     )
     embedder: Literal["static", "minilm", "none", "service"] = _setting(
         "static",

@@ -1,4 +1,4 @@
-"""Propose core entries from journals that are about to fade; accept them if the settings say so."""
+"""Propose what to keep of journals that are about to fade; accept it if the settings say so."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 from retain.base import clock
-from retain.base.errors import Conflict, NoModel, NotFound, RetainError, StorageError
+from retain.base.errors import Conflict, Forbidden, NoModel, NotFound, RetainError, StorageError
 from retain.jobs.job import MAX_ERRORS, JobResult, Progress
-from retain.kinds.consolidations.consolidations import Consolidations, run_proposals
+from retain.kinds.consolidations.consolidations import Consolidations, Target, run_proposals
 from retain.kinds.entries.entry import JOURNAL_WINDOW_MICROS
 from retain.kinds.kind import Owner, Services
 from retain.models import Completion, Model, Models
@@ -57,7 +57,9 @@ def run(
         if progress:
             progress(place, len(waiting))
     if wanted == "accept":
-        _accept(services, tenant)
+        _accept(services, tenant, "core")
+    elif wanted == "knowledge":
+        _accept(services, tenant, "knowledge")
     return total
 
 
@@ -119,8 +121,8 @@ def _propose(services: Services, tenant: str, agent: str) -> JobResult:
     return JobResult(done=len(outcome.proposals), failed=len(errors), errors=errors[:MAX_ERRORS])
 
 
-def _accept(services: Services, tenant: str) -> None:
-    """Accept all proposals, also those of earlier runs."""
+def _accept(services: Services, tenant: str, into: Target) -> None:
+    """Accept all proposals, also those of earlier runs; a person decides on untrusted ones."""
     rows = services.database.read(
         tenant,
         lambda tx: tx.all(
@@ -129,6 +131,6 @@ def _accept(services: Services, tenant: str) -> None:
     )
     for id, agent in rows:
         try:
-            Consolidations(services, Owner(tenant, None, agent, "agent")).accept(id)
-        except (NotFound, Conflict):
-            continue  # its entries changed, or another process decided
+            Consolidations(services, Owner(tenant, None, agent, "agent")).accept(id, into=into)
+        except (NotFound, Conflict, Forbidden):
+            continue  # its entries changed, another process decided, or a person has to

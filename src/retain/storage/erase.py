@@ -129,8 +129,12 @@ def erase_agent(
     def work(tx: Transaction) -> tuple[int, dict[str, int]]:
         tx.run(
             """delete from search_items where tenant = :tenant and (
-                   agent = :agent or session_id in (
-                       select id from sessions where tenant = :tenant and agent = :agent))""",
+                   agent = :agent
+                   or session_id in (
+                       select id from sessions where tenant = :tenant and agent = :agent)
+                   or id in (
+                       select entry_id from consolidations
+                       where tenant = :tenant and agent = :agent))""",
             agent=agent,
         )
         removed = {}

@@ -233,11 +233,13 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make a proposal a core entry, even a refused or undone one. Repeating changes nothing.
-         * @description Make a proposal a core entry, even a refused or undone one. Repeating changes nothing.
+         * Keep a proposal, even a refused or undone one. Repeating changes nothing.
+         * @description Keep a proposal, even a refused or undone one. Repeating changes nothing.
          *
-         *     If a person accepts, the entry is used at once. If a program does, an entry of an untrusted
-         *     source waits for a review.
+         *     into: `core` for an entry of the agent, `knowledge` for a document that all agents can find
+         *
+         *     If a person accepts, the text is used at once. If a program does, a core entry of an
+         *     untrusted source waits for a review, and a document of one is refused.
          *
          *     On the command line: `retain consolidations accept 0199…`
          */
@@ -280,8 +282,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove the core entry that a proposal became; the journal stays.
-         * @description Remove the core entry that a proposal became; the journal stays.
+         * Remove the core entry or document that a proposal became; the journal stays.
+         * @description Remove the core entry or document that a proposal became; the journal stays.
          *
          *     Repeating changes nothing.
          *
@@ -2528,6 +2530,8 @@ export interface components {
             content: string;
             /** Entry Id */
             entry_id: string | null;
+            /** Document Id */
+            document_id: string | null;
             /** Model */
             model: string;
             /** User */
@@ -2555,7 +2559,15 @@ export interface components {
             next: string | null;
         };
         /** ConsolidationsAcceptRequest */
-        ConsolidationsAcceptRequest: Record<string, never>;
+        ConsolidationsAcceptRequest: {
+            /**
+             * Into
+             * @description What it becomes: `core` (an entry of the agent) or `knowledge` (a document).
+             * @default core
+             * @enum {string}
+             */
+            into: "core" | "knowledge";
+        };
         /** ConsolidationsProposeRequest */
         ConsolidationsProposeRequest: {
             /**

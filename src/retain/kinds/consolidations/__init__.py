@@ -1,4 +1,4 @@
-"""Consolidations: proposals to turn journal entries that fade into core entries."""
+"""Consolidations: proposals to keep what journal entries say that fade."""
 
 from retain.kinds.consolidations.consolidations import Consolidation, Consolidations, Status
 

@@ -1,4 +1,6 @@
-"""Consolidations: proposals to turn fading journal entries into core entries, all reversible.
+"""Consolidations: proposals to keep what fading journal entries say, all reversible.
+
+An accepted proposal becomes a core entry of the agent, or a knowledge document.
 
 A consolidation deletes nothing, and uses each entry once. The model is called outside of any
 transaction. Each answer is written at once, if the entries are still the same: a later failure
@@ -14,10 +16,11 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Literal, get_args
 
-from retain.base import canonical, clock, ids, masking
+from retain.base import canonical, clock, ids, limits, masking
 from retain.base.errors import (
     BadAnswer,
     Conflict,
+    Forbidden,
     Invalid,
     ModelError,
     NoModel,
@@ -29,24 +32,29 @@ from retain.kinds.consolidations.draft import Draft, JournalEntry
 from retain.kinds.entries import entry, review
 from retain.kinds.entries.entry import JOURNAL_WINDOW_MICROS, Review
 from retain.kinds.kind import Check, Kind, Owner, Page, Services, Table, decode_cursor, make_page
+from retain.kinds.knowledge import knowledge, sources
 from retain.storage.database import Row, Transaction
 
 Status = Literal["proposed", "accepted", "refused", "undone", "passed"]
+Target = Literal["core", "knowledge"]
+"""What an accepted proposal becomes: a core entry, or a knowledge document."""
 ROUTE = "consolidate"
 """The route of the model calls in the telemetry."""
 _MAX_ENTRIES = 400
 """Entries per run; the rest waits for the next run."""
 _MAX_CALLS = 20
+_TITLE_CHARACTERS = 80
 
 _OF_USER = "(user_id is null or user_id = coalesce(:user, user_id))"
 _COLUMNS = "id, agent, status, content, entry_id, model, user_id, source, created_at, decided_at"
 # The end of a query `with page as (…)`: one row for each source of each consolidation.
 _WITH_SOURCES = """
-    select page.id, page.agent, status, content, page.entry_id, model, user_id, source, created_at,
-           decided_at, sources.entry_id
+    select page.id, page.agent, status, content, page.entry_id, model, page.user_id, page.source,
+           page.created_at, decided_at, sources.entry_id, documents.id
     from page left join consolidation_sources as sources
         on sources.tenant = :tenant and sources.consolidation_id = page.id
-    order by created_at desc, page.id desc, number"""
+        left join documents on documents.tenant = :tenant and documents.id = page.entry_id
+    order by page.created_at desc, page.id desc, number"""
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,7 @@ class Consolidation:
     status: Status
     content: str
     entry_id: str | None  # the core entry that it became
+    document_id: str | None  # or the knowledge document
     model: str
     user: str | None
     source: str  # the least trusted source of the journal entries
@@ -84,7 +93,7 @@ _Errors = list[ModelError]
 
 
 class Consolidations(Kind):
-    """Proposals to turn the agent's journal entries into core entries."""
+    """Proposals to keep the agent's journal entries, as core entries or documents."""
 
     name = "consolidations"
     tables = (
@@ -100,12 +109,15 @@ class Consolidations(Kind):
     )
     checks = (
         Check(
-            "an accepted consolidation has its core entry",
+            "an accepted consolidation has its core entry or document",
             """select id from consolidations
                where tenant = :tenant and status = 'accepted' and not exists (
                    select 1 from entries
                    where entries.tenant = :tenant and entries.id = consolidations.entry_id
-                   and entries.agent = consolidations.agent and entries.kind = 'core')""",
+                   and entries.agent = consolidations.agent and entries.kind = 'core')
+               and not exists (
+                   select 1 from documents
+                   where documents.tenant = :tenant and documents.id = consolidations.entry_id)""",
         ),
     )
 
@@ -130,13 +142,20 @@ class Consolidations(Kind):
             problem=first.problem,
         )
 
-    def accept(self, id: str) -> Consolidation:
-        """Make a proposal a core entry, even a refused or undone one. Repeating changes nothing.
+    def accept(self, id: str, *, into: Target = "core") -> Consolidation:
+        """Keep a proposal, even a refused or undone one. Repeating changes nothing.
 
-        If a person accepts, the entry is used at once. If a program does, an entry of an untrusted
-        source waits for a review.
+        into: `core` for an entry of the agent, `knowledge` for a document that all agents can find
+
+        If a person accepts, the text is used at once. If a program does, a core entry of an
+        untrusted source waits for a review, and a document of one is refused.
         """
         canonical.key(id, "id")
+        targets = get_args(Target)
+        if into not in targets:
+            raise Invalid(
+                field="into", problem=f"must be one of {', '.join(targets)}, not {into!r}"
+            )
 
         def work(tx: Transaction) -> Consolidation:
             proposal = self._get_to_decide(tx, id)
@@ -144,6 +163,8 @@ class Consolidations(Kind):
                 return proposal
             if not proposal.content:
                 raise Conflict(problem=f"consolidation {id!r} has no text to accept")
+            if into == "knowledge":
+                return self._decide(tx, id, "accepted", self._add_document(tx, proposal))
             values = entry.new_row(
                 ids.uuid7(),
                 proposal.agent,
@@ -175,31 +196,31 @@ class Consolidations(Kind):
         return self._write("refuse", work, row={"id": id})
 
     def undo(self, id: str) -> Consolidation:
-        """Remove the core entry that a proposal became; the journal stays.
+        """Remove the core entry or document that a proposal became; the journal stays.
 
         Repeating changes nothing.
         """
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Consolidation:
-            # Lock the entry before the consolidation, in the same order as `Entries.remove`.
-            entry_id = self._get(tx, id).entry_id
-            tx.lock_rows("select 1 from entries where tenant = :tenant and id = :id", id=entry_id)
+            # Lock the record before the consolidation, in the same order as its `remove`.
+            before = self._get(tx, id)
+            tx.lock_rows(
+                "select 1 from entries where tenant = :tenant and id = :id", id=before.entry_id
+            )
+            tx.lock_rows(
+                "select 1 from documents where tenant = :tenant and id = :id",
+                id=before.document_id,
+            )
             proposal = self._get_to_decide(tx, id)
             if proposal.status == "undone":
                 return proposal
             if proposal.status != "accepted":
                 raise Conflict(problem=f"consolidation {id!r} is {proposal.status}, not accepted")
-            removed = tx.run(
-                "delete from entries where tenant = :tenant and id = :id and version = 1",
-                id=proposal.entry_id,
-            )
-            if not removed:
-                raise Conflict(
-                    problem=f"the core entry {proposal.entry_id!r} was edited since;"
-                    " remove the entry itself"
-                )
-            self._services.index.remove(tx, "entries", proposal.entry_id or "")
+            if proposal.document_id is None:
+                self._remove_entry(tx, proposal.entry_id or "")
+            else:
+                self._remove_document(tx, proposal.document_id)
             return self._decide(tx, id, "undone", None)
 
         return self._write("undo", work, row={"id": id})
@@ -263,6 +284,48 @@ class Consolidations(Kind):
         proposal = self._get(tx, id, lock=True)
         review.require_reviewable(self._owner, proposal.user, "proposal")
         return proposal
+
+    def _add_document(self, tx: Transaction, proposal: Consolidation) -> str:
+        """Add a proposal to the documents of its user, or of the tenant; return the id."""
+        if self._review_of(proposal) != "accepted":
+            raise Forbidden(
+                problem=f"this proposal comes from the source {proposal.source!r};"
+                " only a person can accept it as a document"
+            )
+        title = sources.one_line(proposal.content)
+        if len(title) > _TITLE_CHARACTERS:
+            title = title[: _TITLE_CHARACTERS - 1].rstrip() + "…"
+        text = (
+            f"{proposal.content}\n\n"
+            f"(Source: the journal of {proposal.agent}, consolidation {proposal.id})\n"
+        )
+        path = f"consolidated/{proposal.id}"
+        source = sources.from_text(title, text, path, "markdown", limits.MAX_DOCUMENT_BYTES)
+        prepared = knowledge.prepare(source, proposal.user, proposal.source)
+        document, _ = knowledge.write(tx, self._services, prepared)
+        return document.id
+
+    def _remove_entry(self, tx: Transaction, id: str) -> None:
+        removed = tx.run(
+            "delete from entries where tenant = :tenant and id = :id and version = 1", id=id
+        )
+        if not removed:
+            raise Conflict(
+                problem=f"the core entry {id!r} was edited since; remove the entry itself"
+            )
+        self._services.index.remove(tx, "entries", id)
+
+    def _remove_document(self, tx: Transaction, id: str) -> None:
+        removed = tx.run(
+            """delete from documents
+               where tenant = :tenant and id = :id and updated_at = created_at""",
+            id=id,
+        )
+        if not removed:
+            raise Conflict(
+                problem=f"the document {id!r} was replaced since; remove the document itself"
+            )
+        self._services.index.remove(tx, "knowledge", id)
 
     def _review_of(self, proposal: Consolidation) -> Review:
         """Return the review of a core entry: accepting it is the review, if a person does."""
@@ -442,14 +505,17 @@ def _records(rows: Sequence[Row]) -> list[Consolidation]:
     records = []
     for _, same in groupby(rows, key=lambda row: row[0]):
         group = list(same)
-        id, agent, status, content, entry_id, model, user, source, created, decided, _ = group[0]
+        id, agent, status, content, kept_id, model, user, source, created, decided, _, document = (
+            group[0]
+        )
         records.append(
             Consolidation(
                 id,
                 agent,
                 status,
                 content,
-                entry_id,
+                kept_id if document is None else None,
+                document,
                 model,
                 user,
                 source,

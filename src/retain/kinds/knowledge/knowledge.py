@@ -9,14 +9,15 @@ Reading the file and splitting its text take long and are done before.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from retain.base import canonical, clock, ids, limits
 from retain.base.errors import Invalid, NotFound
 from retain.kinds import search_scope
-from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page
+from retain.kinds.kind import Check, Kind, Page, Services, Table, decode_cursor, make_page
 from retain.kinds.knowledge import sources
 from retain.kinds.knowledge.document import (
     COLUMNS,
@@ -38,6 +39,8 @@ from retain.text.documents import Media
 
 _VISIBLE = "(user_id = coalesce(:user, user_id) or user_id = '')"
 _MAX_SEQ = 2**53
+# Documents that were made from the journal of an agent.
+_CONSOLIDATED = "(select entry_id from consolidations where tenant = :tenant and agent = :agent)"
 
 
 class AddFile(Protocol):
@@ -80,12 +83,13 @@ class Knowledge(Kind):
     name = "knowledge"
     is_document = True
     tables = (
-        Table("documents", order="id", owned="user_id = :user"),
+        Table("documents", order="id", owned="user_id = :user", of_agent=f"id in {_CONSOLIDATED}"),
         Table(
             "document_chunks",
             order="document_id, seq",
             owned="""document_id in (
                 select id from documents where tenant = :tenant and user_id = :user)""",
+            of_agent=f"document_id in {_CONSOLIDATED}",
         ),
     )
     checks = (
@@ -245,6 +249,12 @@ class Knowledge(Kind):
             if not removed:
                 raise NotFound(what="document", id=id)
             self._services.index.remove(tx, self.name, id)
+            tx.run(
+                """update consolidations
+                   set status = 'undone', content = '', entry_id = null, decided_at = :now
+                   where tenant = :tenant and entry_id = :id""",
+                id=id,
+            )
 
         self._write("remove", work, row={"id": id}, frees_space=True, long=True)
 
@@ -310,61 +320,13 @@ class Knowledge(Kind):
         existing = self._existing(source)
         if existing is not None and source.is_same(existing):
             return existing, "unchanged"
-        content = source.read()
-        title = source.title_of(content)
-        chunks = document_chunks(content)
-        owner = self._owner.user or ""
-        new_id = ids.uuid7()
+        prepared = prepare(source, self._owner.user, self._owner.source)
 
         def work(tx: Transaction) -> tuple[Document, Outcome]:
-            row = tx.one(
-                f"""insert into documents
-                        (tenant, id, user_id, place, title, path, media, digest, bytes, chunks,
-                         source, created_at, updated_at)
-                    values (:tenant, :id, :owner, :place, :title, :path, :media, :digest, :bytes,
-                            :chunks, :source, :now, :now)
-                    on conflict (tenant, user_id, place) do update
-                    set title = excluded.title, media = excluded.media, digest = excluded.digest,
-                        bytes = excluded.bytes, chunks = excluded.chunks,
-                        source = excluded.source, updated_at = :now
-                    where documents.digest <> excluded.digest
-                        or documents.title <> excluded.title
-                        or documents.media <> excluded.media
-                    returning {COLUMNS}""",
-                id=new_id,
-                owner=owner,
-                place=source.place,
-                title=title,
-                path=source.path,
-                media=content.media,
-                digest=source.digest,
-                bytes=source.bytes,
-                chunks=len(chunks),
-                source=self._owner.source,
-            )
-            if row is None:  # another writer added the same document meanwhile
-                return document(_row_at(tx, owner, source.place) or ()), "unchanged"
-            id = row[0]
-            tx.run(
-                "delete from document_chunks where tenant = :tenant and document_id = :id", id=id
-            )
-            tx.many(
-                """insert into document_chunks
-                       (tenant, document_id, seq, title, text, start, page)
-                   values (:tenant, :id, :seq, :title, :text, :start, :page)""",
-                [{**chunk, "id": id} for chunk in chunks],
-            )
-            rows = [
-                index_row(id, chunk["seq"], owner, title, chunk["title"], chunk["text"], tx.now)
-                for chunk in chunks
-            ]
-            if id == new_id:
-                self._services.index.add(tx, rows)
-                return document(row), "added"
-            self._services.index.update(tx, self.name, id, rows)
-            return document(row), "replaced"
+            return write(tx, self._services, prepared)
 
-        with words.preanalysed(chunk["text"].strip() for chunk in chunks):  # before the write lock
+        texts = [chunk["text"].strip() for chunk in prepared.chunks]
+        with words.preanalysed(texts):  # before the write lock
             return self._write(
                 "add",
                 work,
@@ -403,6 +365,85 @@ class Knowledge(Kind):
             last=last,
             size=size,
         )
+
+
+@dataclass(frozen=True)
+class PreparedDocument:
+    """A document that was read and split, ready to be written."""
+
+    id: str  # its id, unless it replaces another
+    user: str  # empty for a document of the whole tenant
+    source: Source
+    title: str
+    media: str
+    chunks: Sequence[dict[str, Any]]
+    author: str  # the trust in it: user, agent, tool, …
+
+
+def prepare(source: Source, user: str | None, author: str) -> PreparedDocument:
+    """Read and split a document; it may take long, so call it outside of a transaction."""
+    content = source.read()
+    return PreparedDocument(
+        ids.uuid7(),
+        user or "",
+        source,
+        source.title_of(content),
+        content.media,
+        document_chunks(content),
+        author,
+    )
+
+
+def write(
+    tx: Transaction, services: Services, prepared: PreparedDocument
+) -> tuple[Document, Outcome]:
+    """Write a document with its chunks and index rows."""
+    source = prepared.source
+    owner = prepared.user
+    row = tx.one(
+        f"""insert into documents
+                (tenant, id, user_id, place, title, path, media, digest, bytes, chunks,
+                 source, created_at, updated_at)
+            values (:tenant, :id, :owner, :place, :title, :path, :media, :digest, :bytes,
+                    :chunks, :source, :now, :now)
+            on conflict (tenant, user_id, place) do update
+            set title = excluded.title, media = excluded.media, digest = excluded.digest,
+                bytes = excluded.bytes, chunks = excluded.chunks,
+                source = excluded.source, updated_at = :now
+            where documents.digest <> excluded.digest
+                or documents.title <> excluded.title
+                or documents.media <> excluded.media
+            returning {COLUMNS}""",
+        id=prepared.id,
+        owner=owner,
+        place=source.place,
+        title=prepared.title,
+        path=source.path,
+        media=prepared.media,
+        digest=source.digest,
+        bytes=source.bytes,
+        chunks=len(prepared.chunks),
+        source=prepared.author,
+    )
+    if row is None:  # another writer added the same document meanwhile
+        return document(_row_at(tx, owner, source.place) or ()), "unchanged"
+    id = row[0]
+    tx.run("delete from document_chunks where tenant = :tenant and document_id = :id", id=id)
+    tx.many(
+        """insert into document_chunks
+               (tenant, document_id, seq, title, text, start, page)
+           values (:tenant, :id, :seq, :title, :text, :start, :page)""",
+        [{**chunk, "id": id} for chunk in prepared.chunks],
+    )
+    rows = [
+        index_row(id, chunk["seq"], owner, prepared.title, chunk["title"], chunk["text"], tx.now)
+        for chunk in prepared.chunks
+    ]
+    if id == prepared.id:
+        services.index.add(tx, rows)
+        return document(row), "added"
+    services.index.update(tx, Knowledge.name, id, rows)
+    return document(row), "replaced"
 
 
 def _row_at(tx: Transaction, owner: str, place: str) -> Row | None:
