@@ -440,6 +440,7 @@ def access(audit: Audit) -> None:
         item.check("the message is stored", texts[0] == "I live in Lisbon.")
 
     with audit.item("stm-52", "The server's own notices are never remembered.") as item:
+        item.check("the message is found", me.search("Where do I live?", kinds=["messages"]))
         hits = me.search("No model is set", limit=20)
         item.check("a search does not find them", not any("model" in hit.text for hit in hits))
 

@@ -278,7 +278,7 @@ def endpoints(audit: Audit) -> None:
         folded = _by_command(audit, me, service)
         item.check("a chat in a terminal leaves a summary", folded.summary == SUMMARY)
 
-    with audit.item("sum-30", "Tool traffic does not fill the summary's view of a turn.") as item:
+    with audit.item("sum-30", "A replay of chats with tools has only prompts and answers.") as item:
         noisy = ScriptedModel(calling(("search_memory", {"query": "trains"})), "By train.")
         mine = audit.open(main=noisy, summary=ScriptedModel(SUMMARY), **SMALL)
         talking = audit.http(mine)
