@@ -114,6 +114,8 @@ class AsyncAgents:
         tools: Sequence[str] = (),
         color: str = "",
         icon: str = "",
+        model_label: str = "",
+        active: bool = True,
     ) -> Agent:
         """Add an agent."""
     async def get(self, name: str) -> Agent:
@@ -129,6 +131,8 @@ class AsyncAgents:
         tools: Sequence[str] | None = None,
         color: str | None = None,
         icon: str | None = None,
+        model_label: str | None = None,
+        active: bool | None = None,
         if_version: int | None = None,
     ) -> Agent:
         """Change the given fields of an agent; with `if_version`, only that version of it."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retain import Memory, Scope
-from retain.base.errors import Invalid, ModelUnavailable, TooLarge
+from retain.base.errors import Conflict, Invalid, ModelUnavailable, TooLarge
 from retain.chat import group
 from retain.chat.events import Event
 from retain.models import Models
@@ -138,4 +138,13 @@ def test_participants_are_validated(memory: Memory, me: Scope) -> None:
         with pytest.raises(error):
             group.run(memory, me, session, "Shall we?", agents, emit=told.append)
         assert [event.what for event in told] == ["error", "done"]
+    assert len(me.messages.list(session)) == 0
+
+
+@one_engine
+def test_an_inactive_agent_answers_in_no_group(memory: Memory, me: Scope) -> None:
+    me.agents.add("critic", active=False)
+    session = me.sessions.resume().id
+    with pytest.raises(Conflict, match="'critic' is inactive"):
+        group.run(memory, me, session, "Shall we?", ["scout", "critic"])
     assert len(me.messages.list(session)) == 0

@@ -19,6 +19,7 @@ from retain import Memory, Scope
 from retain.base.errors import (
     BadAnswer,
     Busy,
+    Conflict,
     Invalid,
     KeyReused,
     ModelError,
@@ -738,3 +739,16 @@ def test_the_failing_model_double(chat: Any) -> None:
     talk = chat(model=FailingModel())
     with pytest.raises(ModelUnavailable):
         talk.say()
+
+
+@one_engine
+def test_an_inactive_agent_does_not_answer(chat: Any) -> None:
+    talk = chat("In Turin.")
+    talk.me.agents.add("scout", active=False)
+    with pytest.raises(
+        Conflict, match="'scout' is inactive .* `retain agents edit scout --active`"
+    ):
+        talk.say()
+    assert talk.transcript() == []
+    talk.me.agents.edit("scout", active=True)
+    assert talk.say().text == "In Turin."

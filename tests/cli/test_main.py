@@ -220,6 +220,16 @@ def test_a_command_alone_shows_its_help(run_here: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
+def test_an_agent_is_switched_off_and_on(run_here: Run) -> None:
+    added = run_here("retain agents add scout --no-active --model-label Small --json")
+    assert json.loads(added.stdout)["active"] is False, added.stderr
+    edited = json.loads(run_here("retain agents edit scout --prompt p --json").stdout)
+    assert (edited["active"], edited["model_label"]) == (False, "Small")
+    assert json.loads(run_here("retain agents edit scout --active --json").stdout)["active"]
+    assert json.loads(run_here("retain agents add cook --json").stdout)["active"] is True
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
 def test_the_help_of_erase_says_what_it_does(run_here: Run) -> None:
     words = run_here("retain erase --help").stdout
     assert "permanently removes everything that belongs to the user" in words
@@ -287,7 +297,7 @@ def test_migrate_sql_prints_the_statements(run_here: Run, url: str) -> None:
     with Memory.open(url, settings=SETTINGS, migrate_up=False) as memory:
         assert memory.database.script(memory.migrations[1].step(up=True)) in printed
     assert "0003 interactions applied" in run("retain migrate up").stdout
-    assert "alter table audit drop column owner" in run("retain migrate down --sql").stdout
+    assert "alter table agents drop column active" in run("retain migrate down --sql").stdout
     assert answer(run("retain migrate status --json"))["version"] == NEWEST
 
 

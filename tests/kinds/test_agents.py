@@ -44,6 +44,18 @@ def test_an_agent_round_trips(open_memory: Callable[..., Memory]) -> None:
     assert (plain.prompt, plain.model, plain.tools, plain.color, plain.icon) == ("", "", [], "", "")
 
 
+def test_an_agent_has_a_model_label_and_is_active(memory: Memory) -> None:
+    agents = memory.scope(tenant="acme").agents
+    assert (agents.add("plain").model_label, agents.get("plain").active) == ("", True)
+    cook = agents.add("cook", model="m", model_label="The big one", active=False)
+    assert (cook.model_label, cook.active) == ("The big one", False)
+    assert agents.edit("cook", prompt="p").active is False
+    assert agents.edit("cook", active=True).active is True
+    assert agents.edit("cook", model_label="").model_label == ""
+    with pytest.raises(Invalid, match="active"):
+        agents.edit("cook", active="no")  # type: ignore[arg-type]
+
+
 def test_edit_changes_only_the_given_fields(open_memory: Callable[..., Memory]) -> None:
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme")

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.auth.api_keys import Keys
@@ -22,7 +23,7 @@ from retain.server import running_turns as running
 from retain.server.sse import HEARTBEAT
 from retain.testing import FakeService, ScriptedModel, calling
 from tests.chaos.sizes import FULL
-from tests.conftest import Limited
+from tests.conftest import Limited, one_engine
 from tests.server.talking import WAIT, Event, PausingModel, RunningServer, events, serve, stream
 
 PIXEL = base64.b64decode("R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw==")
@@ -1071,3 +1072,17 @@ def test_a_silent_stream_sends_heartbeats_and_a_long_one_is_truncated() -> None:
     assert [event.id for event in received] == list(range(received[0].id, 23))
     assert received[0].id > 1
     assert event_names(received)[-2:] == ["message", "done"]
+
+
+@one_engine
+def test_an_inactive_agent_is_409(http: TestClient) -> None:
+    ada = {"X-Retain-User": "ada"}
+    agent = {"name": "scout", "model": "m", "model_label": "The small one", "active": False}
+    added = http.post("/api/agents", json=agent).json()
+    assert (added["active"], added["model_label"]) == (False, "The small one")
+    for body in ({"agent_id": "scout"}, {"agents": ["scout"]}):
+        refused = http.post("/api/chat", json={"message": "Hello", **body}, headers=ada)
+        assert refused.status_code == 409, refused.text
+        assert "is inactive" in refused.json()["detail"]
+    assert http.get("/api/sessions", headers=ada).json()["data"] == []
+    assert http.patch("/api/agents/scout", json={"active": True}).json()["active"]

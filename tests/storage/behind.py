@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -75,12 +75,26 @@ def file_of(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///"))
 
 
-def hashes(url: str, tables: Sequence[str] = TABLES, where: str = "") -> dict[str, tuple[int, str]]:
-    """Return the row count of each table, and a hash of its content."""
+def widths(url: str, tables: Sequence[str]) -> dict[str, int]:
+    """Return the number of columns of each table, which must have a row."""
+    with raw(url) as database:
+        return {table: len(database.all(f"select * from {table} limit 1")[0]) for table in tables}
+
+
+def hashes(
+    url: str,
+    tables: Sequence[str] = TABLES,
+    where: str = "",
+    columns: Mapping[str, int] | None = None,
+) -> dict[str, tuple[int, str]]:
+    """Return the row count of each table, and a hash of its content, or of its first columns."""
     found = {}
     with raw(url) as database:
         for table in tables:
-            rows = sorted(repr(row) for row in database.all(f"select * from {table} {where}"))
+            width = (columns or {}).get(table)
+            rows = sorted(
+                repr(row[:width]) for row in database.all(f"select * from {table} {where}")
+            )
             found[table] = (len(rows), hashlib.sha256("\n".join(rows).encode()).hexdigest())
     return found
 

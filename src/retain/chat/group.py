@@ -46,7 +46,9 @@ def run(
     try:
         members = names(agents)
         functions = turn_functions(scope, tools)
-        with begin(memory, scope, session, message, key, images, caller, functions) as open_turn:
+        with begin(
+            memory, scope, session, message, key, images, caller, functions, members
+        ) as open_turn:
             for agent in members:
                 others = [name for name in members if name != agent]
                 try:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import uuid
 from dataclasses import replace
 
-from retain.base.errors import AlreadyExists, Invalid, NotFound
+from retain.base.errors import AlreadyExists, Conflict, Invalid, NotFound
 from retain.chat.caller import Caller
+from retain.kinds.agents import Agent
 from retain.kinds.sessions import Session
 from retain.memory import Scope
 
@@ -71,15 +72,26 @@ def _add_session(scope: Scope, id: str, caller: Caller | None) -> tuple[Scope, S
 
 
 def require_agent(scope: Scope) -> None:
-    """Raise NotFound for an agent that is not set up."""
+    """Raise NotFound for an agent that is not set up, Conflict for an inactive one."""
     name = scope.owner.agent or ""
-    if name == AGENT:
-        return
-    try:
-        scope.agents.get(name)
-    except NotFound:
+    if find_active_agent(scope, name) is None and name != AGENT:
         hint = f"Create it with `retain agents add {name}` or POST /api/agents."
-        raise NotFound(what="agent", id=name, hint=hint) from None
+        raise NotFound(what="agent", id=name, hint=hint)
+
+
+def find_active_agent(scope: Scope, name: str) -> Agent | None:
+    """Return the settings of an agent, or None if it is not set up. Raise Conflict if inactive."""
+    try:
+        agent = scope.agents.get(name)
+    except NotFound:
+        return None
+    if not agent.active:
+        problem = (
+            f"The agent {name!r} is inactive and does not answer; "
+            f"activate it with `retain agents edit {name} --active`"
+        )
+        raise Conflict(problem=problem)
+    return agent
 
 
 def of_agent(scope: Scope, agent: str) -> Scope:

@@ -23,7 +23,6 @@ from retain.base.errors import (
     KeyReused,
     ModelError,
     ModelUnavailable,
-    NotFound,
     RetainError,
 )
 from retain.base.settings import Settings
@@ -34,6 +33,7 @@ from retain.chat.events import Answer, Emit, Event, failure_event
 from retain.chat.images import Image, StoredImage
 from retain.chat.mcp_servers import McpConnections
 from retain.chat.no_model_answer import answer_without_model, with_cited
+from retain.chat.session import find_active_agent
 from retain.chat.tools import Tools, prompt_call
 from retain.context.assemble import Context
 from retain.jobs.summarize import fold_after_turn
@@ -168,8 +168,12 @@ def begin(
     images: Sequence[Image],
     caller: Caller | None = None,
     functions: Sequence[ExtraTool] = (),
+    agents: Sequence[str] = (),
 ) -> Iterator[OpenTurn]:
-    """Wait until the session is free, hold it, and store the message and its images."""
+    """Wait until the session is free, hold it, and store the message and its images.
+
+    Raises Conflict if an agent of the turn (default: the scope's) is inactive.
+    """
     key = ids.uuid7() if key is None else canonical.key(key, "key")
     stored = scope.sessions.get(session)
     scope = Scope(
@@ -177,6 +181,8 @@ def begin(
         replace(scope.owner, user=stored.user, agent=scope.owner.agent or stored.agent),
     )
     scope = scope if caller is None else caller.acting(scope, "chat", f"session {stored.id}")
+    for name in agents or [scope.owner.agent or ""]:
+        find_active_agent(scope, name)
     stored_images = pictures.check(stored.id, images)
     content = _message_to_store(message, stored_images)
     _check(memory.settings, content)
@@ -295,7 +301,7 @@ class TurnOutput:
 def _run_agent(
     memory: Memory, scope: Scope, open_turn: OpenTurn, others: Sequence[str], emit: Emit
 ) -> TurnOutput:
-    agent = _find_agent(scope)
+    agent = find_active_agent(scope, scope.owner.agent or "")
     agent_model = agent.model if agent else ""
     model = memory.services.models.named(agent_model)
     if model is None:
@@ -574,14 +580,6 @@ def _assistant_message(reply: Reply) -> dict[str, Any]:
         for call in reply.calls
     ]
     return {"role": "assistant", "content": reply.text, "tool_calls": calls}
-
-
-def _find_agent(scope: Scope) -> Agent | None:
-    """Return the agent's settings, or None if it is not set up."""
-    try:
-        return scope.agents.get(scope.owner.agent or "")
-    except NotFound:
-        return None
 
 
 def _lenient(services: Services) -> Services:

@@ -279,8 +279,8 @@ def _add_parameter(
     if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
         flag = "--" + parameter.name.replace("_", "-")
         if hint is bool:
-            # An optional boolean has three states: --expired, --no-expired, or not given.
-            is_optional = parameter.default is None
+            # A boolean that is not off by default has three states: --active, --no-active, none.
+            is_optional = parameter.default is not False
             action = argparse.BooleanOptionalAction if is_optional else "store_true"
             command.add_argument(flag, action=action, **options)
             return

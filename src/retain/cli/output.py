@@ -28,7 +28,7 @@ _MEASUREMENTS = ("latency_ms", "p50", "p95", "p99")
 _COLUMNS = {
     "Message": ("seq", "role", "author", "created_at", "text"),
     "Session": ("id", "user", "agent", "label", "count", "updated_at"),
-    "Agent": ("name", "model", "tools", "version", "prompt"),
+    "Agent": ("name", "model", "tools", "active", "version", "prompt"),
     "NoteVersion": ("version", "operation", "source", "created_at", "text"),
     "Entry": ("id", "agent", "kind", "created_at", "expired", "review", "content"),
     "Consolidation": ("id", "agent", "status", "created_at", "model", "content"),

@@ -1,4 +1,4 @@
-"""Agents: a name, a system prompt, a model, allowed tools, a colour and an icon."""
+"""Agents: a name, a system prompt, a model, allowed tools, a colour and an icon; active or not."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from retain.base.errors import AlreadyExists, Invalid, NotFound, WrongVersion
 from retain.kinds.kind import Kind, Page, Table, decode_cursor, make_page
 from retain.storage.database import Transaction
 
+AGENT_COLUMNS = """name, prompt, model, tools, color, icon, version, created_at, updated_at,
+                   model_label, active"""
 _COLOR = re.compile("#[0-9a-fA-F]{6}")
 _MAX_ICON_CHARACTERS = 8
 """One emoji may have several characters."""
@@ -33,10 +35,12 @@ class Agent:
     created_at: datetime
     updated_at: datetime
     memories_count: int = 0  # its accepted journal and core entries
+    model_label: str = ""  # the name of the model for people
+    active: bool = True  # an inactive agent does not answer
 
 
 def _agent(row: tuple[Any, ...], memories_count: int) -> Agent:
-    name, prompt, model, tools, color, icon, version, created, updated = row
+    name, prompt, model, tools, color, icon, version, created, updated, label, active = row
     return Agent(
         name,
         prompt,
@@ -48,6 +52,8 @@ def _agent(row: tuple[Any, ...], memories_count: int) -> Agent:
         clock.to_datetime(created),
         clock.to_datetime(updated),
         memories_count,
+        label,
+        bool(active),
     )
 
 
@@ -76,21 +82,31 @@ class Agents(Kind):
         tools: Sequence[str] = (),
         color: str = "",
         icon: str = "",
+        model_label: str = "",
+        active: bool = True,
     ) -> Agent:
         """Add an agent."""
         canonical.name(name, "name")
         values = self._values(
-            name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon
+            name=name,
+            prompt=prompt,
+            model=model,
+            tools=tools,
+            color=color,
+            icon=icon,
+            model_label=model_label,
+            active=active,
         )
         if missing := [field for field, value in values.items() if value is None]:
             raise Invalid(field=missing[0], problem="must not be None")
 
         def work(tx: Transaction) -> Agent:
             row = tx.one(
-                """insert into agents (tenant, name, prompt, model, tools, color, icon, version, created_at, updated_at)
-                   values (:tenant, :name, :prompt, :model, :tools, :color, :icon, 1, :now, :now)
-                   on conflict do nothing
-                   returning name, prompt, model, tools, color, icon, version, created_at, updated_at""",
+                f"""insert into agents (tenant, {AGENT_COLUMNS})
+                    values (:tenant, :name, :prompt, :model, :tools, :color, :icon, 1, :now, :now,
+                            :model_label, :active)
+                    on conflict do nothing
+                    returning {AGENT_COLUMNS}""",
                 **values,
             )
             if row is None:
@@ -111,8 +127,8 @@ class Agents(Kind):
 
         def work(tx: Transaction) -> list[Agent]:
             rows = tx.all(
-                """select name, prompt, model, tools, color, icon, version, created_at, updated_at from agents
-                   where tenant = :tenant and name > :start order by name limit :size""",
+                f"""select {AGENT_COLUMNS} from agents
+                    where tenant = :tenant and name > :start order by name limit :size""",
                 start=start,
                 size=size + 1,
             )
@@ -129,13 +145,22 @@ class Agents(Kind):
         tools: Sequence[str] | None = None,
         color: str | None = None,
         icon: str | None = None,
+        model_label: str | None = None,
+        active: bool | None = None,
         if_version: int | None = None,
     ) -> Agent:
         """Change the given fields of an agent; with `if_version`, only that version of it."""
         if if_version is not None:
             canonical.check_integer(if_version, "if_version")
         changes = self._values(
-            name=name, prompt=prompt, model=model, tools=tools, color=color, icon=icon
+            name=name,
+            prompt=prompt,
+            model=model,
+            tools=tools,
+            color=color,
+            icon=icon,
+            model_label=model_label,
+            active=active,
         )
 
         def work(tx: Transaction) -> Agent:
@@ -145,11 +170,15 @@ class Agents(Kind):
                     what="agent", id=name, actual=before.version, expected=if_version
                 )
             row = tx.one(
-                """update agents set prompt = coalesce(:prompt, prompt), model = coalesce(:model, model),
-                       tools = coalesce(:tools, tools), color = coalesce(:color, color), icon = coalesce(:icon, icon),
-                       version = version + 1, updated_at = :now
-                   where tenant = :tenant and name = :name
-                   returning name, prompt, model, tools, color, icon, version, created_at, updated_at""",
+                f"""update agents set
+                        prompt = coalesce(:prompt, prompt), model = coalesce(:model, model),
+                        tools = coalesce(:tools, tools), color = coalesce(:color, color),
+                        icon = coalesce(:icon, icon),
+                        model_label = coalesce(:model_label, model_label),
+                        active = coalesce(:active, active),
+                        version = version + 1, updated_at = :now
+                    where tenant = :tenant and name = :name
+                    returning {AGENT_COLUMNS}""",
                 **changes,
             )
             assert row is not None
@@ -171,8 +200,7 @@ class Agents(Kind):
         if lock:
             tx.lock_rows("select 1 from agents where tenant = :tenant and name = :name", name=name)
         row = tx.one(
-            """select name, prompt, model, tools, color, icon, version, created_at, updated_at from agents
-               where tenant = :tenant and name = :name""",
+            f"select {AGENT_COLUMNS} from agents where tenant = :tenant and name = :name",
             name=name,
         )
         if row is None:
@@ -180,13 +208,20 @@ class Agents(Kind):
         return _agent(row, _count_memories(tx, name))
 
     def _values(
-        self, *, name: str, tools: Sequence[str] | None, **texts: str | None
-    ) -> dict[str, str | None]:
+        self,
+        *,
+        name: str,
+        tools: Sequence[str] | None,
+        active: bool | None,
+        **texts: str | None,
+    ) -> dict[str, str | int | None]:
         max_bytes = limits.MAX_ATTRIBUTES_BYTES
         secrets = self._settings.secrets
         canonical.key(name, "name", secrets)
         if tools is not None and (isinstance(tools, str) or not isinstance(tools, Sequence)):
             raise Invalid(field="tools", problem="must be a list of names")
+        if not isinstance(active, bool | None):
+            raise Invalid(field="active", problem="must be true or false")
         checked: dict[str, str | None] = {
             field: None if value is None else canonical.text(value, field, max_bytes, secrets)
             for field, value in texts.items()
@@ -205,7 +240,8 @@ class Agents(Kind):
             names = [canonical.key(tool, "tools", secrets) for tool in tools]
             names_json = canonical.dump(names, "tools", max_bytes)
             self._check_tools(names)
-        return {**checked, "name": name, "tools": names_json}
+        is_active = None if active is None else int(active)
+        return {**checked, "name": name, "tools": names_json, "active": is_active}
 
     def _check_tools(self, names: Sequence[str]) -> None:
         """Raise Invalid for a name that is not a tool: the agent would silently lack it (A10)."""

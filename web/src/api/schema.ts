@@ -2257,6 +2257,10 @@ export interface components {
             updated_at: string;
             /** Memories Count */
             memories_count: number;
+            /** Model Label */
+            model_label: string;
+            /** Active */
+            active: boolean;
         };
         /** AgentPage */
         AgentPage: {
@@ -2327,6 +2331,18 @@ export interface components {
              * @default
              */
             icon: string;
+            /**
+             * Model Label
+             * @description Name of the model to show to people.
+             * @default
+             */
+            model_label: string;
+            /**
+             * Active
+             * @description Answer in chats; with --no-active, the agent answers nobody.
+             * @default true
+             */
+            active: boolean;
         };
         /** AgentsEditRequest */
         AgentsEditRequest: {
@@ -2355,6 +2371,16 @@ export interface components {
              * @description Icon of the agent: an emoji, or at most 8 characters.
              */
             icon?: string | null;
+            /**
+             * Model Label
+             * @description Name of the model to show to people.
+             */
+            model_label?: string | null;
+            /**
+             * Active
+             * @description Answer in chats; with --no-active, the agent answers nobody.
+             */
+            active?: boolean | null;
             /**
              * If Version
              * @description Change it only if this is its current version; 0 means it must not exist yet.
