@@ -311,7 +311,7 @@ def administration(audit: Audit) -> None:
         item.check("changes are kept", http.get("/api/agents/scout").json()["model"] == "m")
 
     with audit.item(
-        "jrn-54", "An agent has a label of its model, and can be switched off.", known_gap="in work"
+        "jrn-54", "An agent has a label of its model, and can be switched off."
     ) as item:
         body = {"model_label": "The big one", "active": False}
         edited = http.patch("/api/agents/scout", json=body).json()

@@ -433,9 +433,7 @@ def consolidating(audit: Audit) -> None:
     me.entries.add("Ada took the night train to Lisbon and enjoyed it.")
     now.pass_days(6)
 
-    with audit.item(
-        "ref-47", "Short-term memories become articles of a knowledge base.", known_gap="in work"
-    ) as item:
+    with audit.item("ref-47", "Short-term memories become articles of a knowledge base.") as item:
         (proposal,) = me.consolidations.propose()
         path = f"/api/consolidations/{proposal.id}"
         accepted = http.post(f"{path}/accept", json={"into": "knowledge"}, headers=SCOUT)
@@ -446,9 +444,7 @@ def consolidating(audit: Audit) -> None:
         http.post(f"{path}/undo", json={}, headers=SCOUT)
         item.check("it can be undone", documents and not list(me.knowledge.list()))
 
-    with audit.item(
-        "ref-48", "A periodic job does this where a setting says so.", known_gap="in work"
-    ) as item:
+    with audit.item("ref-48", "A periodic job does this where a setting says so.") as item:
         me.entries.add("Ada bought a ticket for the night train to Porto.")
         now.pass_days(6)
         settings = {"consolidate": "knowledge"}
