@@ -60,7 +60,10 @@ def connect(
     )
     meant = "did you mean memory:? " if url.strip(":/") in ("memory", "sqlite:memory") else meant
     formats = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
-    problem = f"{settings.shown('database')!r} is not a database address; {meant}use {formats}"
+    if url.startswith("oracle"):
+        problem = f"Oracle Database is not supported yet; use {formats}"
+    else:
+        problem = f"{settings.shown('database')!r} is not a database address; {meant}use {formats}"
     raise SettingsError(where="database", problem=problem)
 
 
