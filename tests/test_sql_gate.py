@@ -22,8 +22,10 @@ BUILDERS = {
     "storage/tables.py",
     "storage/postgres/roles.py script",
     "storage/sqlite/maintenance.py script",
+    "storage/sqlite/foreign_file.py read_table",
 }
-"""Where statements are put together at run time: whole tables' from checked names, and migrations from our own files."""
+"""Where statements are put together at run time: whole tables' from checked names, migrations from our own files, and
+another program's tables and columns by their quoted names, in a file that is opened for reading only."""
 TABLES = {"select", "delete", "delete_of_agent", "insert", "find", "count"}
 LOOKS_LIKE_SQL = re.compile(
     r"\s*(select|with \w+ as|insert into|update \w+ set|delete from|"

@@ -24,13 +24,22 @@ from retain.cli.command import (
     scope_names,
 )
 from retain.cli.output import print_table, progress, show
-from retain.integrations.importers import FORMATS, Report, detect_format, import_from
+from retain.integrations.importers import (
+    FORMATS,
+    Report,
+    detect_format,
+    import_from,
+    ready_maps,
+)
 from retain.memory import Memory
 from retain.storage.connect import absent
 
 
 def import_(arguments: Arguments) -> int:
     """Import a file."""
+    if (arguments.file is None) == (arguments.url is None):
+        raise Invalid(field="file", problem="is required: a file, or the --url of a database")
+    arguments.file = arguments.file or arguments.url
     with naming(arguments.file):
         return _import(arguments)
 
@@ -38,7 +47,7 @@ def import_(arguments: Arguments) -> int:
 def _import(arguments: Arguments) -> int:
     if arguments.format is not None:
         return _import_other(arguments)
-    options = {f"--{name}": getattr(arguments, name) for name in (*SCOPE, "table")}
+    options = {f"--{name}": getattr(arguments, name) for name in (*SCOPE, "table", "map")}
     options |= {"--shared": arguments.shared or None, "--dry-run": arguments.dry_run or None}
     for option, value in options.items():
         if value is not None:
@@ -64,6 +73,7 @@ def _import_other(arguments: Arguments) -> int:
             "user": user,
             "agent": agent,
             "table": arguments.table,
+            "map": arguments.map,
             "shared": arguments.shared,
         }
         with progress("importing") as bar:
@@ -71,9 +81,7 @@ def _import_other(arguments: Arguments) -> int:
                 memory, name, arguments.format, **about, dry_run=arguments.dry_run, progress=bar
             )
         if not arguments.dry_run:
-            add_to_audit_log(
-                memory, [tenant or memory.settings.tenant], "import", f"from {arguments.format}"
-            )
+            add_to_audit_log(memory, report.tenants, "import", f"from {arguments.format}")
     _show(report, json_wanted=arguments.json)
     return 0
 
@@ -136,9 +144,11 @@ COMMANDS = (
         {
             "file": {
                 "metavar": "FILE",
-                "help": "a file, or - for standard input; for langgraph and langchain also the "
-                "URL of a database",
+                "nargs": "?",
+                "help": "a file, or - for standard input; for langgraph, langchain and sql also "
+                "the URL of a database",
             },
+            "--url": {"metavar": "URL", "help": "the URL of a database, instead of FILE"},
             "--from": {
                 "dest": "format",
                 "choices": FORMATS,
@@ -151,6 +161,11 @@ COMMANDS = (
             "--shared": {
                 "action": "store_true",
                 "help": "import what belongs to no user for all users",
+            },
+            "--map": {
+                "metavar": "NAME",
+                "help": "for --from sql: a ready map "
+                f"({', '.join(ready_maps())}), or a YAML or JSON file",
             },
             "--table": {
                 "metavar": "NAME",

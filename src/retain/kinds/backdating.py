@@ -1,4 +1,4 @@
-"""Give imported sessions and items the times that they had elsewhere. Only imports use this."""
+"""Write imported records with the times that they had elsewhere. Only imports use this."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from retain.base import clock
+from retain.kinds.indexing import index_id
+from retain.kinds.interactions import Interactions, Usage, checked
 from retain.kinds.items import Items
 from retain.kinds.items.item import area_of, item_index_id, item_rows, join_names, searchable_texts
+from retain.kinds.notes import Notes
+from retain.kinds.refs import Refs
 from retain.kinds.sessions import Sessions
+from retain.kinds.state import State
 from retain.storage.database import Transaction
 
 
@@ -26,6 +31,23 @@ def backdate_session(sessions: Sessions, id: str, created: datetime, updated: da
             user=sessions._owner.user,
             created=created_at,
             updated=updated_at,
+        ),
+        row={"id": id},
+    )
+
+
+def backdate_active_session(sessions: Sessions, id: str, updated: datetime) -> None:
+    """Set when a session that is the active one was last active."""
+    sessions._write(
+        "edit",
+        lambda tx: tx.run(
+            """update active_sessions set created_at = :updated, last_active_at = :updated
+               where tenant = :tenant and user_id = :user and agent = :agent
+               and active_session_id = :id""",
+            user=sessions._owner.user,
+            agent=sessions._owner.agent,
+            id=id,
+            updated=clock.from_datetime(updated, "updated_at"),
         ),
         row={"id": id},
     )
@@ -84,3 +106,117 @@ def backdate_item(
         items._services.index.replace(tx, items.name, item_index_id(area, place, key), rows)
 
     items._write("edit", work, row={"area": area, "place": place, "key": key})
+
+
+def backdate_note(notes: Notes, created: datetime, updated: datetime) -> None:
+    """Set the times of notes that have one version."""
+    owner = notes._owner
+    created_at = clock.from_datetime(created, "created_at")
+    updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
+
+    def work(tx: Transaction) -> None:
+        changed = tx.run(
+            """update notes set created_at = :created, updated_at = :updated
+               where tenant = :tenant and user_id = :user and agent = :agent and version = 1""",
+            user=owner.user,
+            agent=owner.agent,
+            created=created_at,
+            updated=updated_at,
+        )
+        if not changed:
+            return
+        tx.run(
+            """update note_versions set created_at = :updated
+               where tenant = :tenant and user_id = :user and agent = :agent and version = 1""",
+            user=owner.user,
+            agent=owner.agent,
+            updated=updated_at,
+        )
+        _backdate_index(tx, notes.name, index_id(str(owner.user), str(owner.agent)), updated_at)
+
+    notes._write("edit", work, row={"user_id": str(owner.user), "agent": str(owner.agent)})
+
+
+def backdate_reference(
+    refs: Refs, key: str, created: datetime, updated: datetime, *, is_active: bool
+) -> None:
+    """Set the times of a reference, and whether it is active."""
+    created_at = clock.from_datetime(created, "created_at")
+    updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
+
+    def work(tx: Transaction) -> None:
+        tx.run(
+            """update refs set created_at = :created, updated_at = :updated, is_active = :active
+               where tenant = :tenant and key = :key""",
+            key=key,
+            created=created_at,
+            updated=updated_at,
+            active=int(is_active),
+        )
+        _backdate_index(tx, refs.name, key, created_at)
+
+    refs._write("edit", work, row={"key": key})
+
+
+def backdate_state(
+    state: State,
+    area: str,
+    key: str,
+    created: datetime,
+    updated: datetime,
+    *,
+    expires: datetime | None = None,
+) -> None:
+    """Set the times of a key that has one version."""
+    created_at = clock.from_datetime(created, "created_at")
+    updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
+    row = {"area": f"user:{state._owner.user}" if area == "user" else area, "key": key}
+
+    def work(tx: Transaction) -> None:
+        changed = tx.run(
+            """update state set created_at = :created, updated_at = :updated,
+                   expires_at = coalesce(:expires, expires_at)
+               where tenant = :tenant and area = :area and key = :key and version = 1""",
+            **row,
+            created=created_at,
+            updated=updated_at,
+            expires=None if expires is None else clock.from_datetime(expires, "expires_at"),
+        )
+        if changed:
+            _backdate_index(tx, state.name, index_id(row["area"], key), updated_at)
+
+    state._write("set", work, row=row)
+
+
+def add_call(
+    interactions: Interactions,
+    id: str,
+    usage: Usage,
+    session: str | None,
+    created: datetime | None,
+) -> bool:
+    """Record a model call under an id and with its time; return False if it is recorded already."""
+    values = checked(interactions._owner, interactions._settings, usage, session) | {"id": id}
+
+    def work(tx: Transaction) -> bool:
+        if tx.one("select 1 from interactions where tenant = :tenant and id = :id", id=id):
+            return False
+        interactions.add_row(tx, values)
+        if created is not None:
+            tx.run(
+                "update interactions set created_at = :at where tenant = :tenant and id = :id",
+                id=id,
+                at=clock.from_datetime(created, "created_at"),
+            )
+        return True
+
+    return interactions._write("add", work, row={"id": id})
+
+
+def _backdate_index(tx: Transaction, kind: str, id: str, at: int) -> None:
+    tx.run(
+        "update search_items set at = :at where tenant = :tenant and kind = :kind and id = :id",
+        kind=kind,
+        id=id,
+        at=at,
+    )

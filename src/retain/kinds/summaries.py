@@ -16,7 +16,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from retain.base import canonical, clock, masking
+from retain.base import canonical, clock, limits, masking
 from retain.base import tokens as counting
 from retain.base.errors import Conflict, NotFound, StorageError
 from retain.kinds.kind import Check, Kind, Page, Table, decode_cursor, make_page, own_session
@@ -404,27 +404,69 @@ def _commit(tx: Transaction, step: _Step, written: summarizer.Written, lease: le
     last = step.messages[-1].seq
     if _digest(_messages(tx, session, first, last, _MAX_SEQ)) != step.digest:
         return False
-    tx.run(
-        """insert into summaries (tenant, session_id, number, covers_from, covers_to, digest, text, tokens, model,
-                                  prompt_version, created_at)
-           values (:tenant, :session, :number, :first, :last, :digest, :text, :tokens, :model, :version, :now)""",
-        session=session,
+    _insert_summary(
+        tx,
+        session,
         number=before.number + 1,
         first=first,
         last=last,
         digest=step.digest,
         text=written.text,
-        tokens=counting.estimate(written.text),
         model=written.model,
         version=written.prompt_version,
+    )
+    return True
+
+
+def _insert_summary(tx: Transaction, session: str, *, text: str, last: int, **values: Any) -> None:
+    tx.run(
+        """insert into summaries (tenant, session_id, number, covers_from, covers_to, digest, text, tokens, model,
+                                  prompt_version, created_at)
+           values (:tenant, :session, :number, :first, :last, :digest, :text, :tokens, :model, :version, :now)""",
+        session=session,
+        text=text,
+        last=last,
+        tokens=counting.estimate(text),
+        **values,
     )
     tx.run(
         "update sessions set summary = :text, summarized_count = :last where tenant = :tenant and id = :session",
         session=session,
-        text=written.text,
+        text=text,
         last=last,
     )
-    return True
+
+
+def add_imported(summaries: Summaries, session: str, text: str, count: int) -> bool:
+    """Add the first summary of a session, of its first `count` messages, as another system wrote it.
+
+    Return False if the session has a summary already, or fewer messages.
+    """
+    mode = masking.derived(summaries._settings.secrets)
+    text = canonical.text(text, "summary", limits.MAX_MESSAGE_BYTES, mode)
+
+    def work(tx: Transaction) -> bool:
+        own_session(tx, summaries._owner, session)
+        tx.lock_rows(
+            "select 1 from sessions where tenant = :tenant and id = :session", session=session
+        )
+        messages = _messages(tx, session, 1, count, _MAX_SEQ)
+        if tx.one(_NEWEST_SUMMARY, session=session) is not None or len(messages) != count:
+            return False
+        _insert_summary(
+            tx,
+            session,
+            number=1,
+            first=1,
+            last=count,
+            digest=_digest(messages),
+            text=text,
+            model="import",
+            version=0,
+        )
+        return True
+
+    return summaries._write("fold", work, row={"session_id": session})
 
 
 def _messages(tx: Transaction, session: str, first: int, last: int, size: int) -> list[Message]:

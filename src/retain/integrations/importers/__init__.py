@@ -24,15 +24,25 @@ from retain.integrations.importers import (
     mcp_memory,
     mem0,
     openai_agents,
+    sql,
 )
 from retain.integrations.importers.detect import detect_format
 from retain.integrations.importers.record_writer import Writer
-from retain.integrations.importers.records import Conversation, Entry, Item, Note, Record, Unplaced
-from retain.integrations.importers.report import Report, location
+from retain.integrations.importers.records import (
+    Conversation,
+    Entry,
+    Item,
+    Note,
+    Record,
+    Reference,
+    Unplaced,
+)
+from retain.integrations.importers.report import RECORD_NAMES, Report, location
+from retain.integrations.importers.table_map import ready_maps
 from retain.memory import Memory
 from retain.storage.copy import Progress
 
-__all__ = ["FORMATS", "Report", "Unplaced", "detect_format", "import_from"]
+__all__ = ["FORMATS", "Report", "Unplaced", "detect_format", "import_from", "ready_maps"]
 
 _READERS: dict[str, Callable[[str], Iterator[Record]]] = {
     "chatgpt": chatgpt.read,
@@ -44,7 +54,7 @@ _READERS: dict[str, Callable[[str], Iterator[Record]]] = {
     "mem0": mem0.read,
     "openai-agents": openai_agents.read,
 }
-FORMATS = tuple(_READERS)
+FORMATS = (*_READERS, "sql")
 _PERSONAL_FORMATS = ("chatgpt", "claude", "letta", "mem0")
 
 
@@ -57,6 +67,7 @@ def import_from(
     user: str | None = None,
     agent: str | None = None,
     table: str | None = None,
+    map: str | None = None,
     shared: bool = False,
     dry_run: bool = False,
     progress: Progress | None = None,
@@ -66,49 +77,100 @@ def import_from(
     user:    owner of everything for which the source names no user
     agent:   agent of the entries and sessions; by default the source's, else the format's name
     table:   table of LangChain's history
+    map:     for the format sql, the name of a ready map or a file with one
     shared:  what names no user belongs to all users
     dry_run: write nothing, and return the same report
     """
-    if format not in _READERS:
+    if format not in FORMATS:
         raise Invalid(field="from", problem=f"must be one of {', '.join(FORMATS)}, not {format!r}")
     if table is not None and format != "langchain":
         raise Invalid(field="table", problem="is only for the format langchain")
+    if map is not None and format != "sql":
+        raise Invalid(field="map", problem="is only for the format sql")
     user = None if user is None else canonical.key(user, "user")
     agent = None if agent is None else canonical.key(agent, "agent")
-
-    def read() -> Iterator[Record]:
-        if format == "langchain":
-            return langchain.read(str(source), table)
-        if format == "mem0":
-            return mem0.read(str(source), user)
-        return _READERS[format](str(source))
-
-    total = 0
-    for record in read():
-        total += 1
-        if user is None and getattr(record, "user", None) is None:
-            _check_owner(record, format, shared)
-    writer = Writer(memory, format, tenant, user, agent, dry_run)
+    read = _reader(str(source), format, user, table, map)
+    total = _check_owners(read(), format, user, shared)
+    report = Report(format, dry_run)
+    writers: dict[str, Writer] = {}
     for number, record in enumerate(read(), 1):
-        writer.add(record)
+        reason = _rejection(record, format, tenant, user, shared)
+        if reason is not None:
+            report.read[RECORD_NAMES[type(record)][0]] += 1
+            report.reject(record, reason)
+        else:
+            name = getattr(record, "tenant", None) or tenant or memory.settings.tenant
+            if name not in writers:
+                writers[name] = Writer(memory, name, user, agent, report)
+                report.tenants.append(name)
+            writers[name].add(record)
         if progress and number % 20 == 0:
             progress(number, max(total, number))
-    writer.flush()
+    for writer in writers.values():
+        writer.flush()
     if progress:
         progress(total, total)
-    return writer.report
+    return report
 
 
-def _check_owner(record: Record, format: str, shared: bool) -> None:
-    """Raise Invalid if a record that names no user must have one."""
+def _reader(
+    source: str, format: str, user: str | None, table: str | None, map: str | None
+) -> Callable[[], Iterator[Record]]:
+    if format == "sql":
+        return lambda: sql.read(source, map)
+    if format == "langchain":
+        return lambda: langchain.read(source, table)
+    if format == "mem0":
+        return lambda: mem0.read(source, user)
+    return lambda: _READERS[format](source)
+
+
+def _check_owners(records: Iterator[Record], format: str, user: str | None, shared: bool) -> int:
+    """Return the number of records, or raise Invalid if their owner is not known.
+
+    A database of many users may have a few sessions of nobody, which are listed. A file in which
+    nothing has an owner needs one.
+    """
+    total = 0
+    problem: Invalid | None = None
+    has_owner = False
+    for record in records:
+        total += 1
+        if user is not None or getattr(record, "user", None) is not None:
+            has_owner = True
+        elif problem is None:
+            problem = _owner_problem(record, format, shared)
+    if problem is not None and (format != "sql" or not has_owner):
+        raise problem
+    return total
+
+
+def _rejection(
+    record: Record, format: str, tenant: str | None, user: str | None, shared: bool
+) -> str | None:
+    """Return why a record of a database is not imported, because of its owner; None if it is."""
+    record_tenant = getattr(record, "tenant", None)
+    if record_tenant is not None and tenant not in (None, record_tenant):
+        return (
+            f"belongs to the tenant {record_tenant}: import without --tenant, "
+            f"or with --tenant {record_tenant}"
+        )
+    has_user = user is not None or getattr(record, "user", None) is not None
+    if has_user or _owner_problem(record, format, shared) is None:
+        return None
+    return "has no user in the source: import it with --user"
+
+
+def _owner_problem(record: Record, format: str, shared: bool) -> Invalid | None:
+    """Return an error if a record that names no user must have one."""
     is_always_owned = isinstance(record, Conversation | Note)
-    is_personal = isinstance(record, Entry) or (
+    is_personal = isinstance(record, Entry | Reference) or (
         isinstance(record, Item) and format in _PERSONAL_FORMATS
     )
-    if is_always_owned or (is_personal and not shared):
-        alternative = "" if is_always_owned else ", or shared"
-        problem = (
-            f"is required{alternative}: "
-            f"the source does not name the owner of {location(record)[:100]}"
-        )
-        raise Invalid(field="user", problem=problem)
+    if not is_always_owned and (not is_personal or shared):
+        return None
+    alternative = "" if is_always_owned else ", or shared"
+    problem = (
+        f"is required{alternative}: the source does not name the owner of {location(record)[:100]}"
+    )
+    return Invalid(field="user", problem=problem)

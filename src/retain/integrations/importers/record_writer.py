@@ -19,11 +19,14 @@ from retain.base import canonical, limits
 from retain.base.errors import Conflict, Invalid, NotFound
 from retain.integrations.importers.records import (
     MAX_KEY_CHARACTERS,
+    Call,
     Conversation,
     Entry,
     Item,
     Note,
     Record,
+    Reference,
+    State,
     Unplaced,
 )
 from retain.integrations.importers.report import RECORD_NAMES, Report, location
@@ -32,13 +35,16 @@ from retain.kinds.entries.entry import checked_content
 from retain.kinds.graph import Entity, Observations, Relation
 from retain.kinds.items import Put
 from retain.kinds.messages.new_message import new_rows
+from retain.kinds.refs import reference
+from retain.kinds.summaries import add_imported as add_summary
 from retain.memory import Memory, Scope
+from retain.messages import placeholder
 from retain.messages.message import NewMessage
 
 T = TypeVar("T")
 BATCH_SIZE = 100
 MAX_LABEL_CHARACTERS = 250
-Batched = Entry | Item | Entity | Relation
+Batched = Entry | Item | Entity | Relation | State | Call
 Outcome = bool | str
 """True: written. False: was there already. Text: why it was not written."""
 
@@ -56,13 +62,12 @@ class Writer:
     def __init__(
         self,
         memory: Memory,
-        format: str,
         tenant: str | None,
         user: str | None,
         agent: str | None,
-        dry_run: bool,
+        report: Report,
     ) -> None:
-        self.report = Report(format, dry_run)
+        self.report = report
         self._memory = memory
         self._tenant = tenant
         self._user = user
@@ -71,6 +76,7 @@ class Writer:
         self._batch_size = min(BATCH_SIZE, limits.MAX_BATCH, limits.MAX_PAGE)
         self._batches: dict[tuple[type, str | None, str | None], list[Any]] = {}
         self._digests: dict[tuple[str, ...], bytes] = {}  # of the records seen so far
+        self._new_sessions: set[str] = set()  # in a dry run, which rolls them back
 
     def add(self, record: Record) -> None:
         """Write a record, or add it to the next batch."""
@@ -94,9 +100,15 @@ class Writer:
             if isinstance(record, Conversation):
                 self._write_conversation(record, user, agent)
             elif isinstance(record, Note):
-                self._write_note(record, agent)
+                self._write_note(record, user, agent)
+            elif isinstance(record, Reference):
+                self._write_reference(record, self._scope(user, self._agent or record.agent))
+            elif isinstance(record, Entry):
+                self._enqueue(record, user, agent)
+            elif isinstance(record, Call):
+                self._enqueue(record, user, self._agent or record.agent)
             else:
-                self._enqueue(record, user, agent if isinstance(record, Entry) else None)
+                self._enqueue(record, user, None)
         except (Invalid, Conflict, NotFound) as error:
             self.report.reject(record, str(error))
 
@@ -130,6 +142,8 @@ class Writer:
             Item: self._write_items,
             Entity: self._write_entities,
             Relation: self._write_relations,
+            State: self._write_states,
+            Call: self._write_calls,
         }
         kind = type(batch[0])
         if kind is Entry and self._agent is None:
@@ -249,6 +263,105 @@ class Writer:
     def _write_relations(self, scope: Scope, batch: Sequence[Relation]) -> list[Outcome]:
         return [bool(scope.graph.relate([relation])) for relation in batch]
 
+    def _write_states(self, scope: Scope, batch: Sequence[State]) -> list[Outcome]:
+        return [self._write_state(scope, state) for state in batch]
+
+    def _write_state(self, scope: Scope, state: State) -> Outcome:
+        if state.area.startswith("session:"):
+            session = state.area.removeprefix("session:")
+            if session in self._new_sessions:
+                return True
+            if not self._has_session(scope, session):
+                return f"belongs to the session {session}, which was not imported"
+        raw = canonical.dump(state.value, "value", limits.MAX_STATE_BYTES, self._secrets)
+        with suppress(NotFound):
+            existing = scope.state.get(state.key, area=state.area)
+            return False if existing.value == json.loads(raw) else "exists with another value"
+        now = datetime.now(UTC)
+        ttl = None
+        if state.expires_at is not None:
+            ttl = (state.expires_at - now).total_seconds()
+            if ttl <= 0:
+                return f"expired at {state.expires_at.isoformat()}"
+        scope.state.set(state.key, state.value, area=state.area, ttl=ttl)
+        created = state.created_at or state.updated_at
+        if created is not None:
+            updated = state.updated_at or created
+            backdating.backdate_state(
+                scope.state, state.area, state.key, created, updated, expires=state.expires_at
+            )
+        return True
+
+    def _write_calls(self, scope: Scope, batch: Sequence[Call]) -> list[Outcome]:
+        return [self._write_call(scope, call) for call in batch]
+
+    def _write_call(self, scope: Scope, call: Call) -> Outcome:
+        source = "\n".join((self.report.format, call.id))
+        id = str(uuid.UUID(bytes=_long_digest(source)[:16], version=5))
+        session = call.session
+        if session is not None and (
+            session in self._new_sessions or not self._has_session(scope, session)
+        ):
+            session = None
+        return backdating.add_call(scope.interactions, id, call.usage, session, call.created_at)
+
+    def _has_session(self, scope: Scope, id: str) -> bool:
+        if id in self._new_sessions:
+            return True
+        with suppress(NotFound):
+            scope.sessions.get(id)
+            return True
+        return False
+
+    # -- references -------------------------------------------------------------------------------
+
+    def _write_reference(self, record: Reference, scope: Scope) -> None:
+        """Write a reference with its key, unless it exists."""
+        if not placeholder.is_key(record.key):
+            raise Invalid(
+                field="key", problem="must consist of at most 80 letters, digits, '-', '_' and '.'"
+            )
+        data, _ = reference.encode(record.content, limits.MAX_REF_BYTES, self._secrets)
+        with suppress(NotFound):
+            everyone = self._scope(None, None).refs
+            is_same_user = everyone.info(record.key).user == scope.owner.user
+            if is_same_user and everyone.content(record.key) == data:
+                self.report.count("references", is_new=False)
+            else:
+                self.report.reject(record, "exists with different content")
+            return
+        identity = ("reference", record.key)
+        if identity in self._digests:  # in a dry run
+            if self._digests[identity] == _digest(repr(record)):
+                self.report.count("references", is_new=False)
+            else:
+                self.report.reject(record, "exists with different content")
+            return
+        self._digests[identity] = _digest(repr(record))
+        metadata = dict(record.metadata)
+        session = record.session
+        if session is not None and not self._has_session(scope, session):
+            metadata = {"session": session, **metadata}
+            session = None
+        if not self.report.dry_run:
+            scope.refs.add(
+                record.content,
+                record.description,
+                type=record.type,
+                session=session,
+                metadata=metadata,
+                key=record.key,
+            )
+            created = record.created_at or datetime.now(UTC)
+            backdating.backdate_reference(
+                scope.refs,
+                record.key,
+                created,
+                record.updated_at or created,
+                is_active=record.is_active,
+            )
+        self.report.count("references", is_new=True)
+
     # -- conversations and notes ------------------------------------------------------------------
 
     def _write_conversation(self, conversation: Conversation, user: str | None, agent: str) -> None:
@@ -276,6 +389,8 @@ class Writer:
             self.report.count("messages", is_new=True, number=written)
         self.report.count("conversations", is_new=is_new)
         if self.report.dry_run:
+            if is_new:
+                self._new_sessions.add(id)
             self.report.count("messages", is_new=True, number=len(contents) - written)
             return
         for start in range(written, len(messages), self._batch_size):
@@ -287,6 +402,10 @@ class Writer:
         if existing is None or len(existing) <= len(messages):
             has_written = existing is None or len(existing) < len(messages)
             self._restore_times(scope, conversation, messages, has_written=has_written)
+        # A count of messages of which some are not imported is no longer true.
+        if conversation.summary and len(messages) == len(conversation.messages):
+            count = conversation.summarized_count
+            add_summary(scope.summaries, id, conversation.summary, count)
 
     def _existing_messages(
         self, scope: Scope, session: str
@@ -355,10 +474,14 @@ class Writer:
             inner.sessions.add(conversation.id, label=label, attributes=attributes)
             if messages:
                 inner.messages.extend(conversation.id, messages)
-            if active is None:
-                backdating.deactivate_session(inner.sessions, conversation.id)
-            else:
+            if active is not None:
                 inner.sessions.activate(active)
+            elif not conversation.is_active:
+                backdating.deactivate_session(inner.sessions, conversation.id)
+            elif conversation.updated_at is not None:
+                backdating.backdate_active_session(
+                    inner.sessions, conversation.id, conversation.updated_at
+                )
 
         self._transaction(scope, work)
 
@@ -381,8 +504,8 @@ class Writer:
         updated = max([created, *times]) if times else conversation.updated_at or created
         backdating.backdate_session(scope.sessions, conversation.id, created, updated)
 
-    def _write_note(self, note: Note, agent: str) -> None:
-        scope = self._scope(self._user, agent)
+    def _write_note(self, note: Note, user: str | None, agent: str) -> None:
+        scope = self._scope(user, agent)
         notes = scope.notes.read()
         limit = limits.MAX_NOTES_BYTES
         text = canonical.text(note.text, "text", limit, self._secrets)
@@ -390,9 +513,15 @@ class Writer:
         if is_new:
             separator = "\n\n" if notes.text.strip() else ""
             appended = f"{separator}{note.text}\n"
-            self._transaction(
-                scope, lambda inner: inner.notes.append(appended, if_version=notes.version)
-            )
+
+            def work(inner: Scope) -> None:
+                inner.notes.append(appended, if_version=notes.version)
+                created = note.created_at or note.updated_at
+                if created is not None:
+                    updated = note.updated_at or created
+                    backdating.backdate_note(inner.notes, created, updated)
+
+            self._transaction(scope, work)
         self.report.count("notes", is_new=is_new)
 
     # -- shared -----------------------------------------------------------------------------------
@@ -417,14 +546,17 @@ class Writer:
 
 
 def _digest(text: str) -> bytes:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:12]
+    return _long_digest(text)[:12]
+
+
+def _long_digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def _entry_id(format: str, user: str | None, agent: str | None, entry: Entry) -> str:
     """Return the id of an imported entry; it is the same each time."""
     source = (format, str(user), str(agent), entry.id)
-    digest = hashlib.sha256("\n".join(source).encode("utf-8", "surrogatepass")).digest()
-    return str(uuid.UUID(bytes=digest[:16], version=5))
+    return str(uuid.UUID(bytes=_long_digest("\n".join(source))[:16], version=5))
 
 
 def _identity(record: Batched) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from retain.kinds.graph import Entity, Relation
+from retain.kinds.interactions import Usage
 from retain.messages.message import NewMessage
 
 
@@ -23,6 +24,10 @@ class Conversation:
     agent: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    tenant: str | None = None
+    summary: str = ""
+    summarized_count: int = 0  # how many of the messages the summary covers
+    is_active: bool = False  # the active session of its user and agent
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,7 @@ class Entry:
     agent: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,56 @@ class Note:
 
     where: str
     text: str
+    user: str | None = None
+    agent: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    tenant: str | None = None
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A stored content with its key."""
+
+    key: str
+    content: Any  # text or JSON
+    description: str = ""
+    type: str = "note"
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    session: str | None = None  # becomes metadata if there is no such session here
+    is_active: bool = True
+    user: str | None = None
+    agent: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    tenant: str | None = None
+
+
+@dataclass(frozen=True)
+class State:
+    """A key with its value, of a user, a session or the tenant."""
+
+    area: str  # user, tenant or session:ID
+    key: str
+    value: Any
+    user: str | None = None
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    expires_at: datetime | None = None
+    tenant: str | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """A model call."""
+
+    id: str  # the source's own
+    usage: Usage
+    session: str | None = None  # left out if there is no such session here
+    user: str | None = None
+    agent: str | None = None
+    created_at: datetime | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True)
@@ -70,7 +126,9 @@ class Unplaced:
     reason: str
 
 
-Record = Conversation | Entry | Item | Note | Entity | Relation | Unplaced
+Record = (
+    Conversation | Entry | Item | Note | Reference | State | Call | Entity | Relation | Unplaced
+)
 
 MAX_KEY_CHARACTERS = 200
 CLOCK_TOLERANCE = timedelta(hours=12)

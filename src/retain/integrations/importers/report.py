@@ -6,11 +6,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from retain.integrations.importers.records import (
+    Call,
     Conversation,
     Entry,
     Item,
     Note,
     Record,
+    Reference,
+    State,
     Unplaced,
 )
 from retain.kinds.graph import Entity, Relation
@@ -20,6 +23,9 @@ RECORD_NAMES: dict[type, tuple[str, str]] = {
     Entry: ("entries", "entry"),
     Item: ("items", "item"),
     Note: ("notes", "note"),
+    Reference: ("references", "reference"),
+    State: ("state", "state"),
+    Call: ("model calls", "model call"),
     Entity: ("entities", "entity"),
     Relation: ("relations", "relation"),
 }
@@ -36,6 +42,7 @@ class Report:
     written: Counter[str] = field(default_factory=Counter)
     there: Counter[str] = field(default_factory=Counter)  # unchanged, since they were there already
     unplaced: list[Unplaced] = field(default_factory=list)
+    tenants: list[str] = field(default_factory=list)  # the tenants that records were for
 
     def count(self, name: str, *, is_new: bool, number: int = 1) -> None:
         """Count records that were written, or were there already."""
@@ -58,8 +65,13 @@ def location(record: Record) -> str:
         return " / ".join([*record.place, record.key])
     if isinstance(record, Relation):
         return f"{record.start} → {record.target}"
-    if isinstance(record, Conversation | Entry):
+    if isinstance(record, Conversation | Entry | Call):
         return record.id
+    if isinstance(record, Reference):
+        return record.key
+    if isinstance(record, State):
+        owner = record.user if record.area == "user" else record.area
+        return f"{owner} / {record.key}"
     if isinstance(record, Entity):
         return record.name
     return record.where

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.base.errors import Invalid, SettingsError, Unreachable
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _TABLES = """select table_name from information_schema.tables
              where table_type = 'BASE TABLE' and table_schema = any (current_schemas(false))"""
+_COLUMNS = """select column_name from information_schema.columns
+              where table_name = %s and table_schema = any (current_schemas(false))
+              order by ordinal_position"""
 _HISTORY = "select id, session_id::text as session_id, message::text as message, created_at from {} order by session_id, id"
 _NAME = re.compile(r"\w+(\.\w+)?")
 _IN_ONE_READ = 500
@@ -35,7 +38,23 @@ class ForeignServer:
         """Return the names of its tables."""
         return {str(row["table_name"]) for row in self.rows(_TABLES)}
 
-    def rows(self, statement: str | sql.Composed) -> Iterator[dict[str, Any]]:
+    def columns(self, table: str) -> list[str]:
+        """Return the names of a table's columns."""
+        return [str(row["column_name"]) for row in self.rows(_COLUMNS, (table,))]
+
+    def read_table(self, table: str, order: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+        """Yield all rows of a table, ordered by columns."""
+        from psycopg import sql
+
+        statement = sql.SQL("select * from {}").format(sql.Identifier(table))
+        if order:
+            columns = sql.SQL(", ").join(sql.Identifier(column) for column in order)
+            statement = sql.SQL("{} order by {}").format(statement, columns)
+        return self.rows(statement)
+
+    def rows(
+        self, statement: str | sql.Composed, parameters: Sequence[str] = ()
+    ) -> Iterator[dict[str, Any]]:
         """Yield the rows of a statement."""
         import psycopg
         from psycopg.rows import dict_row
@@ -45,7 +64,7 @@ class ForeignServer:
                 connection.read_only = True
                 with connection.cursor("retain_import", row_factory=dict_row) as cursor:
                     cursor.itersize = _IN_ONE_READ
-                    cursor.execute(statement)
+                    cursor.execute(statement, parameters or None)
                     yield from cursor
         except psycopg.OperationalError as error:
             raise Unreachable(problem=f"the server to import from: {error}") from None

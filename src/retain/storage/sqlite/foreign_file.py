@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from retain.base.errors import Invalid
 HEAD = b"SQLite format 3\x00"
 MAX_VALUE_BYTES = 256 << 20
 _TABLES = "select name from sqlite_schema where type = 'table'"
+_COLUMNS = "select name from pragma_table_info(?)"
 
 
 class ForeignFile:
@@ -25,12 +26,22 @@ class ForeignFile:
         """Return the names of its tables."""
         return {str(row["name"]) for row in self.rows(_TABLES)}
 
-    def rows(self, statement: str) -> Iterator[dict[str, Any]]:
+    def columns(self, table: str) -> list[str]:
+        """Return the names of a table's columns."""
+        return [str(row["name"]) for row in self.rows(_COLUMNS, (table,))]
+
+    def read_table(self, table: str, order: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+        """Yield all rows of a table, ordered by columns."""
+        names = ", ".join(_quote(column) for column in order)
+        clause = f" order by {names}" if names else ""
+        return self.rows(f"select * from {_quote(table)}{clause}")
+
+    def rows(self, statement: str, parameters: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         """Yield the rows of a statement."""
         try:
             connection = self._open()
             try:
-                cursor = connection.execute(statement)
+                cursor = connection.execute(statement, parameters)
                 for row in cursor:
                     yield dict(
                         zip([column[0] for column in cursor.get_description()], row, strict=True)
@@ -71,3 +82,7 @@ class ForeignFile:
             connection.config(option, value)
         connection.execute("select count(*) from sqlite_schema").fetchall()
         return connection
+
+
+def _quote(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,427 @@
+"""The schemas of earlier systems move in by ready maps, with their ids and times."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from retain import Memory
+from retain.base.errors import Invalid
+from retain.cli import main
+from retain.integrations.importers import Report, import_from, ready_maps
+from retain.integrations.langchain import RetainChatMessageHistory
+from tests.conftest import one_engine
+
+DAY = datetime(2025, 5, 21, 10, tzinfo=UTC)
+
+LANGCHAIN = """
+create table chat_message_history (
+    id {serial} primary key, session_id text not null, message {json} not null, created_at {time});
+create table user_agent_active_sessions (
+    user_id {uuid} not null, agent_name text not null, active_session_id text not null,
+    last_active_at {time}, created_at {time}, primary key (user_id, agent_name));
+create table agent_long_term_memory (
+    id {uuid} primary key, user_id {uuid}, agent_name text, notes text, created_at {time}, updated_at {time});
+"""
+CONVERSATIONS = """
+create table conversations (
+    id {serial} primary key, tenant_id varchar(64) not null, user_id varchar(128), label varchar(256),
+    created_at {time} not null, updated_at {time}, attrs_json {json});
+create table messages (
+    id {serial} primary key, conversation_id {int} not null references conversations(id),
+    tenant_id varchar(64) not null, role varchar(16) not null, content_json {json}, content text,
+    tokens_in {int}, tokens_out {int}, cost {real}, created_at {time} not null);
+create table memory_kv (
+    id {serial} primary key, tenant_id varchar(64) not null, scope_id varchar(128), k varchar(128) not null,
+    v_json {json}, ttl_ts {time}, updated_at {time} not null, unique (tenant_id, scope_id, k));
+create table memory_long (conversation_id {int} primary key, summary_text text, updated_at {time} not null);
+create table interactions (
+    id {serial} primary key, tenant_id varchar(64) not null, route varchar(128), model_id varchar(255),
+    params_json {json}, latency_ms {real}, tokens_in {int}, tokens_out {int}, cost_est {real},
+    created_at {time} not null);
+"""
+SQLITE = {
+    "serial": "integer",
+    "json": "text",
+    "time": "text",
+    "uuid": "text",
+    "int": "integer",
+    "real": "real",
+}
+POSTGRES = {
+    "serial": "serial", "json": "jsonb", "time": "timestamptz", "uuid": "uuid", "int": "integer", "real": "numeric",
+}  # fmt: skip
+ADA = "0198f000-0000-7000-8000-000000000001"
+BOB = "0198f000-0000-7000-8000-000000000002"
+
+
+def said(kind: str, text: str) -> str:
+    return json.dumps({"type": kind, "data": {"content": text, "type": kind}})
+
+
+LANGCHAIN_ROWS: dict[str, list[tuple[Any, ...]]] = {
+    "chat_message_history": [
+        (1, "s-ada", said("human", "Where is the invoice?"), "2025-05-21 10:00:00+00"),
+        (2, "s-bob", said("human", "Hello from Bob"), "2025-05-21 10:00:01+00"),
+        (3, "s-ada", said("ai", "In the drawer."), "2025-05-21 10:00:02+00"),
+        (4, "s-old", said("human", "Nobody's session"), "2025-05-20 10:00:00+00"),
+    ],
+    "user_agent_active_sessions": [
+        (ADA, "scout", "s-ada", "2025-05-21 11:00:00+00", "2025-05-20 09:00:00+00"),
+        (BOB, "scout", "s-bob", "2025-05-21 10:00:01+00", "2025-05-20 09:00:00+00"),
+    ],
+    "agent_long_term_memory": [
+        ("0198f000-0000-7000-8000-00000000000a", ADA, "scout", "# Ada\n\nPrefers tea.",
+         "2025-05-01 08:00:00+00", "2025-05-02 08:00:00+00"),
+    ],
+}  # fmt: skip
+CONVERSATION_ROWS: dict[str, list[tuple[Any, ...]]] = {
+    "conversations": [
+        (1, "acme", "ada", "Invoices", "2025-05-21 10:00:00+00", "2025-05-21 12:00:00+00", '{"channel":"web"}'),
+        (2, "globex", "zoe", None, "2025-05-22 10:00:00+00", None, None),
+    ],
+    "messages": [
+        (10, 1, "acme", "user", '{"text":"Hello","attachments":[]}', None, None, None, None, "2025-05-21 10:00:00+00"),
+        (11, 1, "acme", "assistant", None, "Hello Ada", 12, 3, 0.25, "2025-05-21 10:00:05+00"),
+        (12, 2, "globex", "user", '{"text":"Hi"}', None, None, None, None, "2025-05-22 10:00:00+00"),
+    ],
+    "memory_kv": [
+        (1, "acme", "ada", "theme", '{"dark":true}', None, "2025-05-21 10:00:00+00"),
+        (2, "acme", "1", "step", "3", "2099-01-01 00:00:00+00", "2025-05-21 10:00:00+00"),
+        (3, "acme", None, "motto", '"plain"', None, "2025-05-21 10:00:00+00"),
+        (4, "acme", "ada", "gone", "1", "2025-06-01 00:00:00+00", "2025-05-21 10:00:00+00"),
+    ],
+    "memory_long": [(1, "Ada said hello.", "2025-05-21 11:00:00+00")],
+    "interactions": [
+        (7, "acme", "/chat", "gpt-5-mini", '{"temperature":0}', 812.5, 900, 40, 0.01, "2025-05-21 10:00:05+00"),
+    ],
+}  # fmt: skip
+
+
+def fill(
+    connection: Any, schema: str, types: dict[str, str], rows: dict[str, list[tuple[Any, ...]]]
+) -> None:
+    for statement in schema.format(**types).split(";"):
+        if statement.strip():
+            connection.execute(statement)
+    mark = "?" if types is SQLITE else "%s"
+    for table, values in rows.items():
+        for row in values:
+            marks = ", ".join([mark] * len(row))
+            connection.execute(f"insert into {table} values ({marks})", row)
+    connection.commit()
+
+
+def sqlite_file(path: Path, schema: str, rows: dict[str, list[tuple[Any, ...]]]) -> Path:
+    connection = sqlite3.connect(path)
+    fill(connection, schema, SQLITE, rows)
+    connection.close()
+    return path
+
+
+def unplaced(report: Report) -> set[tuple[str, str]]:
+    return {(item.what, item.where) for item in report.unplaced}
+
+
+def twice(memory: Memory, source: Path | str, map: str, **how: Any) -> Report:
+    """Import with a dry run before and a second run after; return the report of the import."""
+    dry = import_from(memory, source, "sql", map=map, dry_run=True, **how)
+    report = import_from(memory, source, "sql", map=map, **how)
+    again = import_from(memory, source, "sql", map=map, **how)
+    assert (dry.read, dry.written, dry.there) == (report.read, report.written, report.there)
+    assert again.read == report.read
+    assert not again.written
+    assert not [finding for finding in memory.verify() if not finding.ok]
+    return report
+
+
+def check_langchain(memory: Memory, source: Path | str) -> None:
+    report = twice(memory, source, "langchain", tenant="acme")
+    assert dict(report.written) == {"conversations": 2, "messages": 3, "notes": 1}
+    assert ("conversation", "s-old") in unplaced(report)  # the source does not name its user
+    ada = memory.scope(tenant="acme", user=ADA, agent="scout")
+    assert [message.text for message in ada.messages.window("s-ada")] == [
+        "Where is the invoice?",
+        "In the drawer.",
+    ]
+    assert [message.created_at.second for message in ada.messages.window("s-ada")] == [0, 2]
+    assert ada.sessions.active().id == "s-ada"
+    assert ada.sessions.resume("s-ada").id == "s-ada"
+    note = ada.notes.read()
+    assert note.text.strip() == "# Ada\n\nPrefers tea."
+    assert note.updated_at == datetime(2025, 5, 2, 8, tzinfo=UTC)
+    assert note.created_at == datetime(2025, 5, 1, 8, tzinfo=UTC)
+    history = RetainChatMessageHistory(ada, "s-ada")
+    assert [message.type for message in history.messages] == ["human", "ai"]
+    # The session of nobody can be given to somebody.
+    rest = import_from(memory, source, "sql", map="langchain", tenant="acme", user="eve")
+    assert dict(rest.written) == {"conversations": 1, "messages": 1}
+
+
+def test_langchain_tables_of_sqlite(memory: Memory, tmp_path: Path) -> None:
+    check_langchain(memory, sqlite_file(tmp_path / "app.db", LANGCHAIN, LANGCHAIN_ROWS))
+
+
+@one_engine
+def test_langchain_tables_of_a_server(memory: Memory, postgres_url: str) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        fill(connection, LANGCHAIN, POSTGRES, LANGCHAIN_ROWS)
+    check_langchain(memory, postgres_url)
+
+
+def check_conversations(memory: Memory, source: Path | str) -> None:
+    report = twice(memory, source, "conversations")
+    assert dict(report.written) == {"conversations": 2, "messages": 3, "state": 3, "model calls": 1}
+    assert report.tenants == ["acme", "globex"]
+    assert ("state", "ada / gone") in unplaced(report)  # it has expired
+    ada = memory.scope(tenant="acme", user="ada", agent="conversations")
+    session = ada.sessions.get("1")
+    assert session.label == "Invoices"
+    assert session.attributes["channel"] == "web"
+    assert session.attributes["summary"] == "Ada said hello."  # of unknown reach: hides no message
+    assert session.summarized_count == 0
+    assert session.created_at == DAY
+    first, second = ada.messages.window("1")
+    assert first.content == {"text": "Hello", "attachments": []}
+    assert second.text == "Hello Ada"
+    assert (second.tokens_in, second.tokens_out, second.cost) == (12, 3, 0.25)
+    assert second.created_at == DAY.replace(second=5)
+    assert ada.state.get("theme").value == {"dark": True}
+    assert ada.state.get("theme").updated_at == DAY
+    assert ada.state.get("step", area="session:1").value == 3
+    assert ada.state.get("step", area="session:1").expires_at == datetime(2099, 1, 1, tzinfo=UTC)
+    assert ada.state.get("motto", area="tenant").value == "plain"
+    (call,) = memory.scope(tenant="acme").interactions.list()
+    assert (call.route, call.model, call.latency_ms, call.tokens_in) == (
+        "/chat",
+        "gpt-5-mini",
+        812.5,
+        900,
+    )
+    assert call.parameters == {"temperature": 0}
+    assert call.created_at == DAY.replace(second=5)
+    zoe = memory.scope(tenant="globex", user="zoe", agent="conversations")
+    assert [message.text for message in zoe.messages.window("2")] == ["Hi"]
+    only = import_from(memory, source, "sql", map="conversations", tenant="acme", dry_run=True)
+    assert ("conversation", "2") in unplaced(only)
+
+
+def test_conversations_of_tenants(memory: Memory, tmp_path: Path) -> None:
+    path = sqlite_file(tmp_path / "oracle.db", CONVERSATIONS, CONVERSATION_ROWS)
+    check_conversations(memory, path)
+
+
+@one_engine
+def test_conversations_of_a_dump(memory: Memory, postgres_url: str, tmp_path: Path) -> None:
+    with psycopg.connect(postgres_url) as connection:
+        fill(connection, CONVERSATIONS, POSTGRES, CONVERSATION_ROWS)
+        dump = tmp_path / "dump.sql"
+        with dump.open("wb") as file:
+            file.write(b"--\n-- PostgreSQL database dump\n--\n\n")
+            for table in CONVERSATION_ROWS:
+                with connection.cursor().copy(f"copy {table} to stdout") as copy:
+                    columns = connection.execute(f"select * from {table} limit 0").description
+                    assert columns is not None
+                    names = ", ".join(column.name for column in columns)
+                    file.write(f"COPY public.{table} ({names}) FROM stdin;\n".encode())
+                    for data in copy:
+                        file.write(bytes(data))
+                    file.write(b"\\.\n\n")
+    check_conversations(memory, dump)
+
+
+AGENTS = "create table agents (id integer primary key, name text); insert into agents values (3, 'scout');"
+JOURNAL = AGENTS + """
+create table agent_memories (
+    id integer primary key, agent_id integer not null, content text not null, memory_type integer not null default 0,
+    created_at text not null, updated_at text not null);
+insert into agent_memories values
+    (1, 3, 'I met Ada', 0, '2025-05-21 10:00:00', '2025-05-21 10:00:00'),
+    (2, 3, 'I am helpful', 1, '2025-05-20 10:00:00', '2025-05-20 10:00:00'),
+    (3, 4, 'Of another agent', 1, '2025-05-20 10:00:00', '2025-05-20 10:00:00');
+"""  # fmt: skip
+MEMORIES = AGENTS + """
+create table agent_memories (
+    id text primary key, agent_id integer, thread_id text, memory_key varchar(255) not null, memory_type varchar(50),
+    summary text, content text, content_metadata text default '{}', created_at text, is_active boolean default true);
+insert into agent_memories values
+    ('a', 3, 't-1', 'cmd_log_123', 'command_output', 'Log of npm install', 'added 42 packages',
+     '{"command":"npm install"}', '2025-05-21 10:00:00', 1),
+    ('b', 3, null, 'old.note', 'user_preference', 'Tea', 'Prefers tea', null, '2025-05-20 10:00:00', 0),
+    ('c', 3, null, 'not a key!', 'note', 'Bad', 'x', null, '2025-05-20 10:00:00', 1);
+"""  # fmt: skip
+
+
+def scripted(path: Path, script: str) -> Path:
+    connection = sqlite3.connect(path)
+    connection.executescript(script)
+    connection.close()
+    return path
+
+
+def test_journal_and_core_entries_of_agents(memory: Memory, tmp_path: Path) -> None:
+    path = scripted(tmp_path / "journal.db", JOURNAL)
+    with pytest.raises(Invalid, match="user: is required, or shared"):
+        import_from(memory, path, "sql", map="agent-journal", tenant="acme")
+    report = twice(memory, path, "agent-journal", tenant="acme", shared=True)
+    assert dict(report.written) == {"entries": 3}
+    scout = memory.scope(tenant="acme", agent="scout")
+    entries = {entry.content: entry for entry in scout.entries.list()}
+    assert {text: entry.kind for text, entry in entries.items()} == {
+        "I met Ada": "journal",
+        "I am helpful": "core",
+    }
+    assert entries["I met Ada"].created_at == DAY
+    assert memory.scope(tenant="acme", agent="4").entries.counts()["core"] == 1
+
+
+def test_contents_behind_placeholders(memory: Memory, tmp_path: Path) -> None:
+    path = scripted(tmp_path / "memories.db", MEMORIES)
+    report = twice(memory, path, "agent-memories", tenant="acme", user="ada")
+    assert dict(report.written) == {"references": 2}
+    assert ("reference", "not a key!") in unplaced(report)
+    ada = memory.scope(tenant="acme", user="ada", agent="scout")
+    log = ada.refs.info("cmd_log_123")
+    assert (log.type, log.summary, log.agent) == ("command_output", "Log of npm install", "scout")
+    assert log.metadata == {"session": "t-1", "command": "npm install"}
+    assert log.created_at == DAY
+    assert log.is_active
+    assert ada.refs.content("cmd_log_123") == b"added 42 packages"
+    assert not ada.refs.info("old.note").is_active
+    assert ada.refs.search("npm install")[0].key == "cmd_log_123"
+
+
+SESSIONS = """
+create table chat_sessions (
+    id text primary key, user_id text, name text, created_at text, updated_at text, summary text,
+    summarized_count integer);
+create table chat_messages (id text primary key, session_id text, role text, content text, created_at text);
+insert into chat_sessions values
+    ('s1', 'ada', 'Trip', '2025-05-21 10:00:00', '2025-05-21 12:00:00', 'Ada plans a trip.', 2);
+insert into chat_messages values
+    ('z', 's1', 'user', 'To Rome', '2025-05-21 10:00:00'),
+    ('y', 's1', 'assistant', 'Nice', '2025-05-21 10:00:01'),
+    ('x', 's1', 'user', 'In May', '2025-05-21 10:00:02');
+"""
+
+
+@pytest.mark.parametrize("format", ["tables", "json"])
+def test_sessions_with_summaries(memory: Memory, tmp_path: Path, format: str) -> None:
+    if format == "tables":
+        path = scripted(tmp_path / "sessions.db", SESSIONS)
+    else:
+        path = tmp_path / "sessions.json"
+        messages = [
+            {"id": "z", "role": "user", "content": "To Rome", "createdAt": "2025-05-21T10:00:00Z"},
+            {
+                "id": "y",
+                "role": "assistant",
+                "content": "Nice",
+                "createdAt": "2025-05-21T10:00:00Z",
+            },
+            {"id": "x", "role": "user", "content": "In May", "createdAt": "2025-05-21T10:00:00Z"},
+        ]
+        session = {"id": "s1", "userId": "ada", "name": "Trip", "createdAt": "2025-05-21T10:00:00Z"}
+        summary = {"summary": "Ada plans a trip.", "summarizedCount": 2}
+        path.write_text(json.dumps([session | summary | {"messages": messages}]))
+    twice(memory, path, "chat-sessions", tenant="acme")
+    ada = memory.scope(tenant="acme", user="ada", agent="chat-sessions")
+    session_ = ada.sessions.get("s1")
+    assert (session_.label, session_.summary, session_.summarized_count) == (
+        "Trip",
+        "Ada plans a trip.",
+        2,
+    )
+    texts = [message.text for message in ada.messages.window("s1")]
+    assert texts == ["To Rome", "Nice", "In May"]
+    summary_ = ada.summaries.get("s1")
+    assert (summary_.covers_from, summary_.covers_to, summary_.model) == (1, 2, "import")
+    assert [message.text for message in ada.summaries.expand("s1")] == ["To Rome", "Nice"]
+
+
+@one_engine
+def test_missing_tables_and_columns_are_named(memory: Memory, tmp_path: Path) -> None:
+    path = scripted(
+        tmp_path / "other.db",
+        "create table conversations (id integer, user_id text, created_at text); create table t (x);",
+    )
+    with pytest.raises(Invalid) as raised:
+        import_from(memory, path, "sql", map="conversations")
+    text = str(raised.value)
+    assert "the table messages" in text
+    assert "the column conversations.tenant_id" in text
+    assert "its tables are: conversations, t" in text
+    with pytest.raises(Invalid, match="map: must be one of agent-journal"):
+        import_from(memory, path, "sql", map="nonsense")
+    with pytest.raises(Invalid, match="map: is required"):
+        import_from(memory, path, "sql")
+    with pytest.raises(Invalid, match="map: is only for the format sql"):
+        import_from(memory, path, "mem0", map="langchain")
+
+
+@one_engine
+def test_a_map_of_ones_own(memory: Memory, tmp_path: Path) -> None:
+    path = scripted(
+        tmp_path / "own.db",
+        """create table lines (nr integer, thread text, who text, said text, mood text);
+           insert into lines values (2, 't', 'visitor', 'second', ''), (1, 't', 'machine', 'first', '');""",
+    )
+    map_file = tmp_path / "own.yaml"
+    map_file.write_text(
+        """tables:
+  - table: lines
+    becomes: messages
+    columns: {id: nr, session: thread, role: who, text: said}
+    values: {role: {visitor: user, machine: assistant}}
+"""
+    )
+    report = import_from(memory, path, "sql", map=str(map_file), tenant="acme", user="ada")
+    assert unplaced(report) == {("column", "lines.mood")}
+    own = memory.scope(tenant="acme", user="ada", agent="own")
+    assert [(m.role, m.text) for m in own.messages.window("t")] == [
+        ("assistant", "first"),
+        ("user", "second"),
+    ]
+    for text, problem in (
+        ("tables: []", "must have a list `tables`"),
+        ("tables: [{table: lines, becomes: poems, columns: {}}]", "becomes: must be one of"),
+        ("tables: [{table: lines, becomes: notes, columns: {text: said}}]", "the field 'user'"),
+        ("tables: [{table: x, becomes: notes, columns: {colour: a}}]", "has a field 'colour'"),
+    ):
+        map_file.write_text(text)
+        with pytest.raises(Invalid, match=problem):
+            import_from(memory, path, "sql", map=str(map_file), user="ada")
+
+
+def test_sql_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RETAIN_DATABASE", f"sqlite:///{tmp_path}/agent.db")
+    path = sqlite_file(tmp_path / "oracle.db", CONVERSATIONS, CONVERSATION_ROWS)
+    words = ["import", "--from", "sql", "--url", f"sqlite:///{path}", "--map", "conversations"]
+    assert main.main([*words, "--dry-run"]) == 0
+    assert "would be written" in capsys.readouterr().out
+    assert not (tmp_path / "agent.db").exists()
+    assert main.main(["import", str(path), *words[1:3], *words[5:]]) == 0
+    assert "model calls" in capsys.readouterr().out
+    assert main.main(["audit", "--tenant", "globex"]) == 0
+    assert "import" in capsys.readouterr().out
+    assert main.main(["import", "--from", "sql", "--map", "conversations"]) != 0
+    assert "--url" in capsys.readouterr().err
+
+
+def test_every_ready_map_has_a_test() -> None:
+    assert ready_maps() == [
+        "agent-journal",
+        "agent-memories",
+        "chat-sessions",
+        "conversations",
+        "langchain",
+    ]
