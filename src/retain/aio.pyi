@@ -7,6 +7,7 @@ from typing import IO, Any, Self, TypeVar, type_check_only
 
 from retain.base.canonical import Json
 from retain.base.clock import Clock
+from retain.base.masking import MaskFunction
 from retain.base.settings import Settings
 from retain.context.assemble import Context
 from retain.jobs.reindex import Reindexed
@@ -705,6 +706,7 @@ class AsyncMemory:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         tools: Sequence[Callable[..., Any]] = (),
+        mask: MaskFunction | None = None,
         migrate_up: bool = True,
         create: bool = True,
         wait_seconds: float | None = None,

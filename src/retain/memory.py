@@ -12,6 +12,7 @@ from retain.auth import audit_log, idempotency
 from retain.base import canonical
 from retain.base.clock import Clock
 from retain.base.errors import Invalid, NotFound
+from retain.base.masking import OFF, MaskFunction
 from retain.base.settings import Settings
 from retain.context.assemble import Context, assemble
 from retain.context.save_turn import save_turn
@@ -206,7 +207,9 @@ class Scope:
                 field="names",
                 problem=f"there is no tool {unknown[0]!r}; there are {', '.join(tools_by_name)}",
             )
-        return [tool for name, tool in tools_by_name.items() if names is None or name in names]
+        tools = [tool for name, tool in tools_by_name.items() if names is None or name in names]
+        policy = self.services.settings.output_masking
+        return tools if policy is OFF else [tool.masked(policy) for tool in tools]
 
 
 def _searchable(kinds: Sequence[str]) -> list[str]:
@@ -239,6 +242,7 @@ class Memory:
         embedder: Embedder | None = None,
         reranker: Reranker | None = None,
         tools: Sequence[Callable[..., Any]] = (),
+        mask: MaskFunction | None = None,
         migrate_up: bool = True,
         create: bool = True,
         wait_seconds: float | None = None,
@@ -247,11 +251,17 @@ class Memory:
 
         Without `create`, a file that does not exist is an error. `models`, `embedder` and
         `reranker` replace those in the settings. `tools` are Python functions that agents can name
-        among their tools.
+        among their tools. `mask` returns a text without personal data; it is called where the
+        setting `personal_data` says, after the built-in patterns.
         """
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
             settings = replace(settings, database=database)
+        if mask is not None:
+            if settings.personal_data == "off":
+                problem = "requires the setting personal_data: in, out or both"
+                raise Invalid(field="mask", problem=problem)
+            settings = replace(settings, mask_function=mask)
         if isinstance(embedder, str):
             raise Invalid(
                 field="embedder",

@@ -17,6 +17,7 @@ import retain
 from retain import JsonText, Memory
 from retain.base import masking
 from retain.base.errors import Invalid
+from retain.base.masking import Policy
 from retain.models import Models
 from retain.testing import ScriptedModel
 from tests.conftest import one_engine
@@ -186,7 +187,7 @@ def test_values_of_secret_names_are_masked() -> None:
         "note": "correct-Horse7battery",
         "nested": [{"text": GITHUB}],
     }
-    masked = masking.guard_json(given, "value", "mask")
+    masked = masking.guard_json(given, "value", Policy("mask"))
     assert masked == {
         "db_password": "[secret: credential …tery]",
         "note": "correct-Horse7battery",
@@ -200,11 +201,11 @@ def test_a_stream_is_masked_across_its_pieces() -> None:
     for size in (7, 64, 1000):
         pieces = iter([data[at : at + size] for at in range(0, len(data), size)])
         assert (
-            b"".join(masking.guard_pieces(pieces, "content", "mask"))
+            b"".join(masking.guard_pieces(pieces, "content", Policy("mask")))
             == masking.mask(data.decode()).encode()
         )
     binary = b"\0\1" + data
-    assert b"".join(masking.guard_pieces(iter([binary]), "content", "mask")) == binary
+    assert b"".join(masking.guard_pieces(iter([binary]), "content", Policy("mask"))) == binary
 
 
 def write_everywhere(memory: Memory, secret: str) -> None:

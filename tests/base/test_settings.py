@@ -206,7 +206,7 @@ def test_every_setting_can_be_set_everywhere(tmp_path: Path) -> None:
             == Settings()
         )
         assert Settings.load(env={}, **flag).origins == {field.name: "flag"}
-    assert set(NAMES) == TYPES.keys() - {"origins", "mcp_servers"}
+    assert set(NAMES) == TYPES.keys() - {"origins", "mcp_servers", "mask_function"}
 
 
 def test_the_example_file_has_the_defaults(tmp_path: Path) -> None:

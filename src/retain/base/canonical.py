@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from retain.base import masking
 from retain.base.errors import Invalid, TooLarge
-from retain.base.masking import Mode
+from retain.base.masking import OFF, Policy
 
 MAX_KEY_BYTES = 512
 MAX_DEPTH = 64
@@ -38,7 +38,7 @@ class JsonText(str):
     """Text that already is JSON, to be stored byte for byte."""
 
 
-def key(value: str, field: str, secrets: Mode = "off") -> str:
+def key(value: str, field: str, policy: Policy = OFF) -> str:
     """Return an id or key unchanged, or raise; a secret in a new key is rejected, not masked."""
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
@@ -55,36 +55,30 @@ def key(value: str, field: str, secrets: Mode = "off") -> str:
         raise Invalid(field=field, problem=f"has a control character (U+{ord(match.group()):04X})")
     if len(value) * 4 > MAX_KEY_BYTES and (size := len(value.encode())) > MAX_KEY_BYTES:
         raise TooLarge(field=field, size=size, unit="bytes", limit=MAX_KEY_BYTES)
-    return (
-        value
-        if secrets == "off"
-        else masking.guard(value, field, "flag" if secrets == "flag" else "reject")
-    )
+    return value if policy is OFF else masking.guard_name(value, field, policy)
 
 
-def name(value: str, field: str, secrets: Mode = "off") -> str:
+def name(value: str, field: str, policy: Policy = OFF) -> str:
     """Return the key of something new, or raise.
 
     Keys become parts of URLs, from which browsers and proxies remove `.` and `..`.
     """
     if value in (".", ".."):
         raise Invalid(field=field, problem=f"must not be {value!r}: it cannot be part of a URL")
-    return key(value, field, secrets)
+    return key(value, field, policy)
 
 
-def text(value: str, field: str, limit: int, secrets: Mode = "off") -> str:
+def text(value: str, field: str, limit: int, policy: Policy = OFF) -> str:
     """Return text of at most `limit` bytes of UTF-8, with NUL and lone surrogates replaced.
 
-    Secrets in it are treated as the setting `secrets` says.
+    Secrets and personal data in it are treated as the policy says.
     """
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
     cleaned = within(_clean(value), field, limit)
-    return (
-        cleaned
-        if secrets == "off"
-        else within(masking.guard(cleaned, field, secrets), field, limit)
-    )
+    if policy is OFF:
+        return cleaned
+    return within(masking.guard(cleaned, field, policy), field, limit)
 
 
 def within(value: str, field: str, limit: int) -> str:
@@ -137,24 +131,22 @@ def listed(written: str) -> list[str]:
     return [part.strip() for part in written.split(",") if part.strip()]
 
 
-def dump(value: Json, field: str, limit: int, secrets: Mode = "off") -> str:
+def dump(value: Json, field: str, limit: int, policy: Policy = OFF) -> str:
     """Return the JSON text of a value, at most `limit` bytes; a valid `JsonText` stays as it is."""
     if isinstance(value, JsonText):
         parsed = parse(value, field)
-        cleaned = _guarded(_check(parsed, field, 0), field, secrets)
+        cleaned = _guarded(_check(parsed, field, 0), field, policy)
         # Parsing drops the first value of a repeated key, which may hold a surrogate or a secret.
         is_unchanged = cleaned == parsed and not _SURROGATE.search(value)
-        is_unchanged = is_unchanged and (
-            secrets not in ("mask", "reject") or not masking.find(value)
-        )
+        is_unchanged = is_unchanged and (policy is OFF or not masking.changes(value, policy))
         encoded = str(value) if is_unchanged else _write(cleaned)
     else:
-        encoded = _write(_guarded(_check(value, field, 0), field, secrets))
+        encoded = _write(_guarded(_check(value, field, 0), field, policy))
     return within(encoded, field, limit)
 
 
-def _guarded(value: Any, field: str, secrets: Mode) -> Any:
-    return value if secrets == "off" else masking.guard_json(value, field, secrets)
+def _guarded(value: Any, field: str, policy: Policy) -> Any:
+    return value if policy is OFF else masking.guard_json(value, field, policy)
 
 
 def parse(written: str, field: str) -> Any:

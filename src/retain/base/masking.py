@@ -1,6 +1,7 @@
-"""Detection of secrets in stored text: keys, tokens and passwords with a recognizable format.
+"""Masking of stored text: secrets with a recognizable format, and personal data.
 
-The setting `secrets` selects the treatment: `off` (no search), `flag` (counted), `mask` (replaced
+The setting `personal_data` masks e-mail addresses, phone numbers, cards and IBANs (see
+`personal_data`), on the way in or out. The setting `secrets` selects the treatment: `off` (no search), `flag` (counted), `mask` (replaced
 by a mark such as `[secret: github-token …a1B2]`) or `reject`. Every pattern is bounded, so the time
 is proportional to the length of the text. A secret without a format of its own, such as a password
 in a sentence, is not found.
@@ -12,11 +13,27 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from retain.base import personal_data
 from retain.base.errors import Invalid
 
 Mode = Literal["off", "flag", "mask", "reject"]
+MaskFunction = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Policy:
+    """The treatment of a text."""
+
+    secrets: Mode = "off"
+    personal_data: bool = False  # mask it
+    function: MaskFunction | None = None  # an application's own, after the built-in patterns
+
+
+OFF = Policy()
+"""Nothing is looked for. Compare with `is`, so that texts without a policy cost nothing."""
 _WORD = r"(?<![A-Za-z0-9])"
 _AFTER = r"(?![A-Za-z0-9])"
 _SHAPES = {
@@ -115,6 +132,7 @@ _CODE = re.compile(
 _SHOWN_CHARACTERS = 4
 _MIN_LENGTH_SHOWN = 16
 _MAX_PENDING_BYTES = 64 << 10
+_MIN_MASKED_NUMBER = 10**12
 _here = threading.local()
 _lock = threading.Lock()
 _counts: Counter[str] = Counter()
@@ -151,27 +169,73 @@ def find(text: str) -> list[str]:
     return kinds
 
 
-def guard(text: str, field: str, mode: Mode) -> str:
-    """Return a text unchanged or masked, depending on the mode.
+def mask_personal(text: str, policy: Policy) -> str:
+    """Replace personal data by marks, if the policy says so."""
+    if policy.personal_data:
+        text = personal_data.mask(text)
+    return text if policy.function is None else policy.function(text)
 
-    In mode `reject`, raise an error that names the field but not the secret.
+
+def mask_personal_json(value: Any, policy: Policy) -> Any:
+    """Replace personal data in the strings, names and long numbers of a JSON value."""
+    if isinstance(value, str):
+        return mask_personal(value, policy)
+    if isinstance(value, Mapping):
+        return {
+            mask_personal(name, policy): mask_personal_json(item, policy)
+            for name, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [mask_personal_json(item, policy) for item in value]
+    if isinstance(value, int) and value > _MIN_MASKED_NUMBER:
+        masked = mask_personal(str(value), policy)
+        return value if masked == str(value) else masked
+    return value
+
+
+def guard(text: str, field: str, policy: Policy) -> str:
+    """Return a text unchanged or masked, depending on the policy.
+
+    If secrets are rejected, raise an error that names the field but not the secret.
     """
-    kinds: list[str] = []
-    masked = mask(text, kinds.append)
-    return str(_decide(text, masked, kinds, field, mode))
+    if policy.secrets != "off":
+        kinds: list[str] = []
+        masked = mask(text, kinds.append)
+        text = str(_decide(text, masked, kinds, field, policy.secrets))
+    return mask_personal(text, policy)
 
 
-def guard_json(value: Any, field: str, mode: Mode) -> Any:
+def guard_name(name: str, field: str, policy: Policy) -> str:
+    """Return a name unchanged; raise if it contains a secret that may not be stored.
+
+    Personal data in names stays, because a user's id may be an e-mail address.
+    """
+    if policy.secrets == "off":
+        return name
+    mode: Mode = "flag" if policy.secrets == "flag" else "reject"
+    return guard(name, field, Policy(mode))
+
+
+def guard_json(value: Any, field: str, policy: Policy) -> Any:
     """Apply `guard` to a JSON value.
 
     Text under a name such as `api_key` counts as a secret whatever its format.
     """
-    kinds: list[str] = []
-    masked = _mask_json(value, kinds.append, 0)
-    return _decide(value, masked, kinds, field, mode)
+    if policy.secrets != "off":
+        kinds: list[str] = []
+        masked = _mask_json(value, kinds.append, 0)
+        value = _decide(value, masked, kinds, field, policy.secrets)
+    return mask_personal_json(value, policy)
 
 
-def guard_pieces(pieces: Iterator[bytes], field: str, mode: Mode) -> Iterator[bytes]:
+def changes(text: str, policy: Policy) -> bool:
+    """Return True if something in a text would be masked or rejected."""
+    if policy.secrets in ("mask", "reject") and find(text):
+        return True
+    return mask_personal(text, policy) != text
+
+
+def guard_pieces(pieces: Iterator[bytes], field: str, policy: Policy) -> Iterator[bytes]:
     """Apply `guard` to the bytes of a text, cut at line ends; binary data passes unchanged."""
     pending = b""
     is_text = None
@@ -189,15 +253,15 @@ def guard_pieces(pieces: Iterator[bytes], field: str, mode: Mode) -> Iterator[by
         if not cut and len(pending) > _MAX_PENDING_BYTES:
             cut = len(pending)
         if cut:
-            yield _guard_bytes(pending[:cut], field, mode)
+            yield _guard_bytes(pending[:cut], field, policy)
             pending = pending[cut:]
     if pending:
-        yield _guard_bytes(pending, field, mode)
+        yield _guard_bytes(pending, field, policy)
 
 
-def derived(mode: Mode) -> Mode:
-    """Return the mode for a model's output, which nobody could correct after a rejection."""
-    return "mask" if mode == "reject" else mode
+def derived(policy: Policy) -> Policy:
+    """Return the policy for a model's output, which nobody could correct after a rejection."""
+    return replace(policy, secrets="mask") if policy.secrets == "reject" else policy
 
 
 def seen() -> int:
@@ -269,7 +333,7 @@ def _mark(kind: str, secret: str) -> str:
     return f"[secret: {kind} …{end}]"
 
 
-def _guard_bytes(data: bytes, field: str, mode: Mode) -> bytes:
+def _guard_bytes(data: bytes, field: str, policy: Policy) -> bytes:
     text = data.decode("utf-8", "surrogateescape")
-    guarded = guard(text, field, mode)
+    guarded = guard(text, field, policy)
     return data if guarded == text else guarded.encode("utf-8", "surrogateescape")

@@ -13,11 +13,13 @@ import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from retain.base import tokens
 from retain.base.errors import SettingsError
+from retain.base.masking import OFF, MaskFunction, Mode, Policy
 
 FILE = "retain.yaml"
 NOT_SETTINGS = {"RETAIN_CONFIG", "RETAIN_KEY"}
@@ -245,6 +247,11 @@ class Settings:
         "Handling of API keys, tokens and passwords in stored text: keep them (`off`), keep and count them (`flag`), "
         "`mask` them, or `reject` the write.",
     )
+    personal_data: Literal["off", "in", "out", "both"] = _setting(
+        "off",
+        "Masking of e-mail addresses, phone numbers, payment cards and IBANs: none (`off`), in text before it is "
+        "stored (`in`), in prompts and tool results (`out`), or `both`.",
+    )
     review: str = _setting(
         "tool",
         "Sources whose core and whiteboard entries wait for review: any of `tool`, `import`, `agent`, separated by "
@@ -259,6 +266,8 @@ class Settings:
     mcp_servers: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The MCP servers whose tools agents can use: a section of the file, not a single value."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    mask_function: MaskFunction | None = field(default=None, compare=False, repr=False)
+    """Masks text where `personal_data` says, after the built-in patterns. Not in a file."""
 
     def __post_init__(self) -> None:
         for name in NAMES:
@@ -296,6 +305,21 @@ class Settings:
             if variable in env:
                 settings = settings._with({name: env[variable]}, variable)
         return settings
+
+    @cached_property
+    def masking(self) -> Policy:
+        """The treatment of text before it is stored."""
+        return self._policy("in", self.secrets)
+
+    @cached_property
+    def output_masking(self) -> Policy:
+        """The treatment of text before a model reads it."""
+        return self._policy("out", "off")
+
+    def _policy(self, direction: str, secrets: Mode) -> Policy:
+        is_masked = self.personal_data in (direction, "both")
+        policy = Policy(secrets, is_masked, self.mask_function if is_masked else None)
+        return OFF if policy == OFF else policy
 
     def context_budget(self, model: str = "") -> int:
         """Return the token budget of a context for a model (default: `model`)."""
@@ -346,7 +370,8 @@ class Settings:
         return replace(self, **converted, mcp_servers=servers, origins=origins)
 
 
-FIELDS = tuple(f for f in fields(Settings) if f.name not in (SERVERS, "origins"))
+NOT_SINGLE_VALUES = (SERVERS, "origins", "mask_function")
+FIELDS = tuple(f for f in fields(Settings) if f.name not in NOT_SINGLE_VALUES)
 NAMES = tuple(f.name for f in FIELDS)
 TYPES = get_type_hints(Settings)
 SECRETS = frozenset(f.name for f in FIELDS if f.metadata["secret"])

@@ -25,6 +25,7 @@ from retain.base.errors import (
     ModelUnavailable,
     RetainError,
 )
+from retain.base.masking import OFF, Policy
 from retain.base.settings import Settings
 from retain.chat import images as pictures
 from retain.chat import turn_lock
@@ -154,7 +155,7 @@ def _check(settings: Settings, content: Content) -> None:
         content,
         "message",
         limits.MAX_MESSAGE_BYTES,
-        "reject" if settings.secrets == "reject" else "off",
+        Policy("reject") if settings.secrets == "reject" else OFF,
     )
 
 
@@ -460,10 +461,10 @@ class _ToolLoop:
 
     def _clean_reply(self, reply: Reply) -> Reply:
         """Return a reply that can be stored: its text cleaned, its tool calls limited."""
-        secrets = masking.derived(self._settings.secrets)
-        text = canonical.text(
-            str(reply.text), "answer", 1 << 40, secrets if secrets == "mask" else "off"
-        )
+        policy = masking.derived(self._settings.masking)
+        if policy.secrets == "flag":  # counted when the answer is stored
+            policy = replace(policy, secrets="off")
+        text = canonical.text(str(reply.text), "answer", 1 << 40, policy)
         return replace(reply, text=text, calls=self._tools.limit_arguments(reply.calls[:MAX_CALLS]))
 
     def _record_call(self, reply: Reply, error: str) -> None:
@@ -584,12 +585,10 @@ def _assistant_message(reply: Reply) -> dict[str, Any]:
 
 def _lenient(services: Services) -> Services:
     """Return the services for a model's messages: they mask a secret instead of rejecting it."""
-    secrets = masking.derived(services.settings.secrets)
-    return (
-        services
-        if secrets == services.settings.secrets
-        else replace(services, settings=replace(services.settings, secrets=secrets))
-    )
+    settings = services.settings
+    if settings.secrets != "reject":
+        return services
+    return replace(services, settings=replace(settings, secrets="mask"))
 
 
 def find_saved_turn(scope: Scope, session: str, key: str) -> Turn | None:

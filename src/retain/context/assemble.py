@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from retain.base import canonical, limits, tokens
+from retain.base import canonical, limits, masking, tokens
 from retain.base.errors import Invalid, NotFound
 from retain.context import recall, render
 from retain.context.budget import share
@@ -104,7 +104,25 @@ def assemble(
             problem=f"is {budget} tokens, but the system prompt and the new message alone need {needed}",
         )
     prompt, report = writer.write()
-    return Context(prompt, report.scaled(budget, factor), writer.texts)
+    texts = writer.texts
+    policy = services.settings.output_masking
+    if policy is not masking.OFF:
+        prompt = [_masked(message, policy) for message in prompt]
+        texts = {source: masking.mask_personal(text, policy) for source, text in texts.items()}
+    return Context(prompt, report.scaled(budget, factor), texts)
+
+
+def _masked(message: PromptMessage, policy: masking.Policy) -> PromptMessage:
+    """Return a message without personal data."""
+    calls = [
+        replace(call, arguments=masking.mask_personal_json(call.arguments, policy))
+        for call in message.calls
+    ]
+    result = message.result
+    if result is not None:
+        result = replace(result, output=masking.mask_personal_json(result.output, policy))
+    text = masking.mask_personal(message.text, policy)
+    return message._replace(text=text, calls=calls, result=result)
 
 
 def _new_message(message: Content) -> PromptMessage | None:

@@ -216,14 +216,14 @@ class Agents(Kind):
         **texts: str | None,
     ) -> dict[str, str | int | None]:
         max_bytes = limits.MAX_ATTRIBUTES_BYTES
-        secrets = self._settings.secrets
-        canonical.key(name, "name", secrets)
+        policy = self._settings.masking
+        canonical.key(name, "name", policy)
         if tools is not None and (isinstance(tools, str) or not isinstance(tools, Sequence)):
             raise Invalid(field="tools", problem="must be a list of names")
         if not isinstance(active, bool | None):
             raise Invalid(field="active", problem="must be true or false")
         checked: dict[str, str | None] = {
-            field: None if value is None else canonical.text(value, field, max_bytes, secrets)
+            field: None if value is None else canonical.text(value, field, max_bytes, policy)
             for field, value in texts.items()
         }
         if (color := checked["color"]) and not _COLOR.fullmatch(color):
@@ -237,7 +237,7 @@ class Agents(Kind):
             )
         names_json = None
         if tools is not None:
-            names = [canonical.key(tool, "tools", secrets) for tool in tools]
+            names = [canonical.key(tool, "tools", policy) for tool in tools]
             names_json = canonical.dump(names, "tools", max_bytes)
             self._check_tools(names)
         is_active = None if active is None else int(active)

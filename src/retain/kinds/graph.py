@@ -441,18 +441,13 @@ class Graphs(Kind):
     def _named(self, value: str, field: str) -> str:
         """Validate a name to store; a secret in it is rejected, not masked, as in every name."""
         text = canonical.text(value, field, MAX_NAME_BYTES)
-        secrets = self._settings.secrets
-        return (
-            text
-            if secrets == "off"
-            else masking.guard(text, field, "flag" if secrets == "flag" else "reject")
-        )
+        return masking.guard_name(text, field, self._settings.masking)
 
     def _texts(self, values: Sequence[str], field: str) -> list[str]:
         max_bytes = limits.MAX_MESSAGE_BYTES
-        secrets = self._settings.secrets
+        policy = self._settings.masking
         return [
-            canonical.text(value, field, max_bytes, secrets)
+            canonical.text(value, field, max_bytes, policy)
             for value in _several(values, field, str)
         ]
 

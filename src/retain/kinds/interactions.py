@@ -111,23 +111,21 @@ class Usage:
 def checked(owner: Owner, settings: Settings, usage: Usage, session: str | None) -> dict[str, Any]:
     """Validate one model call and return the values of its row."""
     parameters = {} if usage.parameters is None else usage.parameters
-    secrets = derived(settings.secrets)
+    policy = derived(settings.masking)
     values: dict[str, Any] = {
         "id": ids.uuid7(),
         "route": canonical.text(
-            canonical.key(usage.route, "route"), "route", _MAX_NAME_BYTES, secrets
+            canonical.key(usage.route, "route"), "route", _MAX_NAME_BYTES, policy
         ),
         "model": canonical.text(
-            canonical.key(usage.model, "model"), "model", _MAX_NAME_BYTES, secrets
+            canonical.key(usage.model, "model"), "model", _MAX_NAME_BYTES, policy
         ),
-        "parameters": canonical.dump(
-            parameters, "parameters", limits.MAX_ATTRIBUTES_BYTES, secrets
-        ),
+        "parameters": canonical.dump(parameters, "parameters", limits.MAX_ATTRIBUTES_BYTES, policy),
         "latency_ms": canonical.amount(usage.latency_ms, "latency_ms"),
         "tokens_in": canonical.check_integer(usage.tokens_in, "tokens_in"),
         "tokens_out": canonical.check_integer(usage.tokens_out, "tokens_out"),
         "cost": None if usage.cost is None else canonical.amount(usage.cost, "cost"),
-        "error": canonical.text(usage.error, "error", 10_000, secrets),
+        "error": canonical.text(usage.error, "error", 10_000, policy),
         "user": owner.user,
         "agent": owner.agent,
         "session": None if session is None else canonical.key(session, "session"),

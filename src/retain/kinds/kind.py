@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar
 
 from retain.base import canonical, limits
 from retain.base.errors import Invalid, NotFound
+from retain.base.masking import OFF, mask_personal
 from retain.base.settings import Settings
 from retain.kinds.extra_tools import ExtraTools
 from retain.kinds.section import Ask, RecallScope, Section
@@ -111,7 +112,12 @@ class Services:
 
         Do not call it in a transaction.
         """
-        return RecordedModel(model, lambda call: self.record(self, owner, route, call, session))
+        policy = self.settings.output_masking
+        return RecordedModel(
+            model,
+            lambda call: self.record(self, owner, route, call, session),
+            str if policy is OFF else lambda prompt: mask_personal(prompt, policy),
+        )
 
     def embedding(self, owner: Owner, seconds: float | None = None) -> Embedder | None:
         """Return the embedder for an owner; a remote one records its calls (T1).

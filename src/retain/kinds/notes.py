@@ -571,7 +571,7 @@ class Notes(Kind):
         return {"user": self._user(), "agent": self._agent()}
 
     def _checked_text(self, text: str, field: str = "text") -> str:
-        return canonical.text(text, field, limits.MAX_NOTES_BYTES, self._settings.secrets)
+        return canonical.text(text, field, limits.MAX_NOTES_BYTES, self._settings.masking)
 
 
 def _first(result: tuple[Note, int]) -> Note:

@@ -122,7 +122,7 @@ class Sessions(Kind):
         """Start a session and make it the active one; a client may choose the `id`."""
         user = self._user()
         agent = self._agent()
-        session_id = ids.uuid7() if id is None else canonical.name(id, "id", self._settings.secrets)
+        session_id = ids.uuid7() if id is None else canonical.name(id, "id", self._settings.masking)
         values = self._values(
             canonical.text(label, "label", 1000), {} if attributes is None else attributes
         )
@@ -379,18 +379,18 @@ class Sessions(Kind):
         self, label: str | None, attributes: Mapping[str, Any] | None
     ) -> dict[str, str | None]:
         max_bytes = limits.MAX_ATTRIBUTES_BYTES
-        secrets = self._settings.secrets
+        policy = self._settings.masking
         if attributes is not None and not isinstance(attributes, Mapping | canonical.JsonText):
             raise Invalid(field="attributes", problem="must be a JSON object")
         raw = (
             None
             if attributes is None
-            else canonical.dump(attributes, "attributes", max_bytes, secrets)
+            else canonical.dump(attributes, "attributes", max_bytes, policy)
         )
         if raw is not None and not raw.lstrip().startswith("{"):
             raise Invalid(field="attributes", problem="must be a JSON object")
         return {
-            "label": None if label is None else canonical.text(label, "label", 1000, secrets),
+            "label": None if label is None else canonical.text(label, "label", 1000, policy),
             "attributes": raw,
         }
 

@@ -224,8 +224,8 @@ class State(Kind):
 
         With `if_version`, only if the key has that version; 0: only if it is not set.
         """
-        canonical.name(key, "key", self._settings.secrets)
-        raw = canonical.dump(value, "value", limits.MAX_STATE_BYTES, self._settings.secrets)
+        canonical.name(key, "key", self._settings.masking)
+        raw = canonical.dump(value, "value", limits.MAX_STATE_BYTES, self._settings.masking)
         texts = _searchable_texts(raw)
         if if_version is not None:
             canonical.check_integer(if_version, "if_version")

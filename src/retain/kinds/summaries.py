@@ -255,11 +255,8 @@ class Summaries(Kind):
                 written = writer.write(
                     step.before.text, without_notices or step.messages, still_ours
                 )
-                if self._settings.secrets != "off":
-                    text = masking.guard(
-                        written.text, "summary", masking.derived(self._settings.secrets)
-                    )
-                    written = replace(written, text=text)
+                policy = masking.derived(self._settings.masking)
+                written = replace(written, text=masking.guard(written.text, "summary", policy))
                 if not self._write(
                     "fold",
                     lambda tx, s=step, w=written: _commit(tx, s, w, lease),  # type: ignore[misc]
@@ -442,8 +439,8 @@ def add_imported(summaries: Summaries, session: str, text: str, count: int) -> b
 
     Return False if the session has a summary already, or fewer messages.
     """
-    mode = masking.derived(summaries._settings.secrets)
-    text = canonical.text(text, "summary", limits.MAX_MESSAGE_BYTES, mode)
+    policy = masking.derived(summaries._settings.masking)
+    text = canonical.text(text, "summary", limits.MAX_MESSAGE_BYTES, policy)
 
     def work(tx: Transaction) -> bool:
         own_session(tx, summaries._owner, session)

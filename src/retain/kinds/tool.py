@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from retain.base.errors import RetainError
+from retain.base.masking import Policy, mask_personal_json
 
 Answer = dict[str, Any]
 Effect = Literal["read", "write", "delete"]
@@ -116,6 +117,16 @@ class Tool:
             return self.run(**values)
         except RetainError as error:
             return {"error": str(error)}
+
+    def masked(self, policy: Policy) -> Tool:
+        """Return the tool with answers without personal data."""
+        run = self.run
+
+        def run_masked(**arguments: Any) -> Answer:
+            answer: Answer = mask_personal_json(run(**arguments), policy)
+            return answer
+
+        return replace(self, run=run_masked)
 
     def openai(self) -> dict[str, Any]:
         """Return the tool in the format of OpenAI-compatible APIs."""

@@ -10,7 +10,7 @@ from typing import Any
 from retain.base import canonical, tokens
 from retain.base.canonical import JsonText
 from retain.base.errors import Invalid
-from retain.base.masking import Mode
+from retain.base.masking import OFF, Policy
 from retain.messages import pairing
 
 Content = str | Mapping[str, Any] | JsonText
@@ -32,14 +32,14 @@ _MAX_CALL_CHARACTERS = 300
 
 
 def parse_content(
-    content: Content, field: str, limit: int, secrets: Mode = "off"
+    content: Content, field: str, limit: int, policy: Policy = OFF
 ) -> tuple[str, int, bool, Mapping[str, Any]]:
     """Return content as JSON text, its tokens, whether it calls tools, and its parsed value."""
     if isinstance(content, str) and not isinstance(content, JsonText):
-        written = canonical.text(content, field, limit, secrets)
+        written = canonical.text(content, field, limit, policy)
         raw = canonical.within(f'{{"text":{canonical.quote(written)}}}', field, limit)
         return raw, tokens.estimate(written) + TOKENS_PER_MESSAGE, False, {"text": written}
-    raw = canonical.dump(content, field, limit, secrets)
+    raw = canonical.dump(content, field, limit, policy)
     value = json.loads(raw)
     if not isinstance(value, dict):
         raise Invalid(field=field, problem="must be text or a JSON object")

@@ -29,8 +29,14 @@ class NotCalled(Exception):
 class RecordedModel:
     """A model whose calls are recorded."""
 
-    def __init__(self, model: Model, record: Callable[[ModelCall], None]) -> None:
+    def __init__(
+        self,
+        model: Model,
+        record: Callable[[ModelCall], None],
+        mask: Callable[[str], str] = str,
+    ) -> None:
         self.name = model.name
+        self._mask = mask  # removes personal data from prompts
         self._model = model
         self._record = record
 
@@ -44,7 +50,7 @@ class RecordedModel:
         """Call the model and return what `accept` makes of its answer; record an error it raises."""
         started = time.monotonic()
         try:
-            answer = self._model.complete(system, prompt, max_tokens=max_tokens)
+            answer = self._model.complete(system, self._mask(prompt), max_tokens=max_tokens)
         except NotCalled:
             raise
         except Exception as error:  # every failed call is recorded; raised again

@@ -225,14 +225,14 @@ def test_conversations_of_a_dump(memory: Memory, postgres_url: str, tmp_path: Pa
         with dump.open("wb") as file:
             file.write(b"--\n-- PostgreSQL database dump\n--\n\n")
             for table in CONVERSATION_ROWS:
+                columns = connection.execute(f"select * from {table} limit 0").description
+                assert columns is not None
+                names = ", ".join(column.name for column in columns)
+                file.write(f"COPY public.{table} ({names}) FROM stdin;\n".encode())
                 with connection.cursor().copy(f"copy {table} to stdout") as copy:
-                    columns = connection.execute(f"select * from {table} limit 0").description
-                    assert columns is not None
-                    names = ", ".join(column.name for column in columns)
-                    file.write(f"COPY public.{table} ({names}) FROM stdin;\n".encode())
                     for data in copy:
                         file.write(bytes(data))
-                    file.write(b"\\.\n\n")
+                file.write(b"\\.\n\n")
     check_conversations(memory, dump)
 
 

@@ -72,7 +72,7 @@ class Writer:
         self._tenant = tenant
         self._user = user
         self._agent = agent
-        self._secrets = memory.settings.secrets
+        self._policy = memory.settings.masking
         self._batch_size = min(BATCH_SIZE, limits.MAX_BATCH, limits.MAX_PAGE)
         self._batches: dict[tuple[type, str | None, str | None], list[Any]] = {}
         self._digests: dict[tuple[str, ...], bytes] = {}  # of the records seen so far
@@ -198,7 +198,7 @@ class Writer:
 
     def _write_entry(self, scope: Scope, entry: Entry) -> Outcome:
         id = _entry_id(self.report.format, scope.owner.user, scope.owner.agent, entry)
-        content = checked_content(entry.text, secrets=self._secrets)
+        content = checked_content(entry.text, policy=self._policy)
         try:
             if scope.entries.get(id).content != content:
                 return "exists with different content"
@@ -231,7 +231,7 @@ class Writer:
         limit = limits.MAX_ITEM_BYTES
         outcomes: list[Outcome] = []
         for item, stored in zip(batch, existing, strict=True):
-            value = json.loads(canonical.dump(item.value, "value", limit, self._secrets))
+            value = json.loads(canonical.dump(item.value, "value", limit, self._policy))
             if stored is None:
                 outcomes.append(True)
             else:
@@ -273,7 +273,7 @@ class Writer:
                 return True
             if not self._has_session(scope, session):
                 return f"belongs to the session {session}, which was not imported"
-        raw = canonical.dump(state.value, "value", limits.MAX_STATE_BYTES, self._secrets)
+        raw = canonical.dump(state.value, "value", limits.MAX_STATE_BYTES, self._policy)
         with suppress(NotFound):
             existing = scope.state.get(state.key, area=state.area)
             return False if existing.value == json.loads(raw) else "exists with another value"
@@ -321,7 +321,7 @@ class Writer:
             raise Invalid(
                 field="key", problem="must consist of at most 80 letters, digits, '-', '_' and '.'"
             )
-        data, _ = reference.encode(record.content, limits.MAX_REF_BYTES, self._secrets)
+        data, _ = reference.encode(record.content, limits.MAX_REF_BYTES, self._policy)
         with suppress(NotFound):
             everyone = self._scope(None, None).refs
             is_same_user = everyone.info(record.key).user == scope.owner.user
@@ -450,7 +450,7 @@ class Writer:
             attributes = {**attributes, "label": conversation.label}
         limit = limits.MAX_ATTRIBUTES_BYTES
         try:
-            canonical.dump(attributes, "attributes", limit, self._secrets)
+            canonical.dump(attributes, "attributes", limit, self._policy)
             return attributes
         except Invalid:
             place = (self.report.format, "conversations")
@@ -508,7 +508,7 @@ class Writer:
         scope = self._scope(user, agent)
         notes = scope.notes.read()
         limit = limits.MAX_NOTES_BYTES
-        text = canonical.text(note.text, "text", limit, self._secrets)
+        text = canonical.text(note.text, "text", limit, self._policy)
         is_new = text.strip() not in notes.text
         if is_new:
             separator = "\n\n" if notes.text.strip() else ""

@@ -79,7 +79,7 @@ class Checkpoints(Kind):
         fields = {} if metadata is None else metadata
         if not isinstance(fields, Mapping):
             raise Invalid(field="metadata", problem="must be a JSON object")
-        raw = canonical.dump(fields, "metadata", limits.MAX_MESSAGE_BYTES, self._settings.secrets)
+        raw = canonical.dump(fields, "metadata", limits.MAX_MESSAGE_BYTES, self._settings.masking)
         run = json.loads(raw).get("run_id")
         step = {
             "id": canonical.key(id, "id"),

@@ -404,12 +404,12 @@ class Consolidations(Kind):
         return ProposalRun(proposals, len(groups), errors)
 
     def _mask(self, drafts: Sequence[Draft]) -> Sequence[Draft]:
-        """Return drafts with secrets masked: a model may have put them together."""
-        mode = masking.derived(self._settings.secrets)
-        if mode == "off":
+        """Return drafts with secrets and personal data masked: a model may have put them together."""
+        policy = masking.derived(self._settings.masking)
+        if policy is masking.OFF:
             return drafts
         return [
-            replace(proposal, content=masking.guard(proposal.content, "content", mode))
+            replace(proposal, content=masking.guard(proposal.content, "content", policy))
             for proposal in drafts
         ]
 

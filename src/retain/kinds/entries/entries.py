@@ -90,7 +90,7 @@ class Entries(Kind):
         for all users can only be edited by a scope without a user.
         """
         canonical.key(id, "id")
-        text = checked_content(content, secrets=self._settings.secrets)
+        text = checked_content(content, policy=self._settings.masking)
         texts = split_text(text)
         if if_version is not None:
             canonical.check_integer(if_version, "if_version")
@@ -239,10 +239,10 @@ class Entries(Kind):
 
         An agent may share a new board, or change one that it shares.
         """
-        secrets = self._settings.secrets
-        canonical.name(board, "board", secrets)
+        policy = self._settings.masking
+        canonical.name(board, "board", policy)
         names = canonical.check_list(agents, "agents", limits.MAX_BATCH)
-        members = sorted({canonical.key(name, "agents", secrets) for name in names})
+        members = sorted({canonical.key(name, "agents", policy) for name in names})
         return self._write(
             "share",
             lambda tx: boards.set_members(tx, self._owner.agent, board, members),
@@ -280,7 +280,7 @@ class Entries(Kind):
                 self._owner.user,
                 self._owner.source,
                 self._settings.review,
-                self._settings.secrets,
+                self._settings.masking,
             )
             for number, record in enumerate(records)
         ]
@@ -370,7 +370,7 @@ class Entries(Kind):
         _check_kind(kind)
         if kind != "whiteboard" and board is not None:
             raise Invalid(field="board", problem="is only for entries of the kind whiteboard")
-        text = checked_content(content, secrets=self._settings.secrets)
+        text = checked_content(content, policy=self._settings.masking)
         if kind == "whiteboard":
             board = canonical.key(MAIN_BOARD if board is None else board, "board")
         agent = self._agent()

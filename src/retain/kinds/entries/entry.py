@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from retain.base import canonical, clock, ids, tokens
 from retain.base.errors import Invalid, TooLarge
-from retain.base.masking import Mode
+from retain.base.masking import OFF, Policy
 from retain.search.index import split_text
 from retain.search.reindexer import Findable, Place
 from retain.search.search_engine import Item as IndexRow
@@ -92,14 +92,14 @@ def with_signs(entry: Entry) -> Entry:
 # -- content -----------------------------------------------------------------------------------
 
 
-def checked_content(value: str, field: str = "content", secrets: Mode = "off") -> str:
+def checked_content(value: str, field: str = "content", policy: Policy = OFF) -> str:
     """Return content as it is stored: stripped, not blank, at most 10,000 characters."""
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")
     stripped = value.strip()
     if len(stripped) > MAX_CHARACTERS:
         raise TooLarge(field=field, size=len(stripped), unit="characters", limit=MAX_CHARACTERS)
-    text = canonical.text(stripped, field, 4 * MAX_CHARACTERS, secrets)
+    text = canonical.text(stripped, field, 4 * MAX_CHARACTERS, policy)
     # Zero-width spaces are blank too.
     if not any(character.isprintable() and not character.isspace() for character in text):
         raise Invalid(field=field, problem="must not be blank")
@@ -193,7 +193,7 @@ def imported_row(
     user: str | None,
     source: str,
     review_setting: str,
-    secrets: Mode = "off",
+    policy: Policy = OFF,
 ) -> dict[str, Any]:
     """Return the values of a row for an entry of `export`, with its times or None.
 
@@ -212,10 +212,10 @@ def imported_row(
     kind = record.get("kind", "journal")
     if kind not in ("journal", "core"):
         raise Invalid(field=f"{field}.kind", problem=f"must be journal or core, not {kind!r}")
-    id = canonical.name(record["id"], f"{field}.id", secrets) if "id" in record else ids.uuid7()
+    id = canonical.name(record["id"], f"{field}.id", policy) if "id" in record else ids.uuid7()
     if user is None and record.get("user") is not None:
         user = canonical.key(record["user"], f"{field}.user")
-    content = checked_content(record.get("content", ""), f"{field}.content", secrets)
+    content = checked_content(record.get("content", ""), f"{field}.content", policy)
     review = record.get("review", "accepted")
     if review not in REVIEWS:
         raise Invalid(

@@ -14,6 +14,7 @@ from typing import Any
 from retain.base import canonical, clock, limits
 from retain.base.canonical import Json
 from retain.base.errors import Invalid, NotFound, TooLarge, WrongVersion
+from retain.base.masking import OFF
 from retain.kinds import search_scope
 from retain.kinds.indexing import index_id
 from retain.kinds.items import item as records
@@ -326,7 +327,7 @@ class Items(Kind):
         return {"area": self._area, "place": change.place, "key": change.key}
 
     def _checked_names(
-        self, place: Sequence[str], *, minimum: int = 1, secrets: bool = False
+        self, place: Sequence[str], *, minimum: int = 1, is_new: bool = False
     ) -> Place:
         if isinstance(place, str | bytes) or not isinstance(place, Sequence):
             raise Invalid(
@@ -337,8 +338,8 @@ class Items(Kind):
                 field="place",
                 problem=f"must have from {minimum} to {MAX_NAMES} names, not {len(place)}",
             )
-        mode = self._settings.secrets if secrets else "off"
-        return tuple([canonical.key(name, "place", mode) for name in place])
+        policy = self._settings.masking if is_new else OFF
+        return tuple([canonical.key(name, "place", policy) for name in place])
 
     def _checked_change(self, change: Put | Drop) -> Change:
         """Return a change as it is written, with everything checked before the first write."""
@@ -349,16 +350,16 @@ class Items(Kind):
             )
         if change.if_version is not None:
             canonical.check_integer(change.if_version, "if_version")
-        names = self._checked_names(change.place, secrets=isinstance(change, Put))
+        names = self._checked_names(change.place, is_new=isinstance(change, Put))
         key = canonical.key(change.key, "key")
         id = index_id(self._area, *names, key)
         if isinstance(change, Drop):
             return Change(join_names(names), key, id, change.if_version)
-        canonical.name(key, "key", self._settings.secrets)
+        canonical.name(key, "key", self._settings.masking)
         size = len(id.encode())
         if size > MAX_ID_BYTES:
             raise TooLarge(field="place", size=size, unit="bytes", limit=MAX_ID_BYTES)
-        raw = canonical.dump(change.value, "value", limits.MAX_ITEM_BYTES, self._settings.secrets)
+        raw = canonical.dump(change.value, "value", limits.MAX_ITEM_BYTES, self._settings.masking)
         value = json.loads(raw)
         if not isinstance(value, dict):
             raise Invalid(

@@ -316,7 +316,7 @@ class Knowledge(Kind):
 
     def _store(self, source: Source) -> tuple[Document, Outcome]:
         """Write a document with its chunks and index rows, unless it exists and is the same."""
-        source = sources.mask(source, self._settings.secrets)
+        source = sources.mask(source, self._settings.masking)
         existing = self._existing(source)
         if existing is not None and source.is_same(existing):
             return existing, "unchanged"

@@ -15,7 +15,7 @@ from typing import Any
 
 from retain.base import canonical, masking
 from retain.base.errors import Invalid, RetainError, TooLarge
-from retain.base.masking import Mode
+from retain.base.masking import OFF, Policy
 from retain.kinds.knowledge.document import Document, Loaded, Outcome
 from retain.text import documents
 from retain.text.documents import Media, Read
@@ -116,31 +116,31 @@ def one_line(title: str) -> str:
     return line
 
 
-# -- secrets -----------------------------------------------------------------------------------
+# -- masking -----------------------------------------------------------------------------------
 
 
-def mask(source: Source, secrets: Mode) -> Source:
-    """Return a source with secrets masked or refused, as the setting says."""
-    if secrets == "off":
+def mask(source: Source, policy: Policy) -> Source:
+    """Return a source with secrets and personal data masked or refused, as the settings say."""
+    if policy is OFF:
         return source
     if source.path:
-        canonical.key(source.path, "path", secrets)
-    title = masking.guard(source.title, "title", secrets)
-    return replace(source, title=title, read=lambda: _mask_content(source.read(), secrets))
+        canonical.key(source.path, "path", policy)
+    title = masking.guard(source.title, "title", policy)
+    return replace(source, title=title, read=lambda: _mask_content(source.read(), policy))
 
 
-def _mask_content(content: Read, secrets: Mode) -> Read:
+def _mask_content(content: Read, policy: Policy) -> Read:
     """Mask the text of a document; page by page, so that its pages keep their positions."""
     starts = content.pages or (0,)
     ends = (*content.pages[1:], len(content.text))
     texts = [
-        masking.guard(content.text[start:end], "text", secrets)
+        masking.guard(content.text[start:end], "text", policy)
         for start, end in zip(starts, ends, strict=True)
     ]
     pages: tuple[int, ...] = ()
     if content.pages:
         pages = tuple(accumulate([len(text) for text in texts[:-1]], initial=0))
-    title = masking.guard(content.title, "title", secrets)
+    title = masking.guard(content.title, "title", policy)
     return replace(content, text="".join(texts), title=title, pages=pages)
 
 

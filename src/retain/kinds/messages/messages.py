@@ -332,7 +332,7 @@ class Messages(Kind):
                 lambda tx: self.add_rows(tx, session, rows, expected_last_seq),
                 subject=session,
             )
-        canonical.key(key, "key", self._settings.secrets)
+        canonical.key(key, "key", self._settings.masking)
         hashed = new_message.digest(rows)
         with suppress(Seen):
             return self._write(

@@ -39,7 +39,7 @@ def row(
             field=f"{where}role", problem=f"must be one of {', '.join(ROLES)}, not {role!r}"
         )
     raw, size, calls_tools, value = read_content(
-        content, where + "content", limits.MAX_MESSAGE_BYTES, settings.secrets
+        content, where + "content", limits.MAX_MESSAGE_BYTES, settings.masking
     )
     if author is None and role == "assistant":
         author = owner.agent
@@ -48,7 +48,7 @@ def row(
         "content": raw,
         "author": None
         if author is None
-        else canonical.key(author, where + "author", settings.secrets),
+        else canonical.key(author, where + "author", settings.masking),
         "chatter": int(
             role in ("system", "tool")
             or (role == "assistant" and calls_tools)

@@ -13,7 +13,7 @@ from typing import IO, Any
 from retain.base import canonical, clock, masking, tokens
 from retain.base.canonical import JsonText
 from retain.base.errors import Invalid
-from retain.base.masking import Mode
+from retain.base.masking import OFF, Policy
 from retain.kinds.section import Piece
 from retain.messages import placeholder
 from retain.models import Model
@@ -112,7 +112,7 @@ def ref(row: Row) -> Ref:
 
 
 def encode(
-    content: Output, limit: int, secrets: Mode = "off"
+    content: Output, limit: int, policy: Policy = OFF
 ) -> tuple[bytes, describe.Media | None]:
     """Return a content as the bytes to store, and its media type if that is known."""
     if isinstance(content, str) and not isinstance(content, JsonText):
@@ -121,22 +121,22 @@ def encode(
         except UnicodeEncodeError:
             content = _SURROGATE.sub("\ufffd", str(content)).encode()
     if isinstance(content, bytes | bytearray | memoryview):
-        return b"".join(_mask(iter([bytes(content)]), secrets)), None
-    return canonical.dump(content, "content", limit, secrets).encode(), "json"
+        return b"".join(_mask(iter([bytes(content)]), policy)), None
+    return canonical.dump(content, "content", limit, policy).encode(), "json"
 
 
 def encode_chunks(
-    content: Output | IO[bytes], limit: int, secrets: Mode = "off"
+    content: Output | IO[bytes], limit: int, policy: Policy = OFF
 ) -> tuple[Iterator[bytes], describe.Media | None]:
     """Return a content, or the rest of a file, in chunks, and its media type if that is known."""
     if hasattr(content, "read"):
-        return _mask(iter(lambda: content.read(CHUNK_BYTES), b""), secrets), None
-    data, media = encode(content, limit, secrets)
+        return _mask(iter(lambda: content.read(CHUNK_BYTES), b""), policy), None
+    data, media = encode(content, limit, policy)
     return (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES)), media
 
 
-def _mask(chunks: Iterator[bytes], secrets: Mode) -> Iterator[bytes]:
-    return chunks if secrets == "off" else masking.guard_pieces(chunks, "content", secrets)
+def _mask(chunks: Iterator[bytes], policy: Policy) -> Iterator[bytes]:
+    return chunks if policy is OFF else masking.guard_pieces(chunks, "content", policy)
 
 
 def exceeds_tokens(data: bytes, limit: int) -> bool:
@@ -152,9 +152,9 @@ def exceeds_tokens(data: bytes, limit: int) -> bool:
 # -- placeholder, description and metadata -----------------------------------------------------
 
 
-def checked_summary(summary: str, limit: int, secrets: Mode) -> str:
+def checked_summary(summary: str, limit: int, policy: Policy) -> str:
     """Return a summary as one line."""
-    return placeholder.one_line(canonical.text(summary, "summary", limit, secrets))
+    return placeholder.one_line(canonical.text(summary, "summary", limit, policy))
 
 
 def context_line(command: str, status: str, mark: str) -> str:

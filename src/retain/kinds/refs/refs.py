@@ -97,12 +97,12 @@ class RefPreparer:
         """
         settings = self._services.settings
         limit = limits.MAX_ATTRIBUTES_BYTES
-        secrets = settings.secrets
-        source = canonical.text(source, "source", limit, secrets)
-        status = canonical.text(status, "status", limit, secrets)
-        description = canonical.text(description, "description", limit, secrets)
-        canonical.key(type, "type", secrets)
-        if key is not None and not placeholder.is_key(canonical.key(key, "key", secrets)):
+        policy = settings.masking
+        source = canonical.text(source, "source", limit, policy)
+        status = canonical.text(status, "status", limit, policy)
+        description = canonical.text(description, "description", limit, policy)
+        canonical.key(type, "type", policy)
+        if key is not None and not placeholder.is_key(canonical.key(key, "key", policy)):
             raise Invalid(
                 field="key",
                 problem=f"must consist of at most {placeholder.MAX_KEY_CHARACTERS} letters, digits, "
@@ -112,9 +112,9 @@ class RefPreparer:
             reference.checked_metadata(metadata) | reference.origin(source, status),
             "metadata",
             limit,
-            secrets,
+            policy,
         )
-        chunks, media = reference.encode_chunks(content, limits.MAX_REF_BYTES, secrets)
+        chunks, media = reference.encode_chunks(content, limits.MAX_REF_BYTES, policy)
         measured = Measure()
         user = self._user_of(session)
         stored = self._services.blobs.take(self._owner.tenant, user, chunks, measured.see)
@@ -370,10 +370,10 @@ class Refs(Kind):
         """
         canonical.key(key, "key")
         if type is not None:
-            canonical.key(type, "type", self._settings.secrets)
+            canonical.key(type, "type", self._settings.masking)
         line = None
         if summary is not None:
-            line = reference.checked_summary(summary, _MAX_SUMMARY_BYTES, self._settings.secrets)
+            line = reference.checked_summary(summary, _MAX_SUMMARY_BYTES, self._settings.masking)
             if not line:
                 raise Invalid(field="summary", problem="must not be blank")
         active = reference.checked_flag(is_active, "is_active")
