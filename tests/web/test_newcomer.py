@@ -36,7 +36,7 @@ def test_an_imported_conversation_has_its_own_date_and_no_empty_why(
 ) -> None:
     session = imported(memory)
     page = web.open(f"/chat/scout/{session}")
-    item = page.get_by_role("list", name="Conversations").get_by_role("listitem")
+    item = page.get_by_role("list", name="Conversations", exact=True).get_by_role("listitem")
     expect(item).to_contain_text("years ago")
     answer = page.get_by_role("article", name="said").last
     expect(answer).to_contain_text("How nice.")
@@ -55,7 +55,7 @@ def test_a_conversation_has_one_name_everywhere(web: Web, memory: Memory) -> Non
     name = "My sister keeps bees in Porto."
     page = web.open(f"/chat/scout/{session}")
     expect(page.get_by_role("heading", level=1)).to_have_text(name)
-    expect(page.get_by_role("list", name="Conversations")).to_contain_text(name)
+    expect(page.get_by_role("list", name="Conversations", exact=True)).to_contain_text(name)
     web.open("/why")
     expect(page.get_by_label("Conversation").locator("option:checked")).to_have_text(name)
     web.open("/search?q=bees")

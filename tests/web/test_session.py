@@ -147,7 +147,7 @@ def test_past_conversations(web: Web, memory: Memory) -> None:
     me.sessions.add(label="Empty")
     page = chat(web)
     say(page, "Something else")
-    listed = page.get_by_role("list", name="Conversations")
+    listed = page.get_by_role("list", name="Conversations", exact=True)
     expect(listed.get_by_role("listitem")).to_have_count(2)
     listed.get_by_role("link", name="Porto has six bridges.").hover()
     page.get_by_role("button", name="Rename Porto has six bridges.").click()
@@ -187,7 +187,7 @@ def test_many_conversations(web: Web, memory: Memory) -> None:
     asked: list[str] = []
     web.page.on("request", lambda request: asked.append(request.url))
     page = chat(web)
-    listed = page.get_by_role("list", name="Conversations").get_by_role("listitem")
+    listed = page.get_by_role("list", name="Conversations", exact=True).get_by_role("listitem")
     expect(listed).to_have_count(30)
     page.get_by_role("button", name="More").click()
     expect(listed).to_have_count(35)

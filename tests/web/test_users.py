@@ -40,7 +40,9 @@ def test_the_page_opens_where_the_data_is(web: Web, memory: Memory) -> None:
     page = web.open("/")
     expect(page).to_have_url(f"{web.url}/chat/scout")
     expect(page.get_by_title("Switch user")).to_have_text("ada")
-    expect(page.get_by_role("list", name="Conversations")).to_contain_text("Talk of ada")
+    expect(page.get_by_role("list", name="Conversations", exact=True)).to_contain_text(
+        "Talk of ada"
+    )
 
 
 @one_engine

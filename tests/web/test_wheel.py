@@ -11,12 +11,12 @@ import shutil
 import subprocess
 import sys
 import tarfile
-import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from retain.base.version import VERSION
 from retain.server import web_app
 from tests.web.browsing import ROOT
 
@@ -27,6 +27,7 @@ FILES: tuple[str, ...] = (
     "LICENSE",
     "scripts/build_site.py",
     "src/retain/__init__.py",
+    "src/retain/base/version.py",
 )
 FILES += (
     "src/retain/search/static.LICENSE",
@@ -60,14 +61,12 @@ def project(tmp_path: Path) -> Path:
 
 def test_the_wheel_has_the_page_and_its_version(tmp_path: Path) -> None:
     made, _ = pack("wheel", ROOT, tmp_path)
-    release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert made.name == f"retain-{release}-py3-none-any.whl"
+    assert made.name == f"retain-{VERSION}-py3-none-any.whl"
     with zipfile.ZipFile(made) as wheel:
         names = wheel.namelist()
         page = wheel.read("retain/server/site/index.html").decode()
-        assert (
-            f"Version: {release}\n" in wheel.read(f"retain-{release}.dist-info/METADATA").decode()
-        )
+        metadata = wheel.read(f"retain-{VERSION}.dist-info/METADATA").decode()
+        assert f"Version: {VERSION}\n" in metadata
     loaded = re.findall(r'(?:src|href)="/([^"]*)"', page)
     assert any(re.fullmatch(r"assets/index-[\w-]{8}\.js", path) for path in loaded)
     assert {f"retain/server/site/{path}" for path in loaded} <= set(names)
@@ -163,7 +162,7 @@ def test_a_wheel_is_never_built_with_an_outdated_page(
         command, cwd=project, env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode != 0
-    assert ("`npm ci --no-audit" if version else "must be built again or removed") in done.stderr
+    assert ("`npm ci --no-audit" if version else "build it again or remove it") in done.stderr
     assert not list(tmp_path.glob("out/*.whl"))
     serving = [sys.executable, str(project / "scripts" / "build_site.py"), "--if-possible"]
     assert subprocess.run(serving, env=env, capture_output=True, check=False).returncode == 0
