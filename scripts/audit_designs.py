@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from design_audit import conversations, journal, references, short_term, summaries
+from design_audit import conversations, journal, moving_in, references, short_term, summaries
 from design_audit.audit import STATUSES, Audit, Item
 
 Group = Callable[[Audit], None]
@@ -40,11 +40,27 @@ class Design:
 
 
 DESIGNS = {
-    "short-term": Design("Persistent sessions, notes, LangChain", "stm", short_term.GROUPS),
-    "journal": Design("Journal and core memory of agents", "jrn", journal.GROUPS),
-    "references": Design("References in the prompt, contents in a store", "ref", references.GROUPS),
-    "summaries": Design("Rolling summaries of long sessions", "sum", summaries.GROUPS),
-    "conversations": Design("Conversations, state, telemetry", "sql", conversations.GROUPS),
+    "short-term": Design(
+        "Persistent sessions, notes, LangChain",
+        "stm",
+        (*short_term.GROUPS, moving_in.langchain_tables),
+    ),
+    "journal": Design(
+        "Journal and core memory of agents", "jrn", (*journal.GROUPS, moving_in.journal_tables)
+    ),
+    "references": Design(
+        "References in the prompt, contents in a store",
+        "ref",
+        (*references.GROUPS, moving_in.reference_tables),
+    ),
+    "summaries": Design(
+        "Rolling summaries of long sessions", "sum", (*summaries.GROUPS, moving_in.session_tables)
+    ),
+    "conversations": Design(
+        "Conversations, state, telemetry",
+        "sql",
+        (*conversations.GROUPS, moving_in.conversation_tables),
+    ),
 }
 
 
