@@ -322,9 +322,9 @@ def administration(audit: Audit) -> None:
         http.patch("/api/agents/scout", json={"active": True})
 
     with audit.item("jrn-42", "Colours, icons and tools are checked.") as item:
-        for body in ({"color": "red"}, {"icon": "much too long"}, {"tools": ["no_such_tool"]}):
-            answer = http.patch("/api/agents/scout", json=body)
-            item.check(f"{body} is refused", answer.status_code == 422)
+        for wrong in ({"color": "red"}, {"icon": "much too long"}, {"tools": ["no_such_tool"]}):
+            answer = http.patch("/api/agents/scout", json=wrong)
+            item.check(f"{wrong} is refused", answer.status_code == 422)
 
     with audit.item(
         "jrn-43",

@@ -278,7 +278,7 @@ def conversation_tables(audit: Audit) -> None:
     ) as item:
         (found,) = list(audit.scope(audit.open(), user=None, agent=None).interactions.list())
         item.check("the call", (found.route, found.model, found.latency_ms) == ("chat", "m", 12))
-        item.check("unknown tokens", (found.tokens_in, found.tokens_out) == (None, None))
+        item.check("unknown tokens", found.tokens_in is None and found.tokens_out is None)
 
     with audit.item(
         "sql-60", "A mistake in the source is found before anything is written."

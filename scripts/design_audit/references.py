@@ -447,8 +447,7 @@ def consolidating(audit: Audit) -> None:
     with audit.item("ref-48", "A periodic job does this where a setting says so.") as item:
         me.entries.add("Ada bought a ticket for the night train to Porto.")
         now.pass_days(6)
-        settings = {"consolidate": "knowledge"}
-        job = audit.open(main=ScriptedModel(kept), clock=now, **settings)
+        job = audit.open(main=ScriptedModel(kept), clock=now, consolidate="knowledge")
         job.run_jobs(tenants=[audit.tenant])
         item.check("a document", me.knowledge.search("night trains"))
 
