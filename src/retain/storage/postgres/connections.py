@@ -88,6 +88,10 @@ class Pool:
             self._free_slot()
             raise
 
+    def add(self, connection: Connection) -> None:
+        """Add a connection that nobody uses."""
+        self._idle.append(connection)
+
     def give_back(self, connection: Connection) -> None:
         """Return a connection to the pool, or close it if it is broken."""
         try:

@@ -66,6 +66,8 @@ server should have stopped the statement by then, so it hangs or is unreachable.
 MIGRATION_LOCK = 0x5265_746E
 MIGRATION_SECONDS = 120.0
 MAX_CACHED_BEGINS = 1000
+PREPARE_THRESHOLD = 5
+"""A connection prepares a statement at its fifth use."""
 _NOW = "(extract(epoch from clock_timestamp()) * 1000000)::bigint"
 # Every short statement has an index that returns its rows in order. Without statistics, as after a
 # large import, the server would read and sort a whole session for its last twenty messages.
@@ -167,12 +169,9 @@ class PostgresDatabase:
         self._search_path = SQL("{}, public").format(Identifier(roles.SCHEMA))
         self._known_tenants: set[str] = set()
         self._begin_scripts: dict[tuple[tuple[str, bool], str], bytes] = {}
-        # Connect at once: a wrong address raises here, while a pool would only wait.
-        with self._own_connection(self._url) as connection:
-            (real,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
-            # A pooler reports another process id; then statements cannot be prepared.
-            self._prepares = connection.info.backend_pid == real
+        self._prepares = False
         self._pool = Pool(self._connect, settings.postgres_pool, self._wait_seconds)
+        self._connect_first()
         _OPEN.add(self)
 
     # -- reading and writing ---------------------------------------------------------------
@@ -421,8 +420,21 @@ class PostgresDatabase:
 
     # -- connecting ------------------------------------------------------------------------
 
+    def _connect_first(self) -> None:
+        """Connect at once: a wrong address raises here, while the pool would only wait."""
+        try:
+            connection = self._connect()
+            connection.answer_seconds = ANSWER_SECONDS
+            (real,) = connection.execute("select pg_backend_pid()").fetchone() or (0,)
+        except psycopg.Error as error:
+            raise translate_error(error) from error
+        if connection.info.backend_pid == real:  # else a pooler, where nothing can be prepared
+            self._prepares = True
+            connection.prepare_threshold = PREPARE_THRESHOLD
+        self._pool.add(connection)
+
     def _connect(self) -> Connection:
-        threshold = 5 if self._prepares else None
+        threshold = PREPARE_THRESHOLD if self._prepares else None
         return Connection.connect(self._url, autocommit=True, prepare_threshold=threshold)
 
     @contextmanager
