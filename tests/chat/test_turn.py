@@ -337,6 +337,10 @@ def test_without_a_model_the_answer_lists_matching_memory(chat: Any) -> None:
     )
     assert "(entries): Ada's sister Mary lives in Turin." in done.text
     assert done.text.count("\n- ") == 1
+    talk.me.notes.append("## Family\n\nMary, a sister, lives in Turin.")
+    assert "(notes, Family): Mary, a sister, lives in Turin." in talk.say("Where is Mary?").text
+    talk.me.notes.append("## Travel\n\nMary takes the train.")
+    assert "(notes): Family: Mary, a sister, lives in Turin. Travel:" in talk.say("Mary?").text
     report = talk.me.turns.get(done.turn).report
     assert any(item[0] == "private" for item in report["items"]), (
         report

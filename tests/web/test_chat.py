@@ -299,7 +299,7 @@ def test_a_stopped_message_returns_to_the_input(web: Web, memory: Memory) -> Non
     page.get_by_role("button", name="Edit message").click()
     expect(page.get_by_role("alert")).to_have_count(0)
     page.get_by_role("link", name="Preview the context").click()
-    expect(page.get_by_label("A message not yet sent")).to_be_visible()
+    expect(page.get_by_label("Message to preview")).to_be_visible()
     assert "yes" not in page.url
     page.go_back()
     expect(page.get_by_label("Message", exact=True)).to_have_value("yes\nand no")
@@ -325,7 +325,7 @@ def test_a_long_conversation(web: Web, memory: Memory) -> None:
     expect(page.get_by_text("Message 1500", exact=True)).to_be_visible()
     messages = page.get_by_role("region", name="Messages")
     messages.press("Home")
-    expect(page.get_by_text("Message 1", exact=True)).to_be_visible()
+    expect(messages.get_by_text("Message 1", exact=True)).to_be_visible()
     assert page.get_by_role("article").count() < 60
     page.get_by_role("button", name="Newest").click()
     expect(page.get_by_text("Message 1500", exact=True)).to_be_visible()

@@ -18,13 +18,17 @@ def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> 
     lines = "\n".join(f"npm warn line {number}" for number in range(800))
     mine.refs.capture(lines, source="npm install", status="Failed", session="trip")
     key = mine.refs.add("Ada flies on 3 May.", "<b>travel</b> dates", type="user_preference")
+    unnamed = mine.sessions.add().id
+    mine.messages.append(unnamed, "user", "I want to visit my sister in Lisbon in May.")
     page = web.open("/memory/refs")
+    expect(page.get_by_label("Conversation")).to_contain_text("I want to visit my sister")
+    expect(page.get_by_label("Conversation")).not_to_contain_text(unnamed)
     rows = page.get_by_role("list", name="References").get_by_role("listitem")
     expect(rows).to_have_count(2)
     expect(rows.first).to_contain_text("<b>travel</b> dates")
     page.get_by_label("Type").select_option("command output")
     expect(rows).to_have_count(1)
-    page.get_by_label("Type").select_option("Every type")
+    page.get_by_label("Type").select_option("All types")
     page.get_by_label("Conversation").select_option("A trip")
     expect(rows).to_have_count(1)
     rows.get_by_role("link").first.click()
@@ -32,7 +36,14 @@ def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> 
     expect(dialog.get_by_text("npm warn line 0").first).to_be_visible()
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
-    page.get_by_label("Conversation").select_option("Every conversation")
+    page.get_by_label("Conversation").select_option("All conversations")
+    search, add = (
+        page.get_by_label("Search in the references"),
+        page.get_by_role("button", name="Add"),
+    )
+    assert (search.bounding_box() or {})["y"] == pytest.approx(
+        (add.bounding_box() or {})["y"], abs=10
+    ), "the filters and the button are on one line"
     page.get_by_label("Search in the references").fill("travel dates")
     page.keyboard.press("Enter")
     expect(rows.first).to_contain_text("travel")
@@ -77,7 +88,7 @@ def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
     expect(page.get_by_role("button", name="Remove 2")).to_be_visible()
     page.get_by_label("Type").select_option("tool output")
     expect(page.get_by_role("heading", name="No such reference")).to_be_visible()
-    page.get_by_label("Type").select_option("Every type")
+    page.get_by_label("Type").select_option("All types")
     expect(
         page.get_by_label("Select all that are shown")
     ).not_to_be_checked()  # nobody saw them in between

@@ -174,6 +174,14 @@ def test_an_unknown_address_is_a_page(web: Web, path: str) -> None:
     expect(page.get_by_role("link", name="Go to the chat")).to_be_visible()
 
 
+def test_the_current_tab_stays_in_view_when_the_window_shrinks(web: Web) -> None:
+    page = web.open("/memory/state")
+    state = page.get_by_role("navigation", name="Kinds of memory").get_by_role("link", name="State")
+    expect(state).to_be_visible()
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(state).to_be_in_viewport(ratio=0.9)
+
+
 def test_tabs_on_a_phone_show_that_there_are_more(web: Web) -> None:
     page = web.device(viewport={"width": 390, "height": 844})
     web.open("/operations", page)

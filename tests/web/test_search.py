@@ -37,7 +37,7 @@ def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
     hits = found.get_by_role("article")
     expect(hits).to_have_count(6)
     expect(page).to_have_url(re.compile(r"/search\?q=who\+has\+a\+kayak"))
-    expect(page.get_by_text(re.compile(r"^words \d"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"^\d+ by words"))).to_be_visible()
     message = hits.filter(has_text="Clara paddles")
     expect(message.locator("mark")).to_have_text(["kayak"])
     expect(message).to_contain_text("in A trip")

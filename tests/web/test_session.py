@@ -157,7 +157,7 @@ def test_past_conversations(web: Web, memory: Memory) -> None:
     assert me.sessions.get(porto.id).label == "Bridges"
     page.get_by_label("Search conversations").fill("bridges")
     expect(page.get_by_role("list", name="Found by name").get_by_role("listitem")).to_have_count(1)
-    page.get_by_role("list", name="Conversations with matching messages").get_by_role(
+    page.get_by_role("list", name="Matching messages").get_by_role(
         "link", name="Porto has six bridges."
     ).click()
     expect(page).to_have_url(f"{web.url}/chat/{AGENT}/{porto.id}?at=1")

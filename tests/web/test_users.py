@@ -71,6 +71,11 @@ def test_users_are_listed_with_counts_and_search(web: Web, memory: Memory) -> No
     page.get_by_label("Search users").fill("bob")
     page.get_by_role("button", name="Switch to bob").click()
     expect(page.get_by_title("Switch user")).to_have_text("bob")
+    web.open("/users")
+    expect(page.get_by_role("button", name="Switch to ada")).to_be_visible()
+    expect(page.get_by_role("button", name="Switch to bob")).to_have_count(0)
+    page.set_viewport_size({"width": 390, "height": 844})
+    expect(page.get_by_role("button", name="Switch to ada")).to_be_in_viewport(ratio=1)
     assert web.axe() == []
 
 
@@ -109,7 +114,7 @@ def test_a_user_is_exported_and_erased_from_the_page(
     tell(memory, "bob")
     page = web.open("/users/ada")
     stored = page.get_by_role("list", name="What is stored")
-    expect(stored.get_by_role("listitem").filter(has_text="Memories")).to_contain_text("1")
+    expect(stored.get_by_role("listitem").filter(has_text="Facts")).to_contain_text("1")
     assert web.axe() == []
     with page.expect_download() as download:
         page.get_by_role("button", name="Export").click()

@@ -107,10 +107,10 @@ def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
         "href", "/chat/scout/trip?at=1"
     )
 
-    changed = row(web, "Own memory", "Clara likes coffee.")
+    changed = row(web, "Facts", "Clara likes coffee.")
     changed.locator("summary").click()
     expect(changed.get_by_text("Changed since then.")).to_be_visible()
-    removed = row(web, "Own memory", "Memory entry").page.get_by_text("Memory entry").last
+    removed = row(web, "Facts", "Memory entry").page.get_by_text("Memory entry").last
     removed.click()
     expect(page.get_by_text("It is no longer there.")).to_be_visible()
     row(web, "Instructions", "The prompt of scout").locator("summary").click()
@@ -132,7 +132,7 @@ def test_messages_link_to_turns_and_turns_to_each_other(web: Web, me: Scope) -> 
     answers.get_by_role("link").last.click()
     expect(page.get_by_role("figure")).to_contain_text("of 1,200 tokens")
     page.get_by_role("link", name="What would its context be now?").click()
-    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    expect(page.get_by_label("Message to preview")).to_have_value(QUESTION)
     web.open("/why?session=now&seq=1")
     expect(page.get_by_text("No answer is recorded for this message")).to_be_visible()
     web.expects("404")
@@ -149,7 +149,7 @@ def test_the_context_of_an_unsent_message(web: Web, me: Scope) -> None:
     page = web.open("/why")
     expect(page.get_by_label("Conversation", exact=True)).to_have_value("now")
     expect(page.get_by_role("figure")).to_be_visible()
-    page.get_by_label("A message not yet sent").fill(QUESTION)
+    page.get_by_label("Message to preview").fill(QUESTION)
     expect(row(web, "Recalled", "Clara moved to Porto")).to_contain_text("came in")
     expect(row(web, "Recent turns", "Question 0 about")).to_be_visible()
     slider = page.get_by_role("slider", name="Budget")
@@ -159,17 +159,17 @@ def test_the_context_of_an_unsent_message(web: Web, me: Scope) -> None:
     expect(page.get_by_text(re.compile(r"Since the last change: \d+ fell out"))).to_be_visible()
     page.get_by_text(re.compile("^Just removed")).click()
     expect(page.get_by_role("group").get_by_text("Question 0 about the sea").first).to_be_visible()
-    page.get_by_role("heading", name="The prompt, exactly").click()
+    page.get_by_role("heading", name="Exact prompt").click()
     expect(page.get_by_text("You scout ahead. <img").last).to_be_visible()
 
     web.expects("422")
     page.get_by_label("Budget in tokens").fill("20")
     expect(page.get_by_role("alert")).to_contain_text("alone need")
-    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    expect(page.get_by_label("Message to preview")).to_have_value(QUESTION)
     page.get_by_label("Budget in tokens").fill("4000")
     expect(page.get_by_role("figure")).to_contain_text("of 4,000 tokens")
     page.reload()
-    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    expect(page.get_by_label("Message to preview")).to_have_value(QUESTION)
     assert "message" not in page.url  # what nobody has sent is in no server's log
     assert me.sessions.get("now").last_seq == before
     assert page.title() != "ran"
@@ -180,12 +180,12 @@ def test_the_context_of_a_draft_in_the_chat(web: Web, me: Scope) -> None:
     page = web.open("/chat/scout/now")
     page.get_by_label("Message", exact=True).fill(QUESTION)
     page.get_by_role("link", name="Preview the context").click()
-    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    expect(page.get_by_label("Message to preview")).to_have_value(QUESTION)
     expect(page.get_by_role("figure")).to_be_visible()
     page.wait_for_url("**/why?session=now")
     page.get_by_label("Conversation", exact=True).select_option("A trip")
     page.wait_for_url("**/why?session=trip")
-    expect(page.get_by_label("A message not yet sent")).to_have_value(QUESTION)
+    expect(page.get_by_label("Message to preview")).to_have_value(QUESTION)
 
 
 @one_engine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -19,6 +20,7 @@ from retain.search.query import Hit
 NO_MODEL = "No model is set"
 _HEAD = f"{NO_MODEL_NOTICE} Your message is kept."
 _MAX_HITS = 10
+_HEADING = re.compile(r"^#{1,6} +(.*?):?[ \t]*$", re.MULTILINE)
 _MAX_TOKENS_PER_HIT = 60
 
 
@@ -55,9 +57,11 @@ def with_cited(context: Context, hits: Sequence[Hit], session: str) -> Context:
 
 
 def _line(hit: Hit, query_words: list[str], session: str) -> str:
-    text = " ".join(snippet.excerpt_tokens(hit.text, query_words, _MAX_TOKENS_PER_HIT).split())
+    excerpt = snippet.excerpt_tokens(hit.text, query_words, _MAX_TOKENS_PER_HIT)
+    text = " ".join(_HEADING.sub(r"\1:", excerpt).split())  # one line has no Markdown headings
     if hit.kind == "messages":
         where = f"{hit.author or hit.role}, {'earlier here' if hit.id == session else 'in another conversation'}"
     else:
         where = f"{hit.kind}, {hit.title}" if hit.title else hit.kind
+        text = text.removeprefix(f"{hit.title}: ")
     return f"{hit.at:%Y-%m-%d} ({where}): {text}"

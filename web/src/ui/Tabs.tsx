@@ -12,18 +12,31 @@ export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
   useEffect(() => {
     const node = row.current;
     if (!node) return;
-    node.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    let frame = 0;
+    const show = () => {
+      node.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+      look();
+    };
+    const reveal = () => {
+      show();
+      cancelAnimationFrame(frame);
+      // A button that appears at an end takes room: show the tab again once it is there.
+      frame = requestAnimationFrame(() => {
+        frame = requestAnimationFrame(show);
+      });
+    };
     const look = () => {
       const left = node.scrollLeft > 2;
       const right = node.scrollLeft + node.clientWidth < node.scrollWidth - 2;
       setHidden((before) => (before.left === left && before.right === right ? before : { left, right }));
     };
-    look();
+    reveal();
     node.addEventListener("scroll", look, { passive: true });
-    window.addEventListener("resize", look);
+    window.addEventListener("resize", reveal);
     return () => {
+      cancelAnimationFrame(frame);
       node.removeEventListener("scroll", look);
-      window.removeEventListener("resize", look);
+      window.removeEventListener("resize", reveal);
     };
   }, [at]);
   const scroll = (by: number) => row.current?.scrollBy({ left: by, behavior: "smooth" });

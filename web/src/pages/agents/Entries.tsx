@@ -201,8 +201,8 @@ function Nothing({ filtered, clear, agent }: { filtered: boolean; clear: () => v
   return (
     <Empty title={`${agent} remembers nothing yet`}>
       <p>
-        It writes here by itself while you talk: what happened goes into its journal and fades after a week, what
-        matters for good goes into its core. You can also add something, or import a file.
+        With a model, the agent adds entries while you talk: journal entries fade after a week, core entries stay. You
+        can also add one yourself, or import a file.
       </p>
     </Empty>
   );

@@ -65,8 +65,7 @@ export function Settings({ name, agent, saved }: Shown) {
     <form onSubmit={submit}>
       {!agent && (
         <p className="card quiet">
-          {name} is not set up yet. It answers with the main model and is told only “You are {name}.”. What it remembers
-          is under Memory all the same.
+          {name} uses the defaults: the main model and the prompt “You are {name}.”. Save this form to change them.
         </p>
       )}
       {!may("write") && <p className="card quiet">Your key allows reading only: you cannot change this.</p>}
@@ -97,7 +96,7 @@ export function Settings({ name, agent, saved }: Shown) {
             </button>
           )}
           <button type="submit" className="primary" disabled={busy || (!changed && version > 0)}>
-            {busy ? "Saving…" : version ? "Save" : "Set up"}
+            {busy ? "Saving…" : "Save"}
           </button>
         </footer>
       )}

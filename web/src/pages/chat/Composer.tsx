@@ -140,7 +140,12 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
           onPaste={pasted}
         />
         {running ? (
-          <button type="button" className="icon" aria-label="Stop following the answer" onClick={() => talk.stop(running.key)}>
+          <button
+            type="button"
+            className="icon"
+            aria-label="Stop following the answer"
+            onClick={() => talk.stop(running.key)}
+          >
             <Icon name="stop" />
           </button>
         ) : null}

@@ -36,10 +36,9 @@ export function SessionItem({ session, here, open, remove, renamed }: Shown) {
         }}
       >
         <span className={css.title}>{title}</span>
-        <span className="quiet">
+        <span className={`quiet ${css.meta}`}>
           {whoOf(session).join(", ")} · <Time at={session.last_message_at ?? session.updated_at} /> ·{" "}
-          {count(session.count)}
-          <span className="visually-hidden"> messages</span>
+          {count(session.count)} {session.count === 1 ? "message" : "messages"}
         </span>
       </Link>
       {may("write") && (

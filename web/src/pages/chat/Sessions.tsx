@@ -160,7 +160,7 @@ function Spoken({ search, agent, chosen }: { search: string; agent: string; chos
       {!!found.error && <Failure error={found.error} retry={found.reload} />}
       {found.data?.hits.length === 0 && <p className={`quiet ${css.none}`}>No matching messages.</p>}
       {wordless(found.data?.hits ?? []) && <p className={`quiet ${css.none}`}>{WORDLESS}</p>}
-      <ul aria-label="Conversations with matching messages">
+      <ul aria-label="Matching messages">
         {found.data?.hits.map((hit) => (
           <li key={`${hit.session} ${hit.seq}`}>
             <Link

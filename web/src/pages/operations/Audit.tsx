@@ -89,9 +89,8 @@ function Nothing({ filtered }: { filtered: boolean }) {
 function Chain({ deed }: { deed: Deed }) {
   return (
     <p className={`quiet ${css.chain}`}>
-      Each row includes the hash of the rows before it. When this page was opened the last was number {deed.number},
-      with the chain <code>{deed.chain}</code>. Keep both elsewhere from time to time; <code>retain verify</code> proves
-      the log.
+      Each row includes the hash of the rows before it. The last row when this page was opened: number {deed.number},
+      hash <code>{deed.chain}</code>. Store both elsewhere from time to time; <code>retain verify</code> checks the log.
     </p>
   );
 }

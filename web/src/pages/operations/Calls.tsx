@@ -165,7 +165,7 @@ function Names(props: { label: string; by: "model" | "route"; value: string; cho
   if (value) names.add(value);
   return (
     <select aria-label={label} value={value} onChange={(event) => choose(event.target.value)}>
-      <option value="">Every {label.toLowerCase()}</option>
+      <option value="">All {label.toLowerCase()}s</option>
       {[...names].map((name) => (
         <option key={name}>{name}</option>
       ))}

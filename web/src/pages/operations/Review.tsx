@@ -189,7 +189,7 @@ function Nothing({ which }: { which: "pending" | "refused" }) {
     <Empty title="Nothing to review">
       <p>
         Core entries and whiteboard lines that were written by a tool wait here until a person has read them; before
-        that they are in no prompt. Whose do is the setting <code>review</code>.
+        that they are in no prompt. The setting <code>review</code> names the sources that wait.
       </p>
     </Empty>
   );

@@ -51,11 +51,11 @@ test("sums keep what is unknown unknown", () => {
 });
 
 test.each([
-  [0, 0, "as before"],
+  [0, 0, "no change"],
   [5, 0, "none before"],
   [150, 100, "+50 %"],
   [50, 100, "−50 %"],
-  [100, 100, "as before"],
+  [100, 100, "no change"],
   [2000, 100, "×20"],
   [null, 3, ""],
 ])("%s after %s", (now, then, text) => expect(change(now, then)).toBe(text));

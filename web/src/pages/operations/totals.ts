@@ -56,8 +56,8 @@ export function highestP95(totals: readonly Pick<Total, "p95">[]): number | null
 /** By how much something changed, in words. */
 export function change(now: number | null, then: number | null): string {
   if (now === null || then === null) return "";
-  if (then === 0) return now === 0 ? "as before" : "none before";
+  if (then === 0) return now === 0 ? "no change" : "none before";
   const percent = Math.round((now / then - 1) * 100);
-  if (percent === 0) return "as before";
+  if (percent === 0) return "no change";
   return percent > 999 ? `×${Math.round(now / then)}` : `${percent > 0 ? "+" : "−"}${Math.abs(percent)} %`;
 }

@@ -76,7 +76,7 @@ export function Filters({ asked, change }: Shown) {
           </>
         )}
         <select aria-label="Agent" value={asked.agent} onChange={(event) => change({ agent: event.target.value })}>
-          <option value="">Every agent</option>
+          <option value="">All agents</option>
           {[...names].filter(Boolean).map((name) => (
             <option key={name}>{name}</option>
           ))}
@@ -87,7 +87,7 @@ export function Filters({ asked, change }: Shown) {
           value={asked.session}
           onChange={(event) => change({ session: event.target.value })}
         >
-          <option value="">Every conversation</option>
+          <option value="">All conversations</option>
           {asked.session && !sessions.some((one) => one.id === asked.session) && (
             <option value={asked.session}>This conversation</option>
           )}

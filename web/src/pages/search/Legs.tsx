@@ -22,12 +22,12 @@ export function Legs({ found }: { found: SearchResults }) {
         const by = how.slice("ran: ".length);
         return (
           <span key={name} className="quiet">
-            {leg(name)} {count(found.hits.filter((hit) => hit.legs.includes(name)).length)}
+            {count(found.hits.filter((hit) => hit.legs.includes(name)).length)} by {leg(name)}
             {by && ` (${by})`}
           </span>
         );
       })}
-      {beside > 0 && <span className="quiet">beside them {count(beside)}</span>}
+      {beside > 0 && <span className="quiet">{count(beside)} from their context</span>}
     </p>
   );
 }

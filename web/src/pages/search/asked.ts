@@ -6,8 +6,8 @@ export type Kind = (typeof KINDS)[number];
 export const TITLES: Record<Kind, string> = {
   messages: "Messages",
   notes: "Notes",
-  entries: "Agents’ memory",
-  refs: "Stored outputs",
+  entries: "Facts",
+  refs: "References",
   state: "State",
   knowledge: "Documents",
 };

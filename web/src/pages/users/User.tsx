@@ -19,7 +19,12 @@ import css from "./users.module.css";
 type Kind = { label: string; href: string; about: string; amount: (user: StoredUser) => number };
 const KINDS: Kind[] = [
   { label: "Conversations", href: "/chat", about: "Messages, word for word", amount: (user) => user.conversations },
-  { label: "Memories", href: "/memory/facts", about: "Facts that agents remember", amount: (user) => user.memories },
+  {
+    label: "Facts",
+    href: "/memory/facts",
+    about: "Core and journal entries of the agents",
+    amount: (user) => user.memories,
+  },
   { label: "Notes", href: "/memory/notes", about: "Long-term notes, one per agent", amount: (user) => user.notes },
   { label: "References", href: "/memory/refs", about: "Stored outputs of tools", amount: (user) => user.refs },
   { label: "Documents", href: "/memory/knowledge", about: "Uploaded documents", amount: (user) => user.documents },
@@ -187,8 +192,8 @@ function Erase({ name, close, erased }: Erasing) {
   return (
     <Dialog title={`Erase ${name}?`} close={close}>
       <p>
-        Everything that is stored about {name} will be removed: conversations, memories, notes, references, documents
-        and state. This cannot be undone. Copies in backups stay until the backups are deleted.
+        Everything that is stored about {name} will be removed: conversations, facts, notes, references, documents and
+        state. This cannot be undone. Copies in backups stay until the backups are deleted.
       </p>
       <form
         onSubmit={(event) => {

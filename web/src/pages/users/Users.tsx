@@ -69,7 +69,7 @@ function Nobody({ search }: { search: string }) {
   );
 }
 
-const COLUMNS = ["Conversations", "Memories", "Notes", "References", "Documents", "State"];
+const COLUMNS = ["Conversations", "Facts", "Notes", "References", "Documents", "State"];
 
 function Table({ users }: { users: StoredUser[] }) {
   const { user, choose } = useWho();
@@ -112,9 +112,11 @@ function Table({ users }: { users: StoredUser[] }) {
                 <Time at={one.last_active_at} />
               </td>
               <td>
-                <button type="button" aria-label={`Switch to ${one.user}`} onClick={() => show(one.user)}>
-                  Switch
-                </button>
+                {one.user !== user && (
+                  <button type="button" aria-label={`Switch to ${one.user}`} onClick={() => show(one.user)}>
+                    Switch
+                  </button>
+                )}
               </td>
             </tr>
           ))}

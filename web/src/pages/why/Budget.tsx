@@ -35,7 +35,7 @@ export function Budget({ value, set }: { value: number; set: (budget: number) =>
         />
       </div>
       <p className="quiet">
-        From {count(LEAST)} to {count(MOST)}; any other as a number.
+        The slider goes from {count(LEAST)} to {count(MOST)}; type any other number.
       </p>
     </div>
   );

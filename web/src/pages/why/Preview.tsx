@@ -131,7 +131,7 @@ function Live({ session, titles, first }: Shown) {
   return (
     <>
       <div className={css.whyAsk}>
-        <Field label="A message not yet sent" hint="Nothing is sent or stored, and no model is asked.">
+        <Field label="Message to preview" hint="Nothing is sent or stored, and no model is called.">
           <textarea
             rows={3}
             value={message}

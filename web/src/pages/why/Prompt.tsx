@@ -1,4 +1,4 @@
-// The prompt, exactly: the messages as a model would be given them.
+// The exact prompt: the messages that the model receives.
 import type { ContextAnswer } from "../../api/index";
 import { say } from "../../ui/toast";
 import css from "./why.module.css";
@@ -14,7 +14,7 @@ export function Prompt({ messages }: { messages: Messages }) {
   return (
     <details className={css.whyFold}>
       <summary>
-        <h2>The prompt, exactly</h2>
+        <h2>Exact prompt</h2>
       </summary>
       <div className={css.whyPrompt}>
         <button type="button" onClick={copy}>

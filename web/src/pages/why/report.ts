@@ -7,17 +7,17 @@ export type Group = { layer: Layer; items: Item[]; tokens: number };
 
 const mixed = (name: string) => `color-mix(in srgb, var(${name}) 55%, var(--raised))`;
 export const LAYERS: readonly Layer[] = [
-  ["system", "Instructions", "what the agent is told to be", "var(--layer-0)"],
-  ["private", "Own memory", "the agent’s core memories and last week’s journal", "var(--layer-1)"],
+  ["system", "Instructions", "the agent’s prompt", "var(--layer-0)"],
+  ["private", "Facts", "the agent’s core entries and last week’s journal", "var(--layer-1)"],
   ["notes", "Notes", "the long-term notes about this user", "var(--layer-2)"],
-  ["summary", "Summary so far", "what stands for the older turns", "var(--layer-3)"],
-  ["references", "Stored outputs", "outputs that can be opened, by their descriptions", "var(--layer-4)"],
-  ["window", "Recent turns", "the conversation, word by word", "var(--layer-5)"],
-  ["state", "State", "what is set for this user or conversation", "var(--layer-6)"],
-  ["whiteboard", "Whiteboard", "what agents share", mixed("--layer-6")],
-  ["recall", "Recalled", "what search found for this message", "var(--layer-7)"],
-  ["message", "New message", "what was asked", "var(--layer-8)"],
-  ["frame", "Framing", "headings and fences that hold the parts together", mixed("--layer-8")],
+  ["summary", "Summary", "replaces the older messages", "var(--layer-3)"],
+  ["references", "References", "descriptions of large outputs that the agent can open", "var(--layer-4)"],
+  ["window", "Recent turns", "the latest messages, verbatim", "var(--layer-5)"],
+  ["state", "State", "values set for this user or conversation", "var(--layer-6)"],
+  ["whiteboard", "Whiteboard", "lines that agents share", mixed("--layer-6")],
+  ["recall", "Recalled", "search hits for this message", "var(--layer-7)"],
+  ["message", "New message", "the message to answer", "var(--layer-8)"],
+  ["frame", "Framing", "headings and separators around the parts", mixed("--layer-8")],
 ].map(([name, title, about, colour]) => ({ name, title, about, colour }) as Layer);
 
 /** The items of a report, in the words of this page. */

@@ -144,7 +144,7 @@ function Bar({ counts, take, everybody, setEverybody }: Shown) {
             {choosable && (
               <label className="check">
                 <input type="checkbox" checked={everybody} onChange={(event) => setEverybody(event.target.checked)} />{" "}
-                For everybody
+                For all users
               </label>
             )}
             <button type="button" className="primary" onClick={() => input.current?.click()}>

@@ -2,6 +2,7 @@
 import type { FormEvent } from "react";
 import { get } from "../../../api/client";
 import { useLoad } from "../../../api/load";
+import { conversationName } from "../../../app/conversation";
 import { useWho } from "../../../app/who";
 import { useHeld } from "../../../ui/typed";
 import { useAsked } from "../asked";
@@ -14,10 +15,10 @@ export function Filters({ types }: { types: string[] }) {
   const { user } = useWho();
   const { query, ask } = useAsked();
   const [text, setText] = useHeld(query.get("q") ?? "");
-  const sessions = useLoad((signal) => get("/api/sessions", { query: { user, limit: 50 }, signal }), [user]);
+  const sessions = useLoad((signal) => get("/api/chat/sessions", { query: { user, limit: 50 }, signal }), [user]);
   const session = query.get("session") ?? "";
   const type = query.get("type") ?? "";
-  const known = sessions.data?.data.map((one) => ({ id: one.id, label: one.label || one.id })) ?? [];
+  const known = sessions.data?.data.map((one) => ({ id: one.id, label: conversationName(one) })) ?? [];
   if (session && !known.some((one) => one.id === session)) known.unshift({ id: session, label: session });
   const search = (event: FormEvent) => {
     event.preventDefault();
@@ -38,7 +39,7 @@ export function Filters({ types }: { types: string[] }) {
         />
       </form>
       <select aria-label="Type" value={type} onChange={(event) => ask({ type: event.target.value || undefined })}>
-        <option value="">Every type</option>
+        <option value="">All types</option>
         {[...new Set([...TYPES, ...types, ...(type ? [type] : [])])].map((one) => (
           <option key={one} value={one}>
             {one.replaceAll("_", " ")}
@@ -50,17 +51,18 @@ export function Filters({ types }: { types: string[] }) {
         value={query.get("active") ?? ""}
         onChange={(event) => ask({ active: event.target.value || undefined })}
       >
-        <option value="">Active or not</option>
+        <option value="">Active and inactive</option>
         <option value="true">Active</option>
-        <option value="false">Not active</option>
+        <option value="false">Inactive</option>
       </select>
       {known.length > 0 && (
         <select
+          className={css.short}
           aria-label="Conversation"
           value={session}
           onChange={(event) => ask({ session: event.target.value || undefined })}
         >
-          <option value="">Every conversation</option>
+          <option value="">All conversations</option>
           {known.map((one) => (
             <option key={one.id} value={one.id}>
               {one.label}

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { address, fetched, get } from "../../../api/client";
 import type { Item } from "../../../api/index";
 import { type Page, useLoad, usePages } from "../../../api/load";
+import { conversationName } from "../../../app/conversation";
 import { useWho } from "../../../app/who";
 import { Icon } from "../../../ui/Icon";
 import { PagedList } from "../../../ui/PagedList";
@@ -98,16 +99,16 @@ function placed(items: Item[], item: Item, prefix: string): Item[] {
 /** Whose state is shown: a user's, everybody's, or a conversation's. */
 function Areas({ area, choose }: { area: string; choose: (area: string) => void }) {
   const { user } = useWho();
-  const sessions = useLoad((signal) => get("/api/sessions", { query: { user, limit: 50 }, signal }), [user]);
-  const known = sessions.data?.data.map((one) => ({ id: one.id, label: one.label || one.id })) ?? [];
+  const sessions = useLoad((signal) => get("/api/chat/sessions", { query: { user, limit: 50 }, signal }), [user]);
+  const known = sessions.data?.data.map((one) => ({ id: one.id, label: conversationName(one) })) ?? [];
   const asked = area.startsWith("session:") ? area.slice("session:".length) : null;
   if (asked && !known.some((one) => one.id === asked)) known.unshift({ id: asked, label: asked });
   return (
     <label className={css.picker}>
-      <span>Whose</span>
+      <span>Owner</span>
       <select value={area} onChange={(event) => choose(event.target.value)}>
         <option value="user">{user}</option>
-        <option value="tenant">Everybody</option>
+        <option value="tenant">All users</option>
         {known.length > 0 && (
           <optgroup label="Conversations">
             {known.map((one) => (
@@ -142,7 +143,7 @@ function Nothing({ prefix, area }: { prefix: string; area: string }) {
   return (
     <Empty title="No state here">
       <p>
-        Agents and programs keep small values here under keys: settings, counters, where a task stands
+        Agents and programs keep small values here under keys: settings, counters, the progress of a task
         {area.startsWith("session:") ? " in this conversation" : ""}. {may("write") && "Add one to try it."}
       </p>
     </Empty>
