@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from design_audit.audit import SCOUT, Audit, Now, everything, refusal, system_text, tool
-from retain.testing import ScriptedModel
+from retain.testing import FakeService, ScriptedModel
 
 WEEK = timedelta(days=7)
 CONSOLIDATED = '{"memories": [{"content": "Ada likes night trains.", "sources": [1]}]}'
@@ -320,6 +320,17 @@ def administration(audit: Audit) -> None:
         silent = http.post("/api/chat", json={"message": "Hello", "agent_id": "scout"})
         item.check("switched off, it does not answer", silent.status_code == 409)
         http.patch("/api/agents/scout", json={"active": True})
+
+    with (
+        audit.item("jrn-57", "The models to choose from are listed.", known_gap="in work") as item,
+        FakeService() as service,
+    ):
+        offering = audit.open(model="fake", base_url=service.url, api_key="k")
+        listed = audit.http(offering).get("/api/models")
+        item.check("over HTTP", listed.status_code == 200 and "fake" in listed.text)
+        environment = {"RETAIN_BASE_URL": service.url, "RETAIN_API_KEY": "k"}
+        done = audit.command("models", environment=environment)
+        item.check("as a command", done.returncode == 0 and "fake" in done.stdout)
 
     with audit.item("jrn-42", "Colours, icons and tools are checked.") as item:
         for wrong in ({"color": "red"}, {"icon": "much too long"}, {"tools": ["no_such_tool"]}):
