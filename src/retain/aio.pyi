@@ -551,15 +551,15 @@ class AsyncInteractions:
         route: str,
         model: str,
         *,
-        latency_ms: float,
-        tokens_in: int = 0,
-        tokens_out: int = 0,
+        latency_ms: float | None = None,
+        tokens_in: int | None = None,
+        tokens_out: int | None = None,
         cost: float | None = None,
         parameters: Mapping[str, Any] | None = None,
         error: str = "",
         session: str | None = None,
     ) -> Interaction:
-        """Record one model call."""
+        """Record one model call; leave out what is not known."""
     async def totals(
         self,
         by: By = "day",

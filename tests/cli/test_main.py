@@ -298,7 +298,7 @@ def test_migrate_sql_prints_the_statements(run_here: Run, url: str) -> None:
     with Memory.open(url, settings=SETTINGS, migrate_up=False) as memory:
         assert memory.database.script(memory.migrations[1].step(up=True)) in printed
     assert "0003 interactions applied" in run("retain migrate up").stdout
-    assert "alter table agents drop column active" in run("retain migrate down --sql").stdout
+    assert "drop table interactions" in run("retain migrate down --sql").stdout
     assert answer(run("retain migrate status --json"))["version"] == NEWEST
 
 
@@ -520,6 +520,9 @@ def test_help_describes_an_option_per_kind(run: Run) -> None:
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_unmeasured_values_are_not_zero(run: Run) -> None:
     """T1."""
-    run("retain interactions add chat gpt-5-mini --latency-ms 0 --tokens-in 9")
+    run("retain interactions add chat gpt-5-mini --tokens-in 9")
     shown = run("retain interactions totals model").stdout.splitlines()[-1].split()
-    assert shown == ["gpt-5-mini", "1", "0", "9", "0", "–", "–", "–", "–"]
+    assert shown == ["gpt-5-mini", "1", "0", "9", "–", "–", "–", "–", "–"]
+    run("retain interactions add chat other --latency-ms 0 --tokens-out 0")
+    shown = run("retain interactions totals model").stdout.splitlines()[-1].split()
+    assert shown == ["other", "1", "0", "–", "0", "–", "–", "–", "–"]

@@ -9,7 +9,7 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -67,8 +67,8 @@ def test_defaults_of_omitted_fields(memory: Memory) -> None:
     """T1: tenant-wide when the scope names nobody; an unknown cost is not zero."""
     sent = memory.scope(tenant="acme").interactions.add("r", "m", latency_ms=0)
     assert (sent.tokens_in, sent.tokens_out, sent.cost, sent.parameters, sent.error) == (
-        0,
-        0,
+        None,
+        None,
         None,
         {},
         "",
@@ -83,6 +83,25 @@ def test_defaults_of_omitted_fields(memory: Memory) -> None:
     ]
 
 
+def test_unknown_tokens_and_latencies_are_left_out(me: Scope) -> None:
+    """T2: sums and percentiles of the calls of which they are known; None if there is none."""
+    sent = me.interactions.add("r", "m")
+    assert (sent.latency_ms, sent.tokens_in, sent.tokens_out) == (None, None, None)
+    assert me.interactions.list().items == [sent]
+    (total,) = me.interactions.totals("model")
+    assert (total.calls, total.tokens_in, total.tokens_out) == (1, None, None)
+    assert (total.p50, total.p95, total.p99) == (None, None, None)
+    for latency in (30, 10, 20):
+        me.interactions.add("r", "m", latency_ms=latency, tokens_in=5)
+    me.interactions.add("r", "m", tokens_out=2)
+    (total,) = me.interactions.totals("model")
+    assert (total.calls, total.tokens_in, total.tokens_out) == (5, 15, 2)
+    assert (total.p50, total.p95, total.p99) == (20, 30, 30)
+    for field in ("latency_ms", "tokens_in", "tokens_out"):
+        with pytest.raises(Invalid, match=field):
+            me.interactions.add("r", "m", **{field: -1})  # type: ignore[arg-type]
+
+
 def test_no_interactions_have_no_totals(me: Scope) -> None:
     assert me.interactions.totals() == []
     assert me.interactions.list().items == []
@@ -91,9 +110,15 @@ def test_no_interactions_have_no_totals(me: Scope) -> None:
 # -- against a plain computation ------------------------------------------------------------------------------------
 
 
-def percentile(latencies: list[float], percent: int) -> float:
-    """Return the nearest-rank percentile."""
-    return sorted(latencies)[math.ceil(percent * len(latencies) / 100) - 1]
+def percentile(latencies: Sequence[float | None], percent: int) -> float | None:
+    """Return the nearest-rank percentile of the known latencies."""
+    known = sorted(latency for latency in latencies if latency is not None)
+    return known[math.ceil(percent * len(known) / 100) - 1] if known else None
+
+
+def total_tokens(counts: Sequence[int | None]) -> int | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
 
 
 def approximately(value: float) -> Any:
@@ -120,8 +145,8 @@ def expected_totals(calls: list[Interaction], by: By, split: Split | None = None
             *names,
             len(group),
             sum(1 for call in group if call.error),
-            sum(call.tokens_in for call in group),
-            sum(call.tokens_out for call in group),
+            total_tokens([call.tokens_in for call in group]),
+            total_tokens([call.tokens_out for call in group]),
             total_cost(group),
             *(percentile([call.latency_ms for call in group], percent) for percent in (50, 95, 99)),
         )
@@ -149,9 +174,9 @@ def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]
             scope.interactions.add(
                 chance.choice(["/chat", "/run", "é", "Z"]),
                 chance.choice(["small", "large", "Large", "ähnlich"]),
-                latency_ms=chance.choice([chance.random() * 1000, 5, 5.0, 1e9]),
-                tokens_in=chance.randrange(2**40),
-                tokens_out=chance.randrange(100),
+                latency_ms=chance.choice([chance.random() * 1000, 5, 5.0, 1e9, None]),
+                tokens_in=chance.choice([chance.randrange(2**40), None]),
+                tokens_out=chance.choice([chance.randrange(100), None]),
                 cost=chance.choice([None, chance.random(), 0]),
                 error=chance.choice(["", "", "broken"]),
             )

@@ -139,5 +139,12 @@ def fill(
         if "interactions" in tables:
             for n in range(3):
                 me.interactions.add(
-                    "chat'", "m", latency_ms=0.1 * n, cost=1e-7 * n, error=WEIRD[n], session=session
+                    "chat'",
+                    "m",
+                    latency_ms=0.1 * n,
+                    tokens_in=n,
+                    tokens_out=0,
+                    cost=1e-7 * n,
+                    error=WEIRD[n],
+                    session=session,
                 )

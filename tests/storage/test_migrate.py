@@ -116,7 +116,7 @@ def test_up_and_down_from_every_version_changes_no_row(url: str, version: int) -
         assert [finding for finding in memory.verify() if not finding.ok] == []
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.state.set("after", 1)
-        me.interactions.add("r", "m", latency_ms=1)
+        me.interactions.add("r", "m", latency_ms=1, tokens_in=0, tokens_out=0)
     after = hashes(url, columns=columns)
     with opened(url) as memory:
         undone = migrate.down(memory.database, memory.migrations, to=version)
@@ -264,6 +264,24 @@ def test_a_data_migration_and_back(url: str, engine: str) -> None:
 
 
 # -- what is refused -----------------------------------------------------------------------------------------------
+
+
+def test_unknown_usage_is_zero_in_an_older_schema(url: str) -> None:
+    """Schema 21 can hold unknown tokens and latencies; on the way down they become 0."""
+    with opened(url, up=True) as memory:
+        memory.scope(tenant="acme").interactions.add("r", "m")
+        memory.scope(tenant="acme").interactions.add("r", "m", latency_ms=3, tokens_in=2)
+        migrate.down(memory.database, memory.migrations, to=20)
+        rows = memory.database.read(
+            "acme",
+            lambda tx: tx.all(
+                """select latency_ms, tokens_in, tokens_out from interactions
+                   where tenant = :tenant order by latency_ms"""
+            ),
+        )
+        assert [tuple(row) for row in rows] == [(0, 0, 0), (3, 2, 0)]
+        migrate.up(memory.database, memory.migrations)
+        assert len(memory.scope(tenant="acme").interactions.list()) == 2
 
 
 def test_a_newer_schema_is_rejected_and_untouched(url: str, engine: str) -> None:

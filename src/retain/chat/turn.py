@@ -540,7 +540,7 @@ def build_answer(
         if call is not None:
             totals |= {
                 "model": call.model,
-                "latency_ms": call.parameters.get(_LATENCY, call.latency_ms),
+                "latency_ms": call.parameters.get(_LATENCY, call.latency_ms) or 0.0,
             }
         marks = last.content
         return replace(

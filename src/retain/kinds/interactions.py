@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
@@ -24,15 +24,15 @@ _MAX_NAME_BYTES = 2 * canonical.MAX_KEY_BYTES
 
 @dataclass(frozen=True)
 class Interaction:
-    """One model call."""
+    """One model call; tokens, cost and latency are None if they are not known."""
 
     id: str
     route: str
     model: str
     parameters: dict[str, Any]
-    latency_ms: float
-    tokens_in: int
-    tokens_out: int
+    latency_ms: float | None
+    tokens_in: int | None
+    tokens_out: int | None
     cost: float | None
     error: str
     user: str | None
@@ -45,7 +45,8 @@ class Interaction:
 class Total:
     """The totals of one hour, day, model, route or agent; calls without an agent have the name "".
 
-    `cost` is None if no cost is known. Latencies are nearest-rank percentiles in milliseconds.
+    Calls whose tokens, cost or latency are not known are left out of these sums and percentiles,
+    which are None if no call is left. Latencies are nearest-rank percentiles in milliseconds.
     """
 
     name: str
@@ -53,12 +54,12 @@ class Total:
     """The model, route or agent of the part, if `split` was given."""
     calls: int
     errors: int
-    tokens_in: int
-    tokens_out: int
+    tokens_in: int | None
+    tokens_out: int | None
     cost: float | None
-    p50: float
-    p95: float
-    p99: float
+    p50: float | None
+    p95: float | None
+    p99: float | None
 
 
 def _interaction(row: Row) -> Interaction:
@@ -96,13 +97,13 @@ def _interaction(row: Row) -> Interaction:
 
 @dataclass(frozen=True)
 class Usage:
-    """The usage of one model call."""
+    """The usage of one model call; None for what is not known."""
 
     model: str
     route: str = "chat"
-    latency_ms: float = 0.0
-    tokens_in: int = 0
-    tokens_out: int = 0
+    latency_ms: float | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
     cost: float | None = None
     parameters: Mapping[str, Any] | None = None
     error: str = ""
@@ -121,10 +122,10 @@ def checked(owner: Owner, settings: Settings, usage: Usage, session: str | None)
             canonical.key(usage.model, "model"), "model", _MAX_NAME_BYTES, policy
         ),
         "parameters": canonical.dump(parameters, "parameters", limits.MAX_ATTRIBUTES_BYTES, policy),
-        "latency_ms": canonical.amount(usage.latency_ms, "latency_ms"),
-        "tokens_in": canonical.check_integer(usage.tokens_in, "tokens_in"),
-        "tokens_out": canonical.check_integer(usage.tokens_out, "tokens_out"),
-        "cost": None if usage.cost is None else canonical.amount(usage.cost, "cost"),
+        "latency_ms": _optional(canonical.amount, usage.latency_ms, "latency_ms"),
+        "tokens_in": _optional(canonical.check_integer, usage.tokens_in, "tokens_in"),
+        "tokens_out": _optional(canonical.check_integer, usage.tokens_out, "tokens_out"),
+        "cost": _optional(canonical.amount, usage.cost, "cost"),
         "error": canonical.text(usage.error, "error", 10_000, policy),
         "user": owner.user,
         "agent": owner.agent,
@@ -133,6 +134,10 @@ def checked(owner: Owner, settings: Settings, usage: Usage, session: str | None)
     if not values["parameters"].lstrip().startswith("{"):
         raise Invalid(field="parameters", problem="must be a JSON object")
     return values
+
+
+def _optional(check: Callable[[Any, str], Any], value: Any, field: str) -> Any:
+    return None if value is None else check(value, field)
 
 
 class Interactions(Kind):
@@ -153,15 +158,15 @@ class Interactions(Kind):
         route: str,
         model: str,
         *,
-        latency_ms: float,
-        tokens_in: int = 0,
-        tokens_out: int = 0,
+        latency_ms: float | None = None,
+        tokens_in: int | None = None,
+        tokens_out: int | None = None,
         cost: float | None = None,
         parameters: Mapping[str, Any] | None = None,
         error: str = "",
         session: str | None = None,
     ) -> Interaction:
-        """Record one model call."""
+        """Record one model call; leave out what is not known."""
         usage = Usage(model, route, latency_ms, tokens_in, tokens_out, cost, parameters, error)
         values = checked(self._owner, self._settings, usage, session)
         return self._write(
@@ -286,8 +291,9 @@ _TOTALS_TEMPLATE = """
         and model = coalesce(:model, model) and route = coalesce(:route, route)),
     calls as (
         select bucket, split, latency_ms, tokens_in, tokens_out, cost, error,
-               row_number() over (partition by bucket, split order by latency_ms) as place,
-               count(*) over (partition by bucket, split) as amount
+               row_number() over (partition by bucket, split
+                                  order by case when latency_ms is null then 1 else 0 end, latency_ms) as place,
+               count(latency_ms) over (partition by bucket, split) as amount
         from named)
     select bucket, split, cast(count(*) as {int}), cast(sum(case when error = '' then 0 else 1 end) as {int}),
            cast(sum(tokens_in) as {int}), cast(sum(tokens_out) as {int}), sum(cost),

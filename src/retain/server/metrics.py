@@ -149,22 +149,23 @@ class Metrics:
     def model(
         self,
         name: str,
-        seconds: float,
-        tokens_in: int,
-        tokens_out: int,
+        seconds: float | None,
+        tokens_in: int | None,
+        tokens_out: int | None,
         cost: float | None,
         *,
         failed: bool,
     ) -> None:
-        """Count a model call."""
+        """Count a model call, without what is not known of it."""
         if name not in self._model_names:
             if len(self._model_names) >= MAX_MODEL_NAMES:
                 name = OTHER_MODELS
             self._model_names.add(name)
         self._count("retain_model_calls_total", name, "failed" if failed else "ok")
-        self._observe("retain_model_seconds", seconds, name)
-        self._count("retain_model_tokens_total", name, "in", amount=tokens_in)
-        self._count("retain_model_tokens_total", name, "out", amount=tokens_out)
+        if seconds is not None:
+            self._observe("retain_model_seconds", seconds, name)
+        self._count("retain_model_tokens_total", name, "in", amount=tokens_in or 0)
+        self._count("retain_model_tokens_total", name, "out", amount=tokens_out or 0)
         if cost:
             self._count("retain_model_cost_dollars_total", name, amount=cost)
 

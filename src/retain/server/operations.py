@@ -124,12 +124,12 @@ class MeasuringObserver(Observer):
 
     def _count_model_call(self, usage: Usage) -> None:
         counts = (usage.latency_ms, usage.tokens_in, usage.tokens_out)
-        if not all(_is_plausible(count) for count in counts):
+        if not all(count is None or _is_plausible(count) for count in counts):
             return
         name = str(usage.model)[:MAX_NAME_LENGTH]
         self._metrics.model(
             name,
-            usage.latency_ms / 1000,
+            None if usage.latency_ms is None else usage.latency_ms / 1000,
             usage.tokens_in,
             usage.tokens_out,
             usage.cost if _is_plausible(usage.cost) else None,

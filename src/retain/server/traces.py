@@ -128,18 +128,25 @@ def span(
 
 
 def model_call(
-    name: str, route: str, milliseconds: float, tokens_in: int, tokens_out: int, error: str
+    name: str,
+    route: str,
+    milliseconds: float | None,
+    tokens_in: int | None,
+    tokens_out: int | None,
+    error: str,
 ) -> None:
     """Record a finished model call as a span that ends now."""
     what = "embeddings" if route == "embed" else "chat"
-    began = time.time_ns() - round(milliseconds * 1e6)
+    began = time.time_ns() - round((milliseconds or 0) * 1e6)
     attributes: dict[str, str | int] = {
         OPERATION: what,
         MODEL: name,
         "retain.route": route,
-        TOKENS_IN: tokens_in,
-        TOKENS_OUT: tokens_out,
     }
+    if tokens_in is not None:
+        attributes[TOKENS_IN] = tokens_in
+    if tokens_out is not None:
+        attributes[TOKENS_OUT] = tokens_out
     call_span = _TRACER.start_span(
         f"{what} {name}", kind=SpanKind.CLIENT, attributes=attributes, start_time=began
     )

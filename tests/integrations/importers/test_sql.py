@@ -100,6 +100,7 @@ CONVERSATION_ROWS: dict[str, list[tuple[Any, ...]]] = {
     "memory_long": [(1, "Ada said hello.", "2025-05-21 11:00:00+00")],
     "interactions": [
         (7, "acme", "/chat", "gpt-5-mini", '{"temperature":0}', 812.5, 900, 40, 0.01, "2025-05-21 10:00:05+00"),
+        (8, "globex", "/chat", "gpt-5-mini", None, None, None, None, None, "2025-05-22 10:00:00+00"),
     ],
 }  # fmt: skip
 
@@ -177,7 +178,7 @@ def test_langchain_tables_of_a_server(memory: Memory, postgres_url: str) -> None
 
 def check_conversations(memory: Memory, source: Path | str) -> None:
     report = twice(memory, source, "conversations")
-    assert dict(report.written) == {"conversations": 2, "messages": 3, "state": 3, "model calls": 1}
+    assert dict(report.written) == {"conversations": 2, "messages": 3, "state": 3, "model calls": 2}
     assert report.tenants == ["acme", "globex"]
     assert ("state", "ada / gone") in unplaced(report)  # it has expired
     ada = memory.scope(tenant="acme", user="ada", agent="conversations")
@@ -206,6 +207,8 @@ def check_conversations(memory: Memory, source: Path | str) -> None:
     )
     assert call.parameters == {"temperature": 0}
     assert call.created_at == DAY.replace(second=5)
+    (unknown,) = memory.scope(tenant="globex").interactions.list()
+    assert (unknown.latency_ms, unknown.tokens_in, unknown.tokens_out) == (None, None, None)
     zoe = memory.scope(tenant="globex", user="zoe", agent="conversations")
     assert [message.text for message in zoe.messages.window("2")] == ["Hi"]
     only = import_from(memory, source, "sql", map="conversations", tenant="acme", dry_run=True)

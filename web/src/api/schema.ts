@@ -1278,8 +1278,8 @@ export interface paths {
         get: operations["interactions_list"];
         put?: never;
         /**
-         * Record one model call.
-         * @description Record one model call.
+         * Record one model call; leave out what is not known.
+         * @description Record one model call; leave out what is not known.
          *
          *     On the command line: `retain interactions add chat gpt-5-mini --latency-ms 812.5 --tokens-in 900 --tokens-out 40`
          */
@@ -2931,7 +2931,7 @@ export interface components {
         };
         /**
          * Interaction
-         * @description One model call.
+         * @description One model call; tokens, cost and latency are None if they are not known.
          */
         Interaction: {
             /** Id */
@@ -2945,11 +2945,11 @@ export interface components {
                 [key: string]: unknown;
             };
             /** Latency Ms */
-            latency_ms: number;
+            latency_ms: number | null;
             /** Tokens In */
-            tokens_in: number;
+            tokens_in: number | null;
             /** Tokens Out */
-            tokens_out: number;
+            tokens_out: number | null;
             /** Cost */
             cost: number | null;
             /** Error */
@@ -2993,21 +2993,18 @@ export interface components {
             /**
              * Latency Ms
              * @description Duration of the call in milliseconds.
-             * @example 812.5
              */
-            latency_ms: number;
+            latency_ms?: number | null;
             /**
              * Tokens In
              * @description Tokens that the model read.
-             * @default 0
              */
-            tokens_in: number;
+            tokens_in?: number | null;
             /**
              * Tokens Out
              * @description Tokens that the model wrote.
-             * @default 0
              */
-            tokens_out: number;
+            tokens_out?: number | null;
             /**
              * Cost
              * @description Cost of the call, in your currency.
@@ -4376,7 +4373,8 @@ export interface components {
          * Total
          * @description The totals of one hour, day, model, route or agent; calls without an agent have the name "".
          *
-         *     `cost` is None if no cost is known. Latencies are nearest-rank percentiles in milliseconds.
+         *     Calls whose tokens, cost or latency are not known are left out of these sums and percentiles,
+         *     which are None if no call is left. Latencies are nearest-rank percentiles in milliseconds.
          */
         Total: {
             /** Name */
@@ -4388,17 +4386,17 @@ export interface components {
             /** Errors */
             errors: number;
             /** Tokens In */
-            tokens_in: number;
+            tokens_in: number | null;
             /** Tokens Out */
-            tokens_out: number;
+            tokens_out: number | null;
             /** Cost */
             cost: number | null;
             /** P50 */
-            p50: number;
+            p50: number | null;
             /** P95 */
-            p95: number;
+            p95: number | null;
             /** P99 */
-            p99: number;
+            p99: number | null;
         };
         /**
          * Turn
@@ -8203,8 +8201,7 @@ export interface operations {
                 /**
                  * @example {
                  *       "route": "chat",
-                 *       "model": "gpt-5-mini",
-                 *       "latency_ms": 812.5
+                 *       "model": "gpt-5-mini"
                  *     }
                  */
                 "application/json": components["schemas"]["InteractionsAddRequest"];

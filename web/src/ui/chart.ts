@@ -105,6 +105,11 @@ export function money(value: number): string {
   return `$${value.toLocaleString("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
 }
 
+/** A number that may be unknown. */
+export function known(value: number | null, format: (value: number) => string): string {
+  return value === null ? "–" : format(value);
+}
+
 /** How long something took. */
 export function duration(ms: number): string {
   if (ms < 1) return `${Number(ms.toPrecision(2))} ms`;

@@ -374,9 +374,9 @@ class _Reader:
         usage = Usage(
             _optional(row, "model") or "unknown",
             _optional(row, "route") or "unknown",
-            _number(row.get("latency_ms")) or 0.0,
-            _integer(row.get("tokens_in")) or 0,
-            _integer(row.get("tokens_out")) or 0,
+            _number(row.get("latency_ms")),
+            _integer(row.get("tokens_in")),
+            _integer(row.get("tokens_out")),
             _number(row.get("cost")),
             parameters,
             _optional(row, "error") or "",

@@ -2,7 +2,7 @@
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { to } from "../../app/route";
-import { duration } from "../../ui/chart";
+import { duration, known } from "../../ui/chart";
 import { Link } from "../../ui/Link";
 import { Failure } from "../../ui/states";
 import { count } from "../../ui/time";
@@ -38,12 +38,12 @@ export function ByName({ by, since, until }: { by: "model" | "route"; since: str
               </th>
               <td className="number">{count(line.calls)}</td>
               <td className="number">{count(line.errors)}</td>
-              <td className="number">{count(line.tokens_in)}</td>
-              <td className="number">{count(line.tokens_out)}</td>
+              <td className="number">{known(line.tokens_in, count)}</td>
+              <td className="number">{known(line.tokens_out, count)}</td>
               <td className="number">{cost(line)}</td>
-              <td className="number">{duration(line.p50)}</td>
-              <td className="number">{duration(line.p95)}</td>
-              <td className="number">{duration(line.p99)}</td>
+              <td className="number">{known(line.p50, duration)}</td>
+              <td className="number">{known(line.p95, duration)}</td>
+              <td className="number">{known(line.p99, duration)}</td>
             </tr>
           ))}
         </tbody>

@@ -4,7 +4,7 @@ import type { Interaction } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { go, to } from "../../app/route";
 import { useWho } from "../../app/who";
-import { duration, money } from "../../ui/chart";
+import { duration, known, money } from "../../ui/chart";
 import { Dialog } from "../../ui/Dialog";
 import { Link } from "../../ui/Link";
 import { Loading } from "../../ui/states";
@@ -25,9 +25,9 @@ export function Call({ call, close }: { call: Interaction; close: () => void }) 
       <Facts
         facts={[
           ["When", moment(call.created_at)],
-          ["Took", duration(call.latency_ms)],
-          ["Tokens in", count(call.tokens_in)],
-          ["Tokens out", count(call.tokens_out)],
+          ["Took", known(call.latency_ms, duration)],
+          ["Tokens in", known(call.tokens_in, count)],
+          ["Tokens out", known(call.tokens_out, count)],
           ["Cost", call.cost === null ? "unknown" : money(call.cost)],
           ["User", call.user],
           ["Agent", call.agent],

@@ -4,7 +4,7 @@ import { get } from "../../api/client";
 import type { Interaction } from "../../api/index";
 import { useLoad, usePages } from "../../api/load";
 import { go, to, useRoute } from "../../app/route";
-import { duration, money } from "../../ui/chart";
+import { duration, known, money } from "../../ui/chart";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
 import { Call } from "./Call";
@@ -87,9 +87,9 @@ const COLUMNS: Column[] = [
   { label: "Agent", value: (call) => call.agent ?? "" },
   { label: "Model", value: (call) => call.model },
   { label: "Route", value: (call) => call.route },
-  { label: "Tokens in", number: true, value: (call) => call.tokens_in },
-  { label: "Tokens out", number: true, value: (call) => call.tokens_out },
-  { label: "Took", number: true, value: (call) => call.latency_ms },
+  { label: "Tokens in", number: true, value: (call) => call.tokens_in ?? -1 },
+  { label: "Tokens out", number: true, value: (call) => call.tokens_out ?? -1 },
+  { label: "Took", number: true, value: (call) => call.latency_ms ?? -1 },
   { label: "Cost", number: true, value: (call) => call.cost ?? -1 },
 ];
 
@@ -139,9 +139,9 @@ function Table({ calls, stale, open }: { calls: Interaction[]; stale: boolean; o
                 {call.error && <span className="chip bad">Failed</span>}
               </th>
               <td>{call.route}</td>
-              <td className="number">{count(call.tokens_in)}</td>
-              <td className="number">{count(call.tokens_out)}</td>
-              <td className="number">{duration(call.latency_ms)}</td>
+              <td className="number">{known(call.tokens_in, count)}</td>
+              <td className="number">{known(call.tokens_out, count)}</td>
+              <td className="number">{known(call.latency_ms, duration)}</td>
               <td className="number">{call.cost === null ? "unknown" : money(call.cost)}</td>
             </tr>
           ))}

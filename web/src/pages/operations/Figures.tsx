@@ -1,5 +1,5 @@
 // What a period comes to, and whether that is more or less than in the one before.
-import { duration, money } from "../../ui/chart";
+import { duration, known, money } from "../../ui/chart";
 import { count } from "../../ui/time";
 import css from "./operations.module.css";
 import { change, type Sum } from "./totals";
@@ -20,17 +20,15 @@ export function Figures({ now, then, p95, unit }: Shown) {
         <div key={name}>
           <dt>{label}</dt>
           <dd>
-            <b>{name === "cost" ? cost(now) : count(now[name] ?? 0)}</b>
-            <span className="quiet">
-              {then && change(name === "cost" && !now.calls ? 0 : now[name], then.calls ? then[name] : 0)}
-            </span>
+            <b>{name === "cost" ? cost(now) : now.calls ? known(now[name], count) : count(0)}</b>
+            <span className="quiet">{then && change(now.calls ? now[name] : 0, then.calls ? then[name] : 0)}</span>
           </dd>
         </div>
       ))}
       <div>
         <dt>p95 latency</dt>
         <dd>
-          <b>{p95 === null ? "–" : duration(p95)}</b>
+          <b>{known(p95, duration)}</b>
           <span className="quiet">of the slowest {unit}</span>
         </dd>
       </div>
@@ -39,7 +37,7 @@ export function Figures({ now, then, p95, unit }: Shown) {
 }
 
 /** What calls cost; unknown is not nothing. */
-export function cost({ calls, cost: known }: Pick<Sum, "calls" | "cost">): string {
-  if (known !== null) return money(known);
+export function cost({ calls, cost: value }: Pick<Sum, "calls" | "cost">): string {
+  if (value !== null) return money(value);
   return calls ? "unknown" : money(0);
 }

@@ -13,7 +13,7 @@ import { ByName } from "./ByName";
 import { Figures } from "./Figures";
 import css from "./operations.module.css";
 import { before, CHOICES, called, length, type Period, period, starts } from "./period";
-import { grouped, highestP95, OTHERS, percentile, sum, summed } from "./totals";
+import { added, grouped, highestP95, OTHERS, percentile, sum, summed } from "./totals";
 
 type Split = "model" | "route" | "";
 const SPLITS: [Split, string][] = [
@@ -126,7 +126,7 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
     name: "Failed calls",
     values: places.map((_, nth) => sum(everything.flatMap((there) => there[nth] ?? [])).errors),
   };
-  const taken = { both: [1, 1], in: [1, 0], out: [0, 1] }[tokens] as [number, number];
+  const taken = { both: [true, true], in: [true, false], out: [false, true] }[tokens];
   const by = split ? ` by ${split}` : "";
   return (
     <div className={css.charts}>
@@ -146,13 +146,14 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
       <Chart
         title={`Tokens${by}`}
         shape="bars"
+        missing="unknown"
         whole
         places={places}
         format={compact}
         series={
           split
             ? groups.map(([name, there]) =>
-                summed(name, there, (one) => taken[0] * one.tokens_in + taken[1] * one.tokens_out),
+                summed(name, there, (one) => added(taken[0] ? one.tokens_in : null, taken[1] ? one.tokens_out : null)),
               )
             : [summed("In", all, (one) => one.tokens_in), summed("Out", all, (one) => one.tokens_out)]
         }

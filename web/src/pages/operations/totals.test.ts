@@ -1,7 +1,8 @@
 import { expect, test } from "vitest";
 import type { Total } from "../../api/index";
+import { known } from "../../ui/chart";
 import type { Period } from "./period";
-import { change, grouped, OTHERS, percentile, sum, summed } from "./totals";
+import { change, grouped, highestP95, OTHERS, percentile, sum, summed } from "./totals";
 
 const three: Period = { unit: "day", from: Date.parse("2026-03-01"), until: Date.parse("2026-03-04") };
 const total = (name: string, split: string, calls: number, more: Partial<Total> = {}): Total => ({
@@ -48,6 +49,16 @@ test("sums keep what is unknown unknown", () => {
     tokens_out: 2,
     cost: 0.25,
   });
+});
+
+test("tokens and latencies that are not known are left out", () => {
+  const unknown = { tokens_in: null, tokens_out: null, p50: null, p95: null, p99: null };
+  expect(sum([total("x", "", 1, unknown)]).tokens_in).toBeNull();
+  expect(sum([total("x", "", 1, unknown), total("x", "", 2)]).tokens_in).toBe(20);
+  expect(highestP95([total("x", "", 1, unknown)])).toBeNull();
+  expect(highestP95([total("x", "", 1, unknown), total("x", "", 1, { p95: 7 })])).toBe(7);
+  expect(known(null, String)).toBe("–");
+  expect(known(0, String)).toBe("0");
 });
 
 test.each([

@@ -9,17 +9,22 @@ export type Sum = Pick<Total, "calls" | "errors" | "tokens_in" | "tokens_out" | 
 export const MOST_SERIES = 5;
 export const OTHERS = "All others";
 
-/** What all of them come to; a cost that nobody knows of any call stays unknown. */
+/** The totals of all of them; tokens and a cost that are not known of any call stay unknown. */
 export function sum(totals: readonly Sum[]): Sum {
-  const all: Sum = { calls: 0, errors: 0, tokens_in: 0, tokens_out: 0, cost: null };
+  const all: Sum = { calls: 0, errors: 0, tokens_in: null, tokens_out: null, cost: null };
   for (const one of totals) {
     all.calls += one.calls;
     all.errors += one.errors;
-    all.tokens_in += one.tokens_in;
-    all.tokens_out += one.tokens_out;
-    if (one.cost !== null) all.cost = (all.cost ?? 0) + one.cost;
+    all.tokens_in = added(all.tokens_in, one.tokens_in);
+    all.tokens_out = added(all.tokens_out, one.tokens_out);
+    all.cost = added(all.cost, one.cost);
   }
   return all;
+}
+
+/** The sum of two numbers, of which each may be unknown. */
+export function added(one: number | null, other: number | null): number | null {
+  return one === null || other === null ? (one ?? other) : one + other;
 }
 
 /** The totals at each place of the period, by the name of their series: those with the most calls, then all others. */
@@ -48,9 +53,10 @@ export function percentile(name: string, places: readonly Total[][], which: "p50
   return { name, values: places.map(([one, ...more]) => (one && !more.length ? one[which] : null)) };
 }
 
-/** The highest p95 of all hours or days; null without calls. */
+/** The highest p95 of all hours or days; null without calls of known latency. */
 export function highestP95(totals: readonly Pick<Total, "p95">[]): number | null {
-  return totals.length ? Math.max(...totals.map((one) => one.p95)) : null;
+  const known = totals.map((one) => one.p95).filter((one) => one !== null);
+  return known.length ? Math.max(...known) : null;
 }
 
 /** By how much something changed, in words. */

@@ -5,7 +5,7 @@ import { to } from "../../app/route";
 import { useWho } from "../../app/who";
 import { messageAt } from "../../refs/places";
 import { withRefs } from "../../refs/RefText";
-import { duration, money } from "../../ui/chart";
+import { duration, known, money } from "../../ui/chart";
 import { Link } from "../../ui/Link";
 import { Markdown } from "../../ui/Markdown";
 import { Empty, Failure, Loading } from "../../ui/states";
@@ -87,10 +87,10 @@ function Call({ of, called }: { of?: Interaction; called: boolean }) {
   if (!of) return <p className="quiet">{called ? "The model call is no longer recorded." : "No model was called."}</p>;
   const facts: [string, string][] = [
     ["Model", of.model],
-    ["Tokens in", count(of.tokens_in)],
-    ["Tokens out", count(of.tokens_out)],
+    ["Tokens in", known(of.tokens_in, count)],
+    ["Tokens out", known(of.tokens_out, count)],
     ["Cost", of.cost === null ? "not known" : money(of.cost)],
-    ["Took", duration(of.latency_ms)],
+    ["Took", known(of.latency_ms, duration)],
   ];
   return (
     <dl className="details-list" aria-label="The model call">
