@@ -296,7 +296,7 @@ def test_a_foreign_file_is_rejected(memory: Memory, url: str) -> None:
 HEAD: dict[str, Any] = {"retain": 1, "schema": SCHEMA}
 AGENT: dict[str, Any] = {
     "name": "a", "prompt": "", "model": "", "tools": "[]", "color": "", "icon": "", "version": 1, "created_at": 1,
-    "updated_at": 1,
+    "updated_at": 1, "model_label": "", "active": 1,
 }  # fmt: skip
 
 
