@@ -721,6 +721,8 @@ class AsyncMemory:
         source: Source = "user",
     ) -> AsyncScope:
         """Return the memory of a tenant, and in it of one user and one agent, or of all."""
+    async def models(self) -> Sequence[str]:
+        """Return the names of the models to choose from, as the service of the model lists them."""
     async def tenants(self) -> list[str]:
         """Return the tenants that have written something."""
     async def counts(self) -> dict[str, int]:

@@ -316,6 +316,10 @@ class Memory:
         agent = None if agent is None else canonical.key(agent, "agent")
         return Scope(self.services, Owner(tenant, user, agent, source))
 
+    def models(self) -> Sequence[str]:
+        """Return the names of the models to choose from, as the service of the model lists them."""
+        return self.services.models.list()
+
     def tenants(self) -> list[str]:
         """Return the tenants that have written something."""
         return self.database.tenants()

@@ -13,6 +13,7 @@ import pytest
 from retain import Memory
 from retain.api.endpoints import ENDPOINTS
 from retain.storage.migrate import shipped
+from retain.testing import FakeService
 from tests.cli.commands import BOTH, Run, answer
 from tests.conftest import SETTINGS
 from tests.text import pdfs
@@ -228,6 +229,16 @@ def test_an_agent_is_switched_off_and_on(run_here: Run) -> None:
     assert (edited["active"], edited["model_label"]) == (False, "Small")
     assert json.loads(run_here("retain agents edit scout --active --json").stdout)["active"]
     assert json.loads(run_here("retain agents add cook --json").stdout)["active"] is True
+
+
+@pytest.mark.parametrize("engine", ["sqlite"])
+def test_models_are_listed(run_here: Run) -> None:
+    with FakeService() as service:
+        done = run_here(f"retain models --set base_url={service.url}")
+        assert "fake" in done.stdout.split(), done.stderr
+        listed = run_here(f"retain models --set base_url={service.url} --json")
+        assert json.loads(listed.stdout) == {"models": ["fake"]}
+    assert run_here("retain models").returncode == 7
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])

@@ -26,11 +26,13 @@ from genai_prices import Usage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retain import Memory
 from retain.base.errors import (
     BadAnswer,
     Invalid,
     ModelError,
     ModelUnavailable,
+    NoModel,
     RetainError,
     SettingsError,
 )
@@ -41,6 +43,7 @@ from retain.models.model import NO_KEY
 from retain.models.provider import price
 from retain.testing import HUGE, INJECTION, FakeService, ScriptedModel
 from tests.conftest import Limited
+from tests.serving import serving
 
 KEY = "sk-proj-0123456789abcdef"
 
@@ -648,3 +651,44 @@ def test_the_summary_model_at_its_own_url(
         assert stranger
         with pytest.raises(SettingsError, match="ANTHROPIC_API_KEY"):
             ask(stranger)
+
+
+# -- models to choose from ---------------------------------------------------------------------
+
+
+def test_the_models_of_a_service_are_listed(service: FakeService) -> None:
+    with Memory.open("memory:", settings=Settings(base_url=service.url, api_key=KEY)) as memory:
+        assert memory.models() == ["fake"]
+    mine = Models(Settings(), main=ScriptedModel("x", name="mine"))
+    assert mine.list() == ["mine"]
+    with pytest.raises(NoModel):
+        Models(Settings()).list()
+    with pytest.raises(SettingsError, match="'google' has no list of models"):
+        Models(Settings(model="google:gemini", api_key="k")).list()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (401, json.dumps({"error": {"message": f"bad key {KEY}"}}), ModelError),
+        (404, "not here", ModelError),
+        (500, "broken", ModelUnavailable),
+        (307, "", ModelError),
+        (200, "<html>a page</html>", BadAnswer),
+        (200, "x" * (5 << 20), BadAnswer),
+    ],
+)
+def test_a_service_without_a_list_is_an_error(
+    status: int, body: str, error: type[RetainError]
+) -> None:
+    async def respond(scope: Any, receive: Any, send: Any) -> None:
+        headers = [(b"content-type", b"application/json"), (b"location", b"http://127.0.0.1:9/")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body.encode()})
+
+    with serving(respond) as address:
+        models = Models(Settings(model="m", base_url=f"{address}/v1", api_key=KEY))
+        with pytest.raises(error) as caught:
+            models.list()
+    assert type(caught.value) is error
+    assert KEY not in str(caught.value)

@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from retain import Memory
+from retain.base.errors import ModelUnavailable
 from retain.testing import FakeService
 from tests.calling import Calling
 from tests.conftest import one_engine
@@ -137,3 +138,43 @@ def test_a_bound_key_is_told_that_it_may_not_change_the_server(
     refused = http.post("/api/web/model", json={"model": "m1"})
     assert refused.status_code == 403
     assert "may not see or change what concerns the whole server" in refused.text
+
+
+@one_engine
+def test_the_models_to_choose_from_are_listed(calling: Calling, memory: Memory) -> None:
+    reader = calling("acme", ["read"])
+    none = reader.get("/api/models").json()
+    assert (none["models"], "No model is set" in none["error"]) == ([], True)
+    operator: TestClient = calling(memory.settings.tenant)
+    with FakeService("ready") as service:
+        body = {"base_url": service.url, "api_key": "sk-secret"}
+        listed = operator.post("/api/web/models", json=body)
+        assert listed.json() == {"models": ["fake"], "error": ""}
+        assert operator.post("/api/web/model", json={**body, "model": "m1", "use": True}).json()[
+            "ok"
+        ]
+        assert reader.get("/api/models").json()["models"] == ["fake"]
+    # The list is kept for a while.
+    assert reader.get("/api/models").json()["models"] == ["fake"]
+    failed = operator.post("/api/web/models", json={"base_url": "http://127.0.0.1:9/v1"}).json()
+    assert (failed["models"], "cannot be reached" in failed["error"]) == ([], True)
+    refused = calling("acme").post("/api/web/models", json={"base_url": "http://127.0.0.1:9/v1"})
+    assert refused.status_code == 403
+    assert calling("acme", ["write"]).get("/api/models").status_code == 403
+
+
+@one_engine
+def test_a_service_that_does_not_list_its_models_is_not_flooded(
+    calling: Calling, memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def fail() -> None:
+        calls.append(1)
+        raise ModelUnavailable(model="m", problem="it is down")
+
+    monkeypatch.setattr(memory.services.models, "list", fail)
+    reader = calling("acme", ["read"])
+    for _ in range(3):
+        assert reader.get("/api/models").status_code == 503
+    assert len(calls) == 1

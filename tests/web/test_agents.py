@@ -27,7 +27,7 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
     page.get_by_label("Name").fill(name)
     page.get_by_label("Prompt").fill("You plan journeys. {long_term_memory_notes}")
     page.get_by_label("Only selected tools").check()
-    for tool in page.get_by_role("checkbox").all():
+    for tool in page.get_by_role("group", name="Tools").get_by_role("checkbox").all():
         if "save_to_core" not in (tool.locator("..").text_content() or ""):
             tool.uncheck()
     page.get_by_role("button", name="Blue").click()
@@ -47,12 +47,13 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
     page.get_by_role("link", name="Settings").click()
     expect(page.get_by_label("Model")).to_have_value("gpt-5-mini")  # what was typed is still there
     page.get_by_label("All tools").check()
+    page.get_by_label("Active").uncheck()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved.")).to_be_visible()
     page.reload()
     expect(page.get_by_label("Model")).to_have_value("gpt-5-mini")
     now = agents.get(name)
-    assert (now.model, now.tools, now.version) == ("gpt-5-mini", [], 2)
+    assert (now.model, now.tools, now.active, now.version) == ("gpt-5-mini", [], False, 2)
     page.get_by_role("button", name="Remove agent").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.get_by_role("heading", name="Agents")).to_be_visible()

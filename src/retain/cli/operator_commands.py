@@ -24,6 +24,7 @@ from retain.cli.command import (
 from retain.cli.output import print_table, progress, show
 from retain.jobs.reindex import catch_up
 from retain.memory import Memory
+from retain.models.model import list_models
 from retain.storage import migrate
 
 
@@ -153,6 +154,16 @@ def purge(arguments: Arguments) -> int:
         if arguments.emergency:
             add_to_audit_log(memory, chosen or memory.tenants(), "purge", "emergency")
     show(result, json_wanted=arguments.json)
+    return 0
+
+
+def models(arguments: Arguments) -> int:
+    """List the models of the service in the settings."""
+    names = list_models(load_settings(arguments))
+    if arguments.json:
+        show({"models": names}, json_wanted=True)
+    else:
+        print_table(("name",), [(name,) for name in names])
     return 0
 
 
@@ -361,6 +372,13 @@ COMMANDS = (
         "retain backup retain-monday.db",
         (),
         {"file": {"metavar": "FILE", "type": Path}},
+    ),
+    Command(
+        "models",
+        models,
+        "List the models to choose from, as the service of the setting `model` names them.",
+        "retain models --set base_url=http://localhost:11434/v1",
+        (),
     ),
     Command(
         "config show",

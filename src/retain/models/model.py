@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from retain.base import canonical, limits
-from retain.base.errors import BadAnswer, ModelUnavailable
+from retain.base.errors import BadAnswer, ModelUnavailable, NoModel
 from retain.base.settings import Settings
 from retain.models import chat, provider
 from retain.models.chat import OnText, Reply
@@ -32,6 +32,8 @@ FIRST_RETRY_SECONDS = 0.5
 _MAX_REPORTED_TOKENS = 1 << 40
 _MAX_CACHED_MODELS = 64
 _GRACE_SECONDS = 1.0  # for a call to clean up after its deadline
+_ANY_MODEL = "any"
+"""Stands for a model in errors of a service whose models are listed before one is chosen."""
 _LOADING = threading.Lock()
 
 
@@ -73,6 +75,7 @@ class Models:
         others: Mapping[str, Model] | None = None,
     ) -> None:
         breakers: dict[tuple[str, str], CircuitBreaker] = {}
+        self._settings = settings
         self.main = main or _named(
             settings, breakers, settings.model, settings.base_url, settings.api_key
         )
@@ -104,6 +107,13 @@ class Models:
             self.summary = replacement.summary
         self.main = replacement.main
         self._make = replacement._make
+        self._settings = settings
+
+    def list(self) -> Sequence[str]:
+        """Return the names of the models to choose from: those of the main model's service."""
+        if self.main is not None and not isinstance(self.main, RemoteModel):
+            return sorted({self.main.name, *self._others})
+        return list_models(self._settings)
 
     def _other(
         self, settings: Settings, breakers: dict[tuple[str, str], CircuitBreaker], name: str
@@ -156,6 +166,28 @@ def _named(
         retries=limits.MODEL_RETRIES,
         breaker=breaker,
     )
+
+
+def list_models(settings: Settings) -> Sequence[str]:
+    """Return the names of the models that the service of the settings offers.
+
+    Raises SettingsError if the provider has no such list, and ModelError if it does not answer.
+    """
+    if not settings.model and not settings.base_url:
+        raise NoModel(instead="")
+    name = settings.model or _ANY_MODEL
+    seconds = settings.model_seconds
+    with _LOADING:
+        provider.prepare(name, settings.base_url, settings.api_key)
+    try:
+        work = provider.list_models(name, settings.base_url, settings.api_key)
+        names: list[str] = run_in_thread(work, seconds)
+    except provider.Failure as failure:
+        raise failure.error from None
+    except TimeoutError:
+        problem = f"there was no answer within {seconds:.3g} s"
+        raise ModelUnavailable(model=name, problem=problem) from None
+    return names
 
 
 class RemoteModel:

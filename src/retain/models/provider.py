@@ -20,6 +20,9 @@ from retain.models.chat import OnText, to_pydantic_ai
 
 MAX_RESPONSE_BYTES = 4 << 20
 """Maximum size of an HTTP response."""
+_MAX_MODELS = 2000
+"""Names in a list of models."""
+_MAX_MODEL_NAME = 200
 _INSTALL = "models require the extra `models`; install retain[models]"
 RETRY_STATUSES = frozenset({408, 409, 425, 429})
 """HTTP statuses below 500 after which a retry may succeed."""
@@ -127,6 +130,35 @@ async def ask(name: str, base_url: str, api_key: str, question: ModelRequest) ->
             return await _answer(model, name, question)
         except Exception as error:  # the providers' libraries have no common error class
             raise _to_failure(error, name, trace) from None
+
+
+async def list_models(name: str, base_url: str, api_key: str) -> list[str]:
+    """Return the names of all models of the service that a model belongs to.
+
+    Raises Failure or SettingsError.
+    """
+    import httpx2
+    from openai import APIConnectionError
+
+    trace = _Trace(secrets={api_key} if api_key else set())
+    hooks: Any = {"request": [trace.request], "response": [trace.response]}
+    async with httpx2.AsyncClient(
+        event_hooks=hooks, follow_redirects=False, timeout=None, verify=_trust()
+    ) as client:
+        model = _model(name, base_url, api_key, client)
+        provider = "" if _is_openai(model) else name.partition(":")[0]
+        if provider not in ("", "anthropic"):
+            problem = f"the provider {provider!r} has no list of models that retain can read"
+            raise SettingsError(where="model", problem=problem)
+        try:
+            service = model.client.with_options(max_retries=0)
+            ids = [str(entry.id) async for entry in service.models.list()]
+        except Exception as error:  # the providers' libraries have no common error class
+            if isinstance(error, APIConnectionError) and not trace.too_long:
+                error = httpx2.ConnectError(str(error))
+            raise _to_failure(error, name, trace) from None
+    cleaned = {canonical.text(id[:_MAX_MODEL_NAME], "model", 1 << 20) for id in ids[:_MAX_MODELS]}
+    return sorted(f"{provider}:{id}" if provider else id for id in cleaned if id.strip())
 
 
 async def _answer(model: Any, name: str, question: ModelRequest) -> Any:

@@ -1,4 +1,5 @@
-"""`/api/web/model`: the operator tests a chat model in the web app, and uses it until a restart.
+"""`/api/models`: the models to choose from. `/api/web/model`: the operator tests a chat model in
+the web app, and uses it until a restart; `/api/web/models` lists the models of its service.
 
 The key is used for the calls and never stored. The page shows the settings that keep the model
 after a restart.
@@ -6,7 +7,11 @@ after a restart.
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from pydantic import BaseModel, Field
 from starlette.applications import Starlette
@@ -20,25 +25,29 @@ from retain.api.schemas import STRICT, Text, shape
 from retain.auth import audit_log
 from retain.auth.audited_writer import is_audited
 from retain.auth.principal import Principal
-from retain.base.errors import Invalid, RetainError
+from retain.base.errors import Invalid, NoModel, Overloaded, RetainError
 from retain.base.settings import Settings
 from retain.memory import Memory
+from retain.models import model as models
 from retain.models.model import NO_KEY, Model, Models
 from retain.server.api_route import ApiRoute
 from retain.server.request_authenticator import RequestAuthenticator
 
 _TEST_SECONDS = 30.0
 _TEST_TOKENS = 64
+_LIST_SECONDS = 60.0
+"""The time for which the list of models is used again."""
 _MAX_SHOWN = 200
 
 
-class ModelRequestBody(BaseModel):
-    """The model to test."""
+class ServiceRequestBody(BaseModel):
+    """The service whose models to list."""
 
     model_config = STRICT
-    model: Text = Field(
+    model: str = Field(
+        "",
         max_length=200,
-        description="The name of the model, with its provider where it is not OpenAI-compatible.",
+        description="A model of the service, with its provider where it is not OpenAI-compatible.",
         examples=["llama3.2"],
     )
     base_url: str = Field(
@@ -49,6 +58,16 @@ class ModelRequestBody(BaseModel):
     )
     api_key: str = Field(
         "", max_length=2000, description="The key of the service, if it needs one."
+    )
+
+
+class ModelRequestBody(ServiceRequestBody):
+    """The model to test."""
+
+    model: Text = Field(
+        max_length=200,
+        description="The name of the model, with its provider where it is not OpenAI-compatible.",
+        examples=["llama3.2"],
     )
     use: bool = Field(
         False, description="Answer chats with it from now on, until the server restarts."
@@ -67,8 +86,66 @@ class ModelTest:
     latency_ms: float | None
 
 
+@dataclass(frozen=True)
+class ModelNames:
+    """The models to choose from. `error` says why there are none."""
+
+    models: Sequence[str]
+    error: str = ""
+
+
+class ModelList:
+    """The models of the server's own service, read by one caller at a time and once a minute.
+
+    A failure is remembered as well: callers cannot flood the service, or wait for it in a crowd.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._main: Model | None = None
+        self._result: ModelNames | RetainError = ModelNames(())
+
+    def get(self) -> ModelNames:
+        """Return the names."""
+        if not self._lock.acquire(blocking=False):
+            raise Overloaded(problem="the models are being listed for another caller", seconds=2)
+        try:
+            main = self._memory.services.models.main
+            if time.monotonic() >= self._until or main is not self._main:
+                self._result = self._read()
+                self._main = main
+                self._until = time.monotonic() + _LIST_SECONDS
+            result = self._result
+        finally:
+            self._lock.release()
+        if isinstance(result, RetainError):
+            raise result
+        return result
+
+    def _read(self) -> ModelNames | RetainError:
+        try:
+            return ModelNames(self._memory.models())
+        except NoModel as error:  # there is no service that could be asked
+            return ModelNames((), str(error))
+        except RetainError as error:
+            return error
+
+
 def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
-    """Add the route to an app."""
+    """Add the routes to an app."""
+    model_list = ModelList(authenticator.memory)
+
+    async def list_models(request: Request) -> Response:
+        """List the models to choose from, as the service of the server's model names them."""
+        await authenticator.authorize(request, "read")
+        return answer(await run_in_threadpool(model_list.get))
+
+    async def list_service(request: Request, body: ServiceRequestBody) -> Response:
+        """List the models of a service, to choose one to test."""
+        await authenticator.authorize_operator(request)
+        return answer(await run_in_threadpool(_list_service, authenticator, body))
 
     async def test(request: Request, body: ModelRequestBody) -> Response:
         """Call a chat model once, and use it until the server restarts if `use` is set."""
@@ -76,20 +153,60 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
         request_id = problem.request_id(request)
         return answer(await run_in_threadpool(_test, authenticator, body, principal, request_id))
 
-    app.state.routes.append(
+    web_route = partial(
+        ApiRoute,
+        authenticator=authenticator,
+        method="POST",
+        tag="web",
+        permission="admin",
+        error_statuses=(),
+    )
+    app.state.routes += [
         ApiRoute(
             authenticator=authenticator,
-            method="POST",
+            method="GET",
+            path="/api/models",
+            name="models_list",
+            tag="chat",
+            handler=list_models,
+            permission="read",
+            result=shape(ModelNames),
+            error_statuses=(502, 503),
+        ),
+        web_route(
             path="/api/web/model",
             name="web_model",
-            tag="web",
             handler=test,
-            permission="admin",
             body=ModelRequestBody,
             result=shape(ModelTest),
-            error_statuses=(),
-        )
-    )
+        ),
+        web_route(
+            path="/api/web/models",
+            name="web_models",
+            handler=list_service,
+            body=ServiceRequestBody,
+            result=shape(ModelNames),
+        ),
+    ]
+
+
+def _list_service(authenticator: RequestAuthenticator, body: ServiceRequestBody) -> ModelNames:
+    try:
+        settings = _with_service(authenticator.memory.settings, body)
+        seconds = min(settings.model_seconds, _TEST_SECONDS)
+        return ModelNames(models.list_models(replace(settings, model_seconds=seconds)))
+    except RetainError as error:
+        return ModelNames((), str(error))
+
+
+def _with_service(settings: Settings, body: ServiceRequestBody) -> Settings:
+    """Return the settings with the model, address and key of a request."""
+    base_url = body.base_url.strip()
+    api_key = body.api_key.strip()
+    if base_url and not api_key:
+        # The key in the provider's environment variable is not meant for the caller's address.
+        api_key = NO_KEY
+    return replace(settings, model=body.model, base_url=base_url, api_key=api_key)
 
 
 def _test(
@@ -105,13 +222,8 @@ def _test(
             "set `model`, `base_url` and `api_key` in the server's settings and restart it"
         )
         raise Invalid(field="use", problem=reason)
-    base_url = body.base_url.strip()
-    api_key = body.api_key.strip()
-    if base_url and not api_key:
-        # The key in the provider's environment variable is not meant for the caller's address.
-        api_key = NO_KEY
     try:
-        settings = replace(services.settings, model=body.model, base_url=base_url, api_key=api_key)
+        settings = _with_service(services.settings, body)
         tested = _main_model(settings)
         completion = tested.complete(
             "", "Reply with the single word: ready", max_tokens=_TEST_TOKENS

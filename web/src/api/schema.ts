@@ -2179,6 +2179,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the models to choose from, as the service of the server's model names them.
+         * @description List the models to choose from, as the service of the server's model names them.
+         */
+        get: operations["models_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/web/model": {
         parameters: {
             query?: never;
@@ -2193,6 +2213,26 @@ export interface paths {
          * @description Call a chat model once, and use it until the server restarts if `use` is set.
          */
         post: operations["web_model"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/web/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * List the models of a service, to choose one to test.
+         * @description List the models of a service, to choose one to test.
+         */
+        post: operations["web_models"];
         delete?: never;
         options?: never;
         head?: never;
@@ -3406,6 +3446,16 @@ export interface components {
         /** MessagesPopRequest */
         MessagesPopRequest: Record<string, never>;
         /**
+         * ModelNames
+         * @description The models to choose from. `error` says why there are none.
+         */
+        ModelNames: {
+            /** Models */
+            models: string[];
+            /** Error */
+            error: string;
+        };
+        /**
          * ModelRequestBody
          * @description The model to test.
          */
@@ -4101,6 +4151,32 @@ export interface components {
             legs: {
                 [key: string]: string;
             };
+        };
+        /**
+         * ServiceRequestBody
+         * @description The service whose models to list.
+         */
+        ServiceRequestBody: {
+            /**
+             * Model
+             * @description A model of the service, with its provider where it is not OpenAI-compatible.
+             * @default
+             * @example llama3.2
+             */
+            model: string;
+            /**
+             * Base Url
+             * @description The address of an OpenAI-compatible service.
+             * @default
+             * @example http://localhost:11434/v1
+             */
+            base_url: string;
+            /**
+             * Api Key
+             * @description The key of the service, if it needs one.
+             * @default
+             */
+            api_key: string;
         };
         /**
          * Session
@@ -11090,6 +11166,41 @@ export interface operations {
             507: components["responses"]["507"];
         };
     };
+    models_list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelNames"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            502: components["responses"]["502"];
+            503: components["responses"]["503"];
+        };
+    };
     web_model: {
         parameters: {
             query?: never;
@@ -11115,6 +11226,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelTest"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            405: components["responses"]["405"];
+            408: components["responses"]["408"];
+            413: components["responses"]["413"];
+            415: components["responses"]["415"];
+            421: components["responses"]["421"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            431: components["responses"]["431"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    web_models: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /** @example {} */
+                "application/json": components["schemas"]["ServiceRequestBody"];
+            };
+        };
+        responses: {
+            /** @description Successful response. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelNames"];
                 };
             };
             400: components["responses"]["400"];

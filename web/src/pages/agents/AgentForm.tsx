@@ -36,6 +36,17 @@ export function AgentForm({ name, draft, change, disabled = false }: Shown) {
           spellCheck={false}
         />
       </Field>
+      <Field label="Shown as" hint="The name of the model for people. Empty: its own name.">
+        <input
+          value={draft.model_label}
+          onChange={(event) => set({ model_label: event.target.value })}
+          autoComplete="off"
+        />
+      </Field>
+      <label className="check">
+        <input type="checkbox" checked={draft.active} onChange={(event) => set({ active: event.target.checked })} />{" "}
+        Active: the agent answers in chats
+      </label>
       <Tools chosen={draft.tools} change={(tools) => set({ tools })} />
       <Looks name={name} color={draft.color} icon={draft.icon} change={set} />
     </fieldset>

@@ -1,19 +1,29 @@
 // What is being written about an agent, apart from what is stored: what changed here, and what somebody else changed meanwhile.
 import type { Agent } from "../../api";
 
-export type Draft = Pick<Agent, "prompt" | "model" | "tools" | "color" | "icon">;
+export type Draft = Pick<Agent, "prompt" | "model" | "model_label" | "tools" | "color" | "icon" | "active">;
 export type Part = keyof Draft;
-export const PARTS: Part[] = ["prompt", "model", "tools", "color", "icon"];
-export const BLANK: Draft = { prompt: "", model: "", tools: [], color: "", icon: "" };
+export const PARTS: Part[] = ["prompt", "model", "model_label", "tools", "color", "icon", "active"];
+export const BLANK: Draft = { prompt: "", model: "", model_label: "", tools: [], color: "", icon: "", active: true };
 export const NAMES: Record<Part, string> = {
   prompt: "Prompt",
   model: "Model",
+  model_label: "Shown as",
   tools: "Tools",
   color: "Colour",
   icon: "Icon",
+  active: "Active",
 };
 
-export const draftOf = ({ prompt, model, tools, color, icon }: Draft): Draft => ({ prompt, model, tools, color, icon });
+export const draftOf = ({ prompt, model, model_label, tools, color, icon, active }: Draft): Draft => ({
+  prompt,
+  model,
+  model_label,
+  tools,
+  color,
+  icon,
+  active,
+});
 
 /** The parts in which two differ; the order of tools does not matter. */
 export const differences = (one: Draft, other: Draft): Part[] =>
@@ -32,5 +42,6 @@ export const merged = (before: Draft, mine: Draft, theirs: Draft): Draft => ({
 
 /** A part in words. */
 export function written(draft: Draft, part: Part): string {
+  if (part === "active") return draft.active ? "yes" : "no";
   return part === "tools" ? [...draft.tools].sort().join(", ") : draft[part];
 }

@@ -10,6 +10,7 @@ import { useTitle } from "../../ui/title";
 import css from "./setup.module.css";
 
 type Tested = components["schemas"]["ModelTest"];
+type Models = components["schemas"]["ModelNames"];
 type Provider = { label: string; url: string; model: string; needsKey: boolean; prefix?: string };
 
 const PROVIDERS: Record<string, Provider> = {
@@ -29,6 +30,7 @@ export default function Setup() {
   const [busy, setBusy] = useState(false);
   const [tested, setTested] = useState<Tested>();
   const [error, setError] = useState<unknown>();
+  const [models, setModels] = useState<Models>();
   useTitle("Set up a model");
   const choose = (name: string) => {
     const next = PROVIDERS[name] as Provider;
@@ -36,24 +38,29 @@ export default function Setup() {
     setModel(next.model);
     setUrl(next.url);
     setTested(undefined);
+    setModels(undefined);
   };
   const name = `${provider.prefix ?? ""}${model.trim()}`;
-  const run = async (use: boolean) => {
+  const service = { model: name, base_url: provider.prefix ? "" : url.trim(), api_key: key.trim() };
+  const call = async (work: () => Promise<void>) => {
     setBusy(true);
     setError(undefined);
     setTested(undefined);
     try {
-      const result = await post("/api/web/model", {
-        body: { model: name, base_url: provider.prefix ? "" : url.trim(), api_key: key.trim(), use },
-      });
-      setTested(result);
-      if (result.used) refresh();
+      await work();
     } catch (failure) {
       setError(failure);
     } finally {
       setBusy(false);
     }
   };
+  const run = (use: boolean) =>
+    call(async () => {
+      const result = await post("/api/web/model", { body: { ...service, use } });
+      setTested(result);
+      if (result.used) refresh();
+    });
+  const list = () => call(async () => setModels(await post("/api/web/models", { body: service })));
   if (!may("admin"))
     return (
       <Empty title="Only an administrator can set up a model">
@@ -97,9 +104,14 @@ export default function Setup() {
             <input type="url" required value={url} onChange={(event) => setUrl(event.target.value)} />
           </Field>
         )}
-        <Field label="Model">
-          <input required value={model} onChange={(event) => setModel(event.target.value)} />
+        <Field label="Model" hint={models && (models.error || `Models to choose from: ${models.models.length}`)}>
+          <input required list="models" value={model} onChange={(event) => setModel(event.target.value)} />
         </Field>
+        <datalist id="models">
+          {models?.models.map((id) => (
+            <option key={id} value={id.replace(provider.prefix ?? "", "")} />
+          ))}
+        </datalist>
         <Field label="API key" hint="Sent to the provider only. The server does not store it.">
           <input
             type="password"
@@ -110,6 +122,9 @@ export default function Setup() {
           />
         </Field>
         <div className="toolbar">
+          <button type="button" disabled={busy} onClick={list}>
+            List models
+          </button>
           <button type="submit" disabled={busy}>
             Test
           </button>
