@@ -122,6 +122,26 @@ def test_an_agent_calls_python_functions(talk: Any) -> None:
     assert "big" not in offered
 
 
+def test_with_masked_output_no_result_of_a_function_has_personal_data() -> None:
+    def contact(name: str) -> str:
+        """Return the address of a person."""
+        if name == "Bob":
+            raise LookupError("ask ada@example.com")
+        return "ada@example.com"
+
+    settings = replace(SETTINGS, personal_data="out")
+    calls = calling(("contact", {"name": "Ada"}), ("contact", {"name": "Bob"}))
+    model = ScriptedModel(calls, "Done.")
+    models = Models(settings, main=model)
+    with Memory.open("memory:", settings=settings, models=models, tools=[contact]) as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        me.agents.add("scout", tools=["contact"])
+        turn.run(memory, me, me.sessions.resume().id, "Who is bob@example.com?")
+    sent = repr(model.requests)
+    assert sent.count("[personal: email]") >= 3
+    assert "@example.com" not in sent
+
+
 def test_a_large_result_becomes_a_reference(talk: Any) -> None:
     chat = talk(("big", {}), tools=["big", "save_to_core"], functions=[big])
     (line,) = chat.say()

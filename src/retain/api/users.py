@@ -12,6 +12,7 @@ from retain.storage.database import Database, Row, Transaction
 
 _NEWEST = 2**62
 _MAX_SEARCH_BYTES = 4096
+_ALL_USERS = 2**53
 
 _USERS = """
     select person, sum(conversations), sum(memories), sum(pending), sum(notes), sum(refs), sum(documents),
@@ -53,7 +54,6 @@ _USERS = """
         from interactions where tenant = :tenant and user_id is not null group by user_id
     ) as parts
     where person <> ''
-    and (lower(person) like :lowered escape '!' or person like :pattern escape '!')
     group by person
     having max(at) < :at or (max(at) = :at and person > :person)
     order by max(at) desc, person
@@ -109,21 +109,13 @@ def list_users(
     """
     size = canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
     at, person = decode_cursor(after, [int, str]) if after else (_NEWEST, "")
-    search = canonical.text(search, "search", _MAX_SEARCH_BYTES)
-    escaped = search.replace("!", "!!").replace("%", "!%").replace("_", "!_")
-    # SQLite lowers only ASCII letters: names with others match as they are written.
-    rows = database.read(
-        tenant,
-        lambda tx: tx.all(
-            _USERS,
-            lowered=f"%{escaped.lower()}%",
-            pattern=f"%{escaped}%",
-            at=at,
-            person=person,
-            size=size + 1,
-        ),
-    )
-    return make_page([_user(row) for row in rows], size, _place)
+    wanted = canonical.text(search, "search", _MAX_SEARCH_BYTES).casefold()
+
+    count = _ALL_USERS if wanted else size + 1
+    rows = database.read(tenant, lambda tx: tx.all(_USERS, at=at, person=person, size=count))
+    # Compared here, because databases lower letters differently: SQLite only those of ASCII.
+    matches = [row for row in rows if wanted in str(row[0]).casefold()]
+    return make_page([_user(row) for row in matches[: size + 1]], size, _place)
 
 
 def first_user(database: Database, tenant: str, default: str) -> str:
@@ -135,7 +127,7 @@ def first_user(database: Database, tenant: str, default: str) -> str:
         speaker = tx.one(_NEWEST_SPEAKER)
         if speaker:
             return str(speaker[0])
-        row = tx.one(_USERS, lowered="%", pattern="%", at=_NEWEST, person="", size=1)
+        row = tx.one(_USERS, at=_NEWEST, person="", size=1)
         return str(row[0]) if row else default
 
     return database.read(tenant, work)

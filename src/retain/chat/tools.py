@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from retain.base import canonical, limits, tokens
+from retain.base import canonical, limits, masking, tokens
 from retain.base.errors import RetainError
 from retain.chat.caller import Caller
 from retain.context.window import call_tokens, shorten_call, stored_key
@@ -190,7 +190,9 @@ class Tools:
         answer = self._scope.services.observer.call_tool(tool, self._scope.owner, arguments)
         self._use_scope(self._tool_scope)
         if "error" in answer:
-            return _error_result(call, placeholder.verify(answer["error"], {}))
+            policy = self._scope.services.settings.output_masking
+            problem = masking.mask_personal(answer["error"], policy)
+            return _error_result(call, placeholder.verify(problem, {}))
         if tool.effect != "read":
             self.changes += 1
         try:
@@ -198,7 +200,9 @@ class Tools:
             text = self._tool_scope.refs.capture(output, source=tool.name, session=self._session)
         except RetainError as error:
             return _error_result(call, f"{tool.name} did run, but its result is lost: {error}")
-        return Result(call, True, placeholder.verify(output, {}) if text == output else text)
+        shown = placeholder.verify(output, {}) if text == output else text
+        policy = self._scope.services.settings.output_masking
+        return Result(call, True, masking.mask_personal(shown, policy))
 
     def check_earlier_results(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Lower the trust if the model reads untrusted tool results of earlier turns again."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from retain.base.errors import Invalid
+from retain.base.settings import PASSWORD_IN_URL
 from retain.cli.command import (
     SCOPE,
     Arguments,
@@ -40,7 +41,7 @@ def import_(arguments: Arguments) -> int:
     if (arguments.file is None) == (arguments.url is None):
         raise Invalid(field="file", problem="is required: a file, or the --url of a database")
     arguments.file = arguments.file or arguments.url
-    with naming(arguments.file):
+    with naming(PASSWORD_IN_URL.sub(r"\1\3***\2", arguments.file)):
         return _import(arguments)
 
 

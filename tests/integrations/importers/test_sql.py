@@ -416,6 +416,11 @@ def test_sql_on_the_command_line(
     assert "model calls" in capsys.readouterr().out
     assert main.main(["audit", "--tenant", "globex"]) == 0
     assert "import" in capsys.readouterr().out
+    secret = "sqlite://ada:hunter2@host/app.db"
+    assert main.main(["import", "--from", "sql", "--map", "langchain", "--url", secret]) != 0
+    printed = capsys.readouterr().err
+    assert "ada" in printed
+    assert "hunter2" not in printed
     assert main.main(["import", "--from", "sql", "--map", "conversations"]) != 0
     assert "--url" in capsys.readouterr().err
 
