@@ -17,6 +17,7 @@ from retain.base import errors
 from retain.base.settings import NAMES
 from retain.chat.session import USER
 from retain.server.app import create_app
+from retain.storage.erase import NOT_REACHED
 from tests.conftest import SETTINGS
 from tests.serving import serving
 
@@ -32,6 +33,12 @@ def name(path: Path) -> str:
 def test_every_link_has_a_target(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), f"{target} is missing"
+
+
+def test_the_privacy_guide_lists_what_an_erasure_does_not_reach() -> None:
+    guide = (ROOT / "docs/guides/privacy.md").read_text(encoding="utf-8")
+    for item in NOT_REACHED:
+        assert f"- {item}" in guide
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

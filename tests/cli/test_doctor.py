@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -18,7 +19,9 @@ from retain.auth.api_keys import Keys
 from retain.cli import doctor
 from retain.cli.main import main
 from retain.storage import migrate
-from tests.conftest import one_engine
+from retain.testing import ScriptedModel
+from tests.conftest import Now, one_engine
+from tests.kinds.test_summaries import with_model
 from tests.server.talking import serve
 
 Doctor = Callable[..., tuple[int, dict[str, list[dict[str, str]]]]]
@@ -270,3 +273,23 @@ def test_a_table_for_people(look: Doctor, engine: str, capsys: pytest.CaptureFix
     assert "check" in told
     assert "what to do" in told
     assert told.rstrip().endswith("warnings.")
+
+
+def test_a_summary_that_was_given_up(look: Doctor, open_memory: Callable[..., Memory]) -> None:
+    clock = Now()
+    clock.micros = time.time_ns() // 1000
+    model = ScriptedModel("I'm sorry, I can't help with that.", name="refusing")
+    memory = with_model(open_memory(clock=clock, summary_enabled=True), model)
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.sessions.add("long")
+    for number in range(41):
+        me.messages.append("long", "user", f"Message {number}")
+    for _ in range(20):
+        memory.run_jobs()
+        clock.pass_days(1 / 24)
+    service = {"base_url": "http://127.0.0.1:9", "api_key": "k", "summary_model": "refusing"}
+    _, checks = look(summary_enabled=True, **service)
+    (check,) = checks["jobs"]
+    assert check["state"] == "warning"
+    assert check["found"].startswith("Summary of session long: failed 5 times, given up for a day.")
+    assert "summary_model" in check["todo"]

@@ -288,6 +288,9 @@ def test_operations(run_here: Run, tmp_path: Path, engine: str) -> None:
     receipt = answer(run("retain erase --user ada --yes --json"))
     assert receipt["removed"]["messages"] == 1  # type: ignore[index]
     assert run("retain sessions get s").returncode == 3
+    run("retain entries add 'I like maps.' --agent scout")
+    receipt = answer(run("retain erase --agent scout --yes --json"))
+    assert (receipt["agent"], receipt["removed"]["entries"]) == ("scout", 1)  # type: ignore[index]
     shown = answer(run("retain config show --json"))
     assert shown["database"]["from"] == "RETAIN_DATABASE"  # type: ignore[index]
     if engine == "sqlite":

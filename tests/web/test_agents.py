@@ -136,6 +136,7 @@ def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memor
     page.get_by_role("button", name="Undo", exact=True).click()
     expect(proposal).to_contain_text("Undone")
     assert me.entries.counts() == {"core": 0, "journal": 3}
+    expect(page.get_by_role("button", name="Skipped")).to_be_visible()
     page.get_by_role("button", name="Undone").click()
     page.get_by_role("button", name="Accept after all").click()
     expect(proposal).to_contain_text("Accepted")

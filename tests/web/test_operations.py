@@ -170,6 +170,7 @@ def test_the_first_key_does_not_lock_its_creator_out(web: Web) -> None:
     page = web.open("/operations/keys")
     page.get_by_role("button", name="New key").click()
     expect(page.get_by_text("From then on, everyone needs a key")).to_be_visible()
+    expect(page.get_by_role("group", name="Permissions")).to_be_visible()
     page.get_by_label("Admin:").uncheck()
     expect(page.get_by_text("This key could not manage keys")).to_be_visible()
     page.get_by_label("Admin:").check()

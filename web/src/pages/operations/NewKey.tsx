@@ -76,7 +76,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
           <input required maxLength={200} autoFocus {...field("name")} />
         </Field>
         <fieldset>
-          <legend>It may</legend>
+          <legend>Permissions</legend>
           {PERMISSIONS.map(([name, label]) => (
             <label key={name} className="check">
               <input
