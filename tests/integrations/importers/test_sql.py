@@ -14,7 +14,7 @@ import pytest
 from retain import Memory
 from retain.base.errors import Invalid
 from retain.cli import main
-from retain.integrations.importers import Report, import_from, ready_maps
+from retain.integrations.importers import Report, detect_format, import_from, ready_maps
 from retain.integrations.langchain import RetainChatMessageHistory
 from tests.conftest import one_engine
 
@@ -423,6 +423,11 @@ def test_sql_on_the_command_line(
     assert "hunter2" not in printed
     assert main.main(["import", "--from", "sql", "--map", "conversations"]) != 0
     assert "--url" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("script", [JOURNAL, MEMORIES, SESSIONS])
+def test_a_database_of_an_earlier_system_is_recognized(tmp_path: Path, script: str) -> None:
+    assert detect_format(scripted(tmp_path / "a.db", script)) == "sql"
 
 
 def test_every_ready_map_has_a_test() -> None:

@@ -16,6 +16,10 @@ _TABLES = (
     ("store", "langgraph"),
     ("checkpoints", "langgraph"),
     ("history", "mem0"),
+    ("chat_message_history", "sql"),
+    ("agent_memories", "sql"),
+    ("chat_sessions", "sql"),
+    ("memory_kv", "sql"),
 )
 _ARCHIVED_FILES = (
     (re.compile(r"(.*/)?(chat\.html|user\.json|message_feedback\.json)"), "chatgpt"),
