@@ -14,16 +14,20 @@ from typing import Any, Literal
 
 import psutil
 import pytest
+from starlette.testclient import TestClient
 
 from retain import Memory
-from retain.auth.principal import Principal
+from retain.auth.api_keys import Keys
+from retain.auth.principal import PERMISSIONS, Principal
 from retain.base.errors import Invalid, RetainError, SettingsError
 from retain.base.settings import Settings
 from retain.chat import group, turn
 from retain.chat.caller import Caller
 from retain.chat.mcp_servers import McpConnections
 from retain.models import Models
+from retain.server.app import create_app
 from retain.testing import ScriptedModel, calling
+from tests.calling import HERE, URL
 from tests.chat.mcp_demo import server
 from tests.conftest import SETTINGS, Limited
 from tests.serving import serving
@@ -382,3 +386,24 @@ def test_servers_are_a_section_of_the_settings_file(tmp_path: Path) -> None:
     assert (settings.model, "uvx" in repr(settings)) == ("m", False)
     with pytest.raises(RetainError):
         Settings.load(file, {"RETAIN_MCP_SERVERS": "x"})
+
+
+def test_the_server_runs_the_tools_of_its_agents(talk: Any, demo: Any) -> None:
+    chat = talk(
+        ("demo__count_lines", {"text": "a\nb\nc"}), servers={"demo": demo}, functions=[weather]
+    )
+    key = Keys(chat.memory.database).create("acme", "x", PERMISSIONS)[1]
+    headers = {"X-API-Key": key, "X-Retain-User": "ada"}
+    with TestClient(create_app(chat.memory), URL, headers=headers, client=HERE) as http:
+        offered = {
+            tool["name"]: tool["description"] for tool in http.get("/api/web").json()["tools"]
+        }
+        assert offered["weather"] == "Return the weather of a city."
+        assert offered["demo"] == "The tools of an MCP server."
+        refused = http.post("/api/agents", json={"name": "clerk", "tools": ["dem"]})
+        assert (refused.status_code, refused.json()["field"]) == (422, "tools")
+        added = http.post("/api/agents", json={"name": "clerk", "tools": ["demo", "weather"]})
+        assert added.status_code == 201, added.text
+        reply = http.post("/api/chat", json={"message": "Count.", "agent_id": "clerk"}).json()
+        assert reply["tools"] == ["demo__count_lines"], reply
+    assert chat.model.requests[-1].messages[-1]["content"] == "3"
