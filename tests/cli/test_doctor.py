@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from tests.conftest import Now, one_engine
 from tests.kinds.test_summaries import with_model
 from tests.server.talking import serve
 
+ROOT = Path(__file__).parents[2]
 Doctor = Callable[..., tuple[int, dict[str, list[dict[str, str]]]]]
 
 
@@ -154,6 +156,18 @@ def test_a_model_outage_is_found_only_if_called(look: Doctor, engine: str) -> No
     assert look(**given)[0] == 0
     status, found = look("--models", **given)
     assert (status, found["model"][0]["state"]) == (1, "problem")
+
+
+@one_engine
+def test_mcp_servers_of_agents_are_connected_if_called(look: Doctor, engine: str) -> None:
+    demo = {"command": sys.executable, "args": ["-m", "tests.chat.mcp_demo"], "cwd": str(ROOT)}
+    away = {"url": "http://127.0.0.1:9/mcp?key=sk-secret"}
+    status, found = look(mcp_servers={"demo": demo, "away": away})
+    assert (status, found["MCP server demo"][0]["state"]) == (0, "ok")
+    status, found = look("--models", mcp_servers={"demo": demo, "away": away})
+    assert "offers 6 tools" in found["MCP server demo"][0]["found"]
+    assert (status, found["MCP server away"][0]["state"]) == (1, "problem")
+    assert "sk-secret" not in json.dumps(found)
 
 
 @one_engine

@@ -14,17 +14,21 @@ from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from retain.api.status import database_address, job_problems
 from retain.auth.api_keys import Keys
 from retain.auth.local import allows_requests_without_key, is_loopback
+from retain.base import limits
 from retain.base.errors import Invalid, RetainError
 from retain.base.settings import Settings
 from retain.base.version import version
+from retain.chat.mcp_servers import McpConnections
 from retain.cli.command import Arguments, Command, load_settings
 from retain.cli.output import print_table, show
 from retain.client import KEY_VARIABLE
 from retain.jobs.embed import lag
+from retain.kinds.extra_tools import ToolFailure
 from retain.memory import CHECKS, Memory
 from retain.models import EXTRACTIVE
 from retain.search.embedders import embed_texts
@@ -97,6 +101,7 @@ def _run_checks(arguments: Arguments) -> Iterator[Check]:
                 address = database_address(memory)
                 yield from _check_database(memory)
                 yield from _check_models(memory, call=arguments.models)
+                yield from _check_mcp_servers(memory, call=arguments.models)
     except RetainError as error:
         yield Check("database", "problem", str(error), "See `retain config show`.")
     yield _check_server(settings, address, arguments.url)
@@ -279,6 +284,23 @@ def _check_models(memory: Memory, *, call: bool) -> Iterator[Check]:
     yield from _check_embedder(memory, call=call)
 
 
+def _check_mcp_servers(memory: Memory, *, call: bool) -> Iterator[Check]:
+    """Check the MCP servers whose tools agents can use; with `call`, start them."""
+    for name, server in memory.services.extra_tools.servers.items():
+        check = f"MCP server {name}"
+        address = urlsplit(server.url).hostname or server.command  # the rest may contain a key
+        if not call:
+            yield Check(check, "ok", address, "Add --models to connect to it.")
+            continue
+        try:
+            with McpConnections(lambda: limits.TOOL_SECONDS) as connections:
+                tools = connections.tools(server)
+            yield Check(check, "ok", f"{address} offers {len(tools)} tools.")
+        except ToolFailure as failure:
+            todo = "Check mcp_servers in the settings; run the command yourself to see its output."
+            yield Check(check, "problem", str(failure), todo)
+
+
 def _check_embedder(memory: Memory, *, call: bool) -> Iterator[Check]:
     embedder = memory.services.embedder
     settings = memory.settings
@@ -396,7 +418,8 @@ COMMANDS = (
             },
             "--models": {
                 "action": "store_true",
-                "help": "also call each model once with a few tokens, which may cost money",
+                "help": "also call each model once with a few tokens, which may cost money, and connect "
+                "to the MCP servers of agents",
             },
             "--url": {
                 "metavar": "URL",
