@@ -322,7 +322,7 @@ def administration(audit: Audit) -> None:
         http.patch("/api/agents/scout", json={"active": True})
 
     with (
-        audit.item("jrn-57", "The models to choose from are listed.", known_gap="in work") as item,
+        audit.item("jrn-57", "The models to choose from are listed.") as item,
         FakeService() as service,
     ):
         offering = audit.open(model="fake", base_url=service.url, api_key="k")
