@@ -18,7 +18,7 @@ from retain.search import snippet, words
 from retain.search.query import Hit
 
 NO_MODEL = "No model is set"
-_HEAD = f"{NO_MODEL_NOTICE} Your message is kept."
+_HEAD = f"{NO_MODEL_NOTICE} Your message is stored."
 _MAX_HITS = 10
 _HEADING = re.compile(r"^#{1,6} +(.*?):?[ \t]*$", re.MULTILINE)
 _MAX_TOKENS_PER_HIT = 60
