@@ -85,6 +85,7 @@ def numbers(prompt: str) -> list[int]:
     return list(dict.fromkeys(int(n) for n in re.findall(r"m(\d+)m", prompt)))
 
 
+@pytest.mark.slow
 @pytest.mark.slow_on_postgres
 def test_folding_thousands_of_messages_with_random_model_failures(
     open_memory: Callable[..., Memory],

@@ -72,7 +72,7 @@ def kill(server: PostgresServer) -> None:
     ("blow", "times"),
     [
         (terminate, sizes.SERVER_TERMINATIONS),
-        (crash, sizes.SERVER_CRASHES),
+        pytest.param(crash, sizes.SERVER_CRASHES, marks=pytest.mark.slow),
         (kill, sizes.SERVER_CRASHES),
     ],
     ids=["connections cut", "immediate shutdown", "kill -9"],

@@ -302,6 +302,7 @@ def test_a_command_killed_by_a_signal(run: Run, stored: Any) -> None:
     assert whole(scope, key) == done.stdout
 
 
+@pytest.mark.slow
 @SQLITE
 @pytest.mark.skipif(
     not hasattr(signal, "SIGRTMIN"), reason="there are no signals of real time here"
@@ -313,6 +314,7 @@ def test_a_command_killed_by_a_signal_without_a_name(run: Run, stored: Any) -> N
     assert scope.refs.info(key).metadata["status"] == "Killed by SIGRTMIN+1"
 
 
+@pytest.mark.slow
 @SQLITE
 def test_a_script_whose_interpreter_is_missing(run: Run, tmp_path: Path) -> None:
     """The message does not claim that the script itself is missing."""
@@ -369,6 +371,7 @@ def test_a_signal_reaches_the_command_and_its_output_is_stored(
     assert whole(scope, key) == b"x y " * 3000 + b"\nasked to stop\n"
 
 
+@pytest.mark.slow
 @SQLITE
 def test_a_forwarded_signal_ends_the_command(start: Any) -> None:
     running = start("--", "sh", "-c", "echo ready; exec sleep 60")
@@ -378,6 +381,7 @@ def test_a_forwarded_signal_ends_the_command(start: Any) -> None:
     assert running.returncode == 143
 
 
+@pytest.mark.slow
 @SQLITE
 def test_a_background_process_is_not_awaited(run: Run) -> None:
     """Even if it keeps the pipe open."""
@@ -448,6 +452,7 @@ def test_a_closed_reader_ends_the_command(env: dict[str, str], tmp_path: Path) -
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @SQLITE
 def test_a_full_disk_is_reported(env: dict[str, str], tmp_path: Path) -> None:
     line = [PYTHON, "-m", "retain.cli.main", "run", "--tee", "--", "seq", "1000000"]
@@ -467,6 +472,7 @@ def test_a_full_disk_is_reported(env: dict[str, str], tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @SQLITE
 def test_no_double_dash_is_needed(run: Run) -> None:
     assert run("echo", "--json", "-n", "x").stdout == b"--json -n x\n"
@@ -544,6 +550,7 @@ def test_an_output_above_the_limit_keeps_its_beginning(run: Run, stored: Any) ->
     assert scope.refs.info(key).metadata["cut"] is True
 
 
+@pytest.mark.slow
 @SQLITE
 def test_an_output_above_the_limit_is_shown_without_tee(run: Run, stored: Any) -> None:
     whole_output = b"".join(b"%d\n" % number for number in range(1, 3001))
@@ -656,6 +663,7 @@ def test_an_output_that_was_not_stored_is_part_of_the_json_record(
     assert int(done.stderr.split()[-1]) < 40  # MiB, for 56 of output
 
 
+@pytest.mark.slow
 @SQLITE
 def test_an_incomplete_character_at_the_end(run: Run) -> None:
     done = run(

@@ -188,6 +188,7 @@ def test_turns_are_isolated_by_user(memory: Memory, me: Scope, session: str) -> 
             other.save_turn(session, tool_turn())
 
 
+@pytest.mark.slow_on_postgres
 def test_concurrent_turns_are_stored_completely(memory: Memory, me: Scope, session: str) -> None:
     """P2, P4: 32 turns, each sent twice, concurrently."""
 

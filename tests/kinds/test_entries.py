@@ -962,6 +962,7 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
     assert contents(me) == ["here"]
 
 
+@pytest.mark.slow_on_postgres
 def test_the_command_line_matches_the_library(
     memory: Memory, me: Scope, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

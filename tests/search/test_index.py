@@ -618,6 +618,7 @@ def test_writers_continue_during_a_reindex(open_memory: Callable[..., Memory]) -
 # -- checking it ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgres
 def test_verify_finds_missing_and_surplus_rows(memory: Memory, url: str) -> None:
     """B36: an outdated index is detected, named, and repaired by `reindex`."""
     populate(memory.scope(tenant="acme", user="ada", agent="scout"))
@@ -723,6 +724,7 @@ def test_words_of_the_tail_are_kept(tmp_path: Path) -> None:
     memory.close()
 
 
+@pytest.mark.slow_on_postgres
 def test_words_are_analysed_before_the_transaction(memory: Memory) -> None:
     """Other writers do not wait for the analysis of a long document or of a reindex."""
     memory, faults = with_faults(memory)

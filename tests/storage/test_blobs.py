@@ -166,6 +166,7 @@ def test_parts_read_like_a_file(moves: list[tuple[int, int, int]]) -> None:
 # -- storing ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow_on_postgres
 @PLACES
 @pytest.mark.parametrize(
     "size",
@@ -270,6 +271,7 @@ def test_64_threads_store_the_same_content(
     assert len(files(tmp_path / "refs")) <= 1 or place == "folder"
 
 
+@pytest.mark.slow_on_postgres
 @PLACES
 @pytest.mark.parametrize("engine", ["sqlite", "modern"])
 def test_50_mb_use_bounded_memory(open_with_blobs: Callable[..., Memory], place: str) -> None:
@@ -545,6 +547,7 @@ def test_verify_finds_missing_and_damaged_contents(
         me.refs.get(keys[0])
 
 
+@pytest.mark.slow_on_postgres
 @PLACES
 @pytest.mark.parametrize("size", [100, 1 << 20, 6 << 20], ids=["small", "middle", "large"])
 def test_a_damaged_content_is_never_returned(
