@@ -46,7 +46,7 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
     expect(page.get_by_role("heading", name=f"{name} remembers nothing yet")).to_be_visible()
     page.get_by_role("link", name="Settings").click()
     expect(page.get_by_label("Model")).to_have_value("gpt-5-mini")  # what was typed is still there
-    page.get_by_label("All tools").check()
+    page.get_by_label("All memory tools").check()
     page.get_by_label("Active").uncheck()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Saved.")).to_be_visible()

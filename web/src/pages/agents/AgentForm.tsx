@@ -66,10 +66,10 @@ function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[])
   return (
     <fieldset className={`${css.parts} ${css.agentTools}`}>
       <legend>Tools</legend>
-      <p className="quiet">What the agent can do with its memory while it talks.</p>
+      <p className="quiet">What the agent can do while it talks.</p>
       <div className={css.toolChoice}>
         <label className="check">
-          <input type="radio" name="which-tools" checked={all} onChange={() => change([])} /> All tools
+          <input type="radio" name="which-tools" checked={all} onChange={() => change([])} /> All memory tools
         </label>
         <label className="check">
           <input
@@ -100,7 +100,7 @@ function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[])
               </li>
             ))}
           </ul>
-          <p className="quiet">{chosen.length === 1 ? "With none ticked it has all of them." : ""}</p>
+          <p className="quiet">{chosen.length === 1 ? "With none ticked it has all memory tools." : ""}</p>
         </>
       )}
     </fieldset>
