@@ -653,8 +653,8 @@ def test_the_capability_stores_each_turn_once_with_its_usage(me: Scope) -> None:
     assert texts(me, "talk") == ["Hello", "Good."]
     (call,) = me.interactions.list()
     assert (call.model, call.session, call.cost) == ("fake", "talk", None)
-    assert call.tokens_in > 0
-    assert call.latency_ms > 0
+    assert call.tokens_in
+    assert call.latency_ms
     (turn,) = me.turns.list("talk")
     assert turn.interaction == call.id
     assert me.turns.get(turn.id).report

@@ -131,7 +131,7 @@ def test_every_call_is_recorded_with_its_cost(open_memory: Open) -> None:
         ("summary", "priced", 0.25, "long"),
         ("summary", "failing", None, "long"),
     ]
-    assert calls[1].tokens_in > 100
+    assert (calls[1].tokens_in or 0) > 100
     assert calls[1].tokens_out == 10
     assert calls[2].error.startswith("ModelUnavailable: ")
     assert [call.user for call in calls] == ["ada"] * 3

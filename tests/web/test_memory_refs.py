@@ -37,13 +37,13 @@ def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> 
     page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     page.get_by_label("Conversation").select_option("All conversations")
-    search, add = (
-        page.get_by_label("Search in the references"),
-        page.get_by_role("button", name="Add"),
+    search = page.get_by_label("Search in the references").bounding_box()
+    add = page.get_by_role("button", name="Add").bounding_box()
+    assert search
+    assert add
+    assert search["y"] == pytest.approx(add["y"], abs=10), (
+        "the filters and the button are on one line"
     )
-    assert (search.bounding_box() or {})["y"] == pytest.approx(
-        (add.bounding_box() or {})["y"], abs=10
-    ), "the filters and the button are on one line"
     page.get_by_label("Search in the references").fill("travel dates")
     page.keyboard.press("Enter")
     expect(rows.first).to_contain_text("travel")
