@@ -23,6 +23,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
+    TypeAdapter,
     ValidationInfo,
     WithJsonSchema,
     create_model,
@@ -31,6 +32,7 @@ from pydantic_core import PydanticCustomError
 
 from retain.api.endpoints import Endpoint, parameter_help
 from retain.api.examples import EXAMPLES
+from retain.api.value_limits import KEY, TIME, parameter_limits
 from retain.base import canonical
 from retain.base.canonical import Json, JsonText
 from retain.base.clock import parse_time
@@ -50,6 +52,9 @@ LENIENT = ConfigDict(extra="forbid")
 """For a query, where every value is text."""
 
 
+_TOKEN_COUNTS = ("tokens_in", "tokens_out")
+
+
 def _text(value: Any) -> str:
     """Accept any text, even with lone surrogates; the library decides what becomes of those."""
     if not isinstance(value, str):
@@ -63,6 +68,18 @@ def _moment(value: Any, info: ValidationInfo) -> datetime:
     return moment
 
 
+def _whole_number(value: Any) -> Any:
+    """Accept 3.0 for 3: for JSON, they are the same number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _whole_counts(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    counts = {name: _whole_number(value[name]) for name in _TOKEN_COUNTS if name in value}
+    return {**value, **counts}
+
+
 def _split(value: Any) -> Any:
     """Split a list in a query: a repeated parameter, or one with commas or JSON."""
     words = [value] if isinstance(value, str) else value
@@ -71,34 +88,60 @@ def _split(value: Any) -> Any:
     )
 
 
+WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
 Text = Annotated[str, PlainValidator(_text, json_schema_input_type=str)]
-Moment = Annotated[datetime, PlainValidator(_moment, json_schema_input_type=datetime)]
+Name = Annotated[Text, Field(json_schema_extra=KEY)]
+Moment = Annotated[
+    datetime,
+    PlainValidator(_moment, json_schema_input_type=datetime),
+    Field(json_schema_extra=TIME),
+]
 _TEXTS = {"type": "string"}
-_COUNT = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}]}
+_CONTENTS = [
+    _TEXTS,
+    {"type": "object"},
+    {"type": "array", "items": {"type": ["string", "object"]}},
+]
+_COUNT = {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**53}, {"type": "null"}]}
 _MESSAGE_SCHEMA = {
     "type": "object",
     "description": "A message; what a provider has beside role and content becomes part of the content.",
     "required": ["role"],
+    "anyOf": [
+        {"required": ["content"]},
+        {
+            "required": ["tool_calls"],
+            "properties": {"tool_calls": {"type": "array", "minItems": 1}},
+        },
+    ],
     "additionalProperties": False,
     "properties": {
-        "role": {**_TEXTS, "description": "Who speaks: system, user, assistant or tool."},
-        "content": {
-            "description": "Text, an object with text, parts and attachments, or a list of parts."
+        "role": {
+            "enum": ["system", "user", "assistant", "tool"],
+            "description": "Who speaks: system, user, assistant or tool.",
         },
-        "author": {"anyOf": [_TEXTS, {"type": "null"}]},
+        "content": {
+            "anyOf": [*_CONTENTS, {"type": "null"}],
+            "description": "Text, an object with text, parts and attachments, or a list of parts.",
+        },
+        "author": {"anyOf": [{**_TEXTS, **KEY}, {"type": "null"}]},
         "tokens_in": _COUNT,
         "tokens_out": _COUNT,
-        "cost": {"anyOf": [{"type": "number", "minimum": 0}, {"type": "null"}]},
-        "created_at": {"anyOf": [{**_TEXTS, "format": "date-time"}, {"type": "null"}]},
+        "cost": {"anyOf": [{"type": "number", "minimum": 0, "maximum": 1e15}, {"type": "null"}]},
+        "created_at": {"anyOf": [{**_TEXTS, "format": "date-time", **TIME}, {"type": "null"}]},
         **{name: {} for name in PROVIDER_FIELDS},
     },
 }
-_USED: dict[str, Any] = {name: {} for name in Usage.__dataclass_fields__}
+_USED: dict[str, Any] = {
+    name: {**schema, **parameter_limits("interactions_add", "interactions", name)}
+    for name, schema in TypeAdapter(Usage).json_schema()["properties"].items()
+}
 Messages = Annotated[
     list[Any], WithJsonSchema({"type": "array", "minItems": 1, "items": _MESSAGE_SCHEMA})
 ]
 Used = Annotated[
     Any,
+    BeforeValidator(_whole_counts),
     WithJsonSchema(
         {
             "type": "object",
@@ -108,11 +151,10 @@ Used = Annotated[
         }
     ),
 ]
-_CONTENT_SCHEMA = Annotated[
-    Any, WithJsonSchema({"anyOf": [_TEXTS, {"type": "object"}, {"type": "array"}]})
-]
+_CONTENT_SCHEMA = Annotated[Any, WithJsonSchema({"anyOf": _CONTENTS})]
 _WIRE: tuple[tuple[Any, Any], ...] = (
     (str, Text),
+    (int, WholeNumber),
     (datetime, Moment),
     (Content, _CONTENT_SCHEMA),
     (Output, Any),
@@ -170,7 +212,10 @@ def build_request_model(
             continue
         default = ... if parameter.default is inspect.Parameter.empty else parameter.default
         default = list(default) if isinstance(default, tuple) else default
-        shown: dict[str, Any] = {"description": parameter_help(endpoint.kind, parameter.name)}
+        shown: dict[str, Any] = {
+            "description": parameter_help(endpoint.kind, parameter.name),
+            "json_schema_extra": parameter_limits(endpoint.name, endpoint.kind, parameter.name),
+        }
         if default is ...:
             shown["examples"] = [
                 EXAMPLES.get(f"{endpoint.kind}.{parameter.name}", EXAMPLES.get(parameter.name))
@@ -187,10 +232,6 @@ def build_request_model(
     )
 
 
-NOT_BLANK: dict[str, Any] = {"pattern": r"\S"}
-"""Part of the schema of a name; a blank one is rejected with the other names."""
-
-
 def owner_fields() -> dict[str, Any]:
     """Return the parameters `user` and `agent`, which replace the headers of that purpose."""
     return {
@@ -199,7 +240,7 @@ def owner_fields() -> dict[str, Any]:
             Field(
                 None,
                 description="The user; also as the header X-Retain-User.",
-                json_schema_extra=NOT_BLANK,
+                json_schema_extra=KEY,
             ),
         ),
         "agent": (
@@ -207,7 +248,7 @@ def owner_fields() -> dict[str, Any]:
             Field(
                 None,
                 description="The agent; also as the header X-Retain-Agent.",
-                json_schema_extra=NOT_BLANK,
+                json_schema_extra=KEY,
             ),
         ),
     }
@@ -219,7 +260,7 @@ OwnerParameters = create_model("OwnerParameters", __config__=LENIENT, **owner_fi
 def messages(items: Sequence[Any]) -> list[Any]:
     """Return the messages of a body with their times parsed."""
     parsed = []
-    for place, message in enumerate(items):
+    for place, message in enumerate(map(_whole_counts, items)):
         if isinstance(message, dict) and message.get("created_at") is not None:
             where = f"messages[{place}].created_at"
             if not isinstance(message["created_at"], str):

@@ -62,10 +62,9 @@ def after(start: int, seconds: float, field: str) -> int:
         or not 0 < seconds < float("inf")
     ):
         raise Invalid(field=field, problem="must be a number of seconds above 0")
-    end = start + max(1, round(seconds * SECOND))
-    if end > _LAST:
+    if seconds > _LAST / SECOND or start + seconds * SECOND > _LAST:
         raise Invalid(field=field, problem="reaches past the year 9999")
-    return end
+    return start + max(1, round(seconds * SECOND))
 
 
 def parse_time(text: str | None, field: str, *, days: bool = False) -> datetime | None:

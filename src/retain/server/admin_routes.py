@@ -21,6 +21,7 @@ from retain.api import problem
 from retain.api.responses import answer
 from retain.api.schemas import LENIENT, Moment, Text, shape
 from retain.api.users import StoredUser, list_users
+from retain.api.value_limits import parameter_limits
 from retain.auth import audit_log as audit
 from retain.auth.audited_writer import Action, acting_as, is_audited
 from retain.auth.principal import Principal
@@ -51,7 +52,11 @@ class AuditRequest(BaseModel):
     until: Moment | None = Field(
         None, description="Only records before this time, with a time zone."
     )
-    limit: int = Field(100, description="The maximum number of records to return.")
+    limit: int = Field(
+        100,
+        description="The maximum number of records to return.",
+        json_schema_extra=parameter_limits("", "", "limit"),
+    )
     after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 
@@ -65,7 +70,11 @@ class UsersRequest(BaseModel):
         description="Only users whose name contains this text.",
         examples=["ada"],
     )
-    limit: int = Field(100, description="The maximum number of users to return.")
+    limit: int = Field(
+        100,
+        description="The maximum number of users to return.",
+        json_schema_extra=parameter_limits("", "", "limit"),
+    )
     after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 

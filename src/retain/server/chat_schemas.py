@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from retain.api.rendering import as_json
-from retain.api.schemas import LENIENT, STRICT, Text
+from retain.api.schemas import LENIENT, STRICT, Name, Text
+from retain.api.value_limits import parameter_limits
 from retain.base.errors import Invalid
 from retain.chat.group import MAX_AGENTS
 from retain.chat.images import MAX_IMAGES
@@ -22,12 +23,12 @@ class TurnRequest(BaseModel):
     """The fields that every request for a turn has."""
 
     model_config = STRICT
-    session_id: Text | None = Field(None, description=_SESSION)
-    key: Text | None = Field(
+    session_id: Name | None = Field(None, description=_SESSION)
+    key: Name | None = Field(
         None,
         description="The idempotency key of the turn: a retry with the same key continues it. Also as the header Idempotency-Key.",
     )
-    user: Text | None = Field(
+    user: Name | None = Field(
         None, description="The user who owns the memory; also as the header X-Retain-User."
     )
     stream: bool = Field(
@@ -45,10 +46,10 @@ class ChatRequest(TurnRequest):
     """A message to one or several agents."""
 
     message: Text = Field(description="The user's message.", examples=["Where do we go?"])
-    agent_id: Text | None = Field(
+    agent_id: Name | None = Field(
         None, description="The agent that answers; also as the header X-Retain-Agent."
     )
-    agents: list[Text] = Field(
+    agents: list[Name] = Field(
         default=[],
         max_length=MAX_AGENTS,
         description="For a group conversation: the agents that answer, in this order.",
@@ -60,11 +61,11 @@ class EnterRequest(BaseModel):
     """The session to continue."""
 
     model_config = STRICT
-    session_id: Text | None = Field(None, description=_SESSION)
-    agent_id: Text | None = Field(
+    session_id: Name | None = Field(None, description=_SESSION)
+    agent_id: Name | None = Field(
         None, description="The agent of the conversation; also as the header X-Retain-Agent."
     )
-    user: Text | None = Field(
+    user: Name | None = Field(
         None, description="The user who owns the memory; also as the header X-Retain-User."
     )
 
@@ -73,7 +74,7 @@ class RunRequest(TurnRequest):
     """A message to an agent, with the field names of agent runners."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"message": "Where do we go?"}]})
-    agent: Text | None = Field(
+    agent: Name | None = Field(
         None, description="The agent that answers; also as the header X-Retain-Agent."
     )
     message: Text | None = Field(
@@ -107,10 +108,10 @@ class Whose(BaseModel):
     """The owner of the memory, if the headers do not name it."""
 
     model_config = LENIENT
-    user: Text | None = Field(
+    user: Name | None = Field(
         None, description="The user who owns the memory; also as the header X-Retain-User."
     )
-    agent: Text | None = Field(
+    agent: Name | None = Field(
         None, description="The agent whose memory it is; also as the header X-Retain-Agent."
     )
 
@@ -118,10 +119,10 @@ class Whose(BaseModel):
 class EventsRequest(Whose):
     """The turn whose events or state to return."""
 
-    session_id: Text | None = Field(
+    session_id: Name | None = Field(
         None, description="The session of the turn. Default: the active session."
     )
-    agents: list[Text] = Field(
+    agents: list[Name] = Field(
         default=[], max_length=MAX_AGENTS, description="The agents of a group turn."
     )
 
@@ -129,7 +130,11 @@ class EventsRequest(Whose):
 class Paged(Whose):
     """A page of a list."""
 
-    limit: int = Field(100, description="The maximum number of records to return.")
+    limit: int = Field(
+        100,
+        description="The maximum number of records to return.",
+        json_schema_extra=parameter_limits("", "messages", "limit"),
+    )
     after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 
@@ -145,11 +150,25 @@ class SessionsRequest(Paged):
 class MessagesRequest(Paged):
     """The messages to return: a page from the start, or the newest."""
 
-    last: int | None = Field(None, description="Only the last N messages.")
-    minutes: float | None = Field(None, description="Only messages of the last N minutes.")
-    tokens: int | None = Field(None, description="The newest messages that fit into N tokens.")
+    last: int | None = Field(
+        None,
+        description="Only the last N messages.",
+        json_schema_extra=parameter_limits("", "messages", "last"),
+    )
+    minutes: float | None = Field(
+        None,
+        description="Only messages of the last N minutes.",
+        json_schema_extra=parameter_limits("", "messages", "minutes"),
+    )
+    tokens: int | None = Field(
+        None,
+        description="The newest messages that fit into N tokens.",
+        json_schema_extra=parameter_limits("", "messages", "tokens"),
+    )
     before: int | None = Field(
-        None, description="Only messages with a smaller number, to page backwards."
+        None,
+        description="Only messages with a smaller number, to page backwards.",
+        json_schema_extra=parameter_limits("", "messages", "before"),
     )
     turns_only: bool = Field(False, description="Only user messages and final answers.")
 

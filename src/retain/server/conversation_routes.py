@@ -140,19 +140,16 @@ class Conversations:
     async def messages(self, request: Request, id: str, query: MessagesRequest) -> Response:
         """List the messages of a conversation, oldest first: page by page, or the newest ones."""
         _, scope = await admitted(self._authenticator, request, "read", query.user, query.agent)
-        parameters = query.model_dump(exclude_unset=True, exclude={"user", "agent"})
-        if not parameters.keys() & _WINDOW:
-            return answer(
-                await _observed("messages.list", scope, scope.messages.list, id, **parameters)
-            )
-        if parameters.keys() - _WINDOW:
-            raise Invalid(
-                field="limit",
-                problem="and `after` go with none of last, minutes, tokens, before and turns_only",
-            )
-        messages = await _observed(
-            "messages.window", scope, scope.messages.window, id, **parameters
-        )
+        window = query.model_dump(include=_WINDOW, exclude_defaults=True)
+        if not window:
+            page = query.model_dump(include={"limit", "after"})
+            return answer(await _observed("messages.list", scope, scope.messages.list, id, **page))
+        if query.after is not None:
+            problem = "goes with none of last, minutes, tokens, before and turns_only"
+            raise Invalid(field="after", problem=problem)
+        if "limit" in query.model_fields_set:
+            window["last"] = min(query.limit, window.get("last", query.limit))
+        messages = await _observed("messages.window", scope, scope.messages.window, id, **window)
         return answer(Page(messages))
 
 

@@ -19,10 +19,11 @@ from starlette.responses import Response
 
 from retain.api import problem
 from retain.api.responses import answer
-from retain.api.schemas import LENIENT, STRICT, Moment, Text, shape
+from retain.api.schemas import LENIENT, STRICT, Moment, Name, Text, shape
+from retain.api.value_limits import parameter_limits
 from retain.auth.api_keys import Key, Keys, parse_permissions
 from retain.auth.audited_writer import Action, acting_as
-from retain.auth.principal import Permission, Principal
+from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.base import clock
 from retain.base.errors import Forbidden
 from retain.kinds.kind import Page
@@ -52,15 +53,17 @@ class KeyRequest(BaseModel):
     """The key to create."""
 
     model_config = STRICT
-    name: Text = Field(description="A name that says what the key is for.", examples=["ci"])
+    name: Name = Field(description="A name that says what the key is for.", examples=["ci"])
     permissions: list[Text] = Field(
-        description="Any of read, write, delete and admin.", examples=[["read", "write"]]
+        description="Any of read, write, delete and admin.",
+        examples=[["read", "write"]],
+        json_schema_extra={"minItems": 1, "items": {"enum": sorted(PERMISSIONS)}},
     )
-    user: Text | None = Field(
+    user: Name | None = Field(
         None,
         description="The only user that the key may act for. Default: every user of the tenant.",
     )
-    agent: Text | None = Field(
+    agent: Name | None = Field(
         None, description="The only agent that the key may act for. Default: every agent."
     )
     expires_at: Moment | None = Field(
@@ -73,7 +76,11 @@ class KeysRequest(BaseModel):
     """The page of keys to list."""
 
     model_config = LENIENT
-    limit: int = Field(100, description="The maximum number of records to return.")
+    limit: int = Field(
+        100,
+        description="The maximum number of records to return.",
+        json_schema_extra=parameter_limits("", "", "limit"),
+    )
     after: Text | None = Field(None, description="The cursor `next` of the previous page.")
 
 

@@ -20,7 +20,8 @@ from starlette.applications import Starlette
 from retain.api.endpoints import Endpoint, parameter_help
 from retain.api.examples import EXAMPLES
 from retain.api.problem import Problem
-from retain.api.schemas import NOT_BLANK, OwnerParameters, shape
+from retain.api.schemas import OwnerParameters, shape
+from retain.api.value_limits import ETAG, KEY, NOT_BLANK, parameter_limits
 from retain.base.version import version
 from retain.kinds import KINDS
 from retain.server.api_route import ApiRoute
@@ -164,12 +165,13 @@ def _describe_route(route: ApiRoute, body: Json | None, result: Json | None) -> 
     parameters = []
     for name, text in route.path_help.items():
         example = EXAMPLES.get(name, _EXAMPLE_OWNER["X-Retain-User"])
-        schema: Json = {"type": "string", "examples": [example]}
+        schema: Json = {"type": "string", "examples": [example], **KEY}
         parameters.append(_parameter(name, "path", text, schema))
     if route.query is not None:
         parameters += _query_parameters(route.query)
     for name, text in route.headers.items():
-        parameters.append(_parameter(name, "header", text, {"type": "string"}, False))
+        limits = KEY if name.startswith("X-Retain-") else NOT_BLANK
+        parameters.append(_parameter(name, "header", text, {"type": "string", **limits}, False))
     content: Json = {}
     if result is not None:
         content["application/json"] = {"schema": result}
@@ -237,7 +239,11 @@ def _path_parameters(endpoint: Endpoint) -> list[Json]:
     parameters = []
     for name, kind in path_parameters(endpoint).items():
         example = EXAMPLES.get(f"{endpoint.kind}.{name}", EXAMPLES.get(name))
-        schema = {"type": "integer" if kind is int else "string", "examples": [example]}
+        schema = {
+            "type": "integer" if kind is int else "string",
+            "examples": [example],
+            **parameter_limits(endpoint.name, endpoint.kind, name),
+        }
         parameters.append(_parameter(name, "path", parameter_help(endpoint.kind, name), schema))
     return parameters
 
@@ -252,7 +258,7 @@ def _query_parameters(model: type[BaseModel]) -> list[Json]:
 
 
 def _upload_parameters(model: type[BaseModel]) -> list[Json]:
-    prefix = "If the body is not JSON but the content itself: "
+    prefix = "Only if the body is not JSON but the content itself: "
     return [
         {**parameter, "required": False, "description": prefix + parameter["description"]}
         for parameter in _query_parameters(model)
@@ -261,17 +267,19 @@ def _upload_parameters(model: type[BaseModel]) -> list[Json]:
 
 
 def _header_parameters(handler: Handler) -> list[Json]:
-    headers = {
-        "X-Retain-User": "The user whose memory is used.",
-        "X-Retain-Agent": "The agent whose memory is used.",
-    }
+    headers = [
+        ("X-Retain-User", "The user whose memory is used.", KEY),
+        ("X-Retain-Agent", "The agent whose memory is used.", KEY),
+    ]
     if "if_version" in inspect.signature(handler.method).parameters:
-        headers["If-Match"] = "Change the record only if it is at this version (an ETag)."
+        text = "Change the record only if it is at this version (an ETag)."
+        headers.append(("If-Match", text, ETAG))
     if handler.endpoint.needs != "read":
-        headers["Idempotency-Key"] = "A retry with the same key has no further effect."
+        text = "A retry with the same key has no further effect."
+        headers.append(("Idempotency-Key", text, NOT_BLANK))
     return [
-        _parameter(name, "header", text, {"type": "string", **NOT_BLANK}, False)
-        for name, text in headers.items()
+        _parameter(name, "header", text, {"type": "string", **limits}, False)
+        for name, text, limits in headers
     ]
 
 

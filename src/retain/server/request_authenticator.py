@@ -20,6 +20,7 @@ from retain.auth.authenticator import (
 )
 from retain.auth.local import is_loopback
 from retain.auth.principal import Permission, Principal
+from retain.base import canonical
 from retain.base.errors import Forbidden, Invalid, RetainError, Unauthorized
 from retain.kinds.kind import Source
 from retain.memory import Memory, Scope
@@ -144,10 +145,12 @@ class RequestAuthenticator(Authenticator):
         The tenant is the principal's; user and agent come from the parameters or the headers. The
         agent itself uses a key that is bound to it, so its writes have the source "agent".
         """
+        user_header = _header(request, USER_HEADER)
+        agent_header = _header(request, AGENT_HEADER)
         if user is None:
-            user = _header(request, USER_HEADER)
+            user = user_header
         if agent is None:
-            agent = _header(request, AGENT_HEADER)
+            agent = agent_header
         if principal.agent is not None:
             source = "agent"
         tenant, user, agent = principal.owner_of(user, agent)
@@ -187,7 +190,8 @@ def _header(request: HTTPConnection, name: bytes) -> str | None:
     for header, value in request.scope["headers"]:
         if header == name:
             try:
-                return bytes(value).decode()
+                text = bytes(value).decode()
             except UnicodeDecodeError:  # with replacement characters, two users could become one
                 raise Invalid(field=name.decode(), problem="is not UTF-8 text") from None
+            return canonical.key(text, name.decode())
     return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from retain.base import canonical, clock, ids, limits
 from retain.base.errors import AlreadyExists, Invalid, NotFound, WrongVersion
@@ -146,7 +146,11 @@ class Entries(Kind):
         return self._decide("refuse", id, "refused", if_version)
 
     def queue(
-        self, *, review: Review = "pending", limit: int = 100, after: str | None = None
+        self,
+        *,
+        review: Literal["pending", "refused"] = "pending",
+        limit: int = 100,
+        after: str | None = None,
     ) -> Page[Entry]:
         """Return the entries that wait for a review or were refused, newest first.
 

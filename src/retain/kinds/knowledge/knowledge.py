@@ -172,8 +172,8 @@ class Knowledge(Kind):
         (start,) = decode_cursor(after, [int]) if after else (0,)
         first = start + 1
         last = _MAX_SEQ
+        canonical.check_integer(around, "around", 0, limits.MAX_PAGE)
         if seq is not None:
-            canonical.check_integer(around, "around", 0, limits.MAX_PAGE)
             canonical.check_integer(seq, "seq", 1)
             first = max(first, seq - around)
             last = seq + around

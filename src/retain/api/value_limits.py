@@ -1,0 +1,121 @@
+"""The values that parameters may have, as JSON schema for the OpenAPI document.
+
+The library checks values itself; the models of requests check types only. This table repeats its
+rules, so that a request that fits the document is not rejected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from retain.base import limits
+from retain.kinds import SEARCHABLE_KINDS
+from retain.kinds.entries.entry import REVIEWS, Entry
+
+Schema = dict[str, Any]
+
+_CONTROL = "\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\U0010ffff"
+_KEY = f"[^{_CONTROL}]*[^\\s{_CONTROL}][^{_CONTROL}]*"
+KEY: Schema = {"pattern": f"^{_KEY}$"}
+"""A name, id or key: not blank, without control characters."""
+NOT_BLANK: Schema = {"pattern": r"\S"}
+ETAG: Schema = {"pattern": r'^(W/)?"[0-9]{1,15}"$', "examples": ['"3"']}
+_KEY_ITEM: Schema = {"type": "string", **KEY}
+_KEYS: Schema = {"minItems": 1, "items": _KEY_ITEM}
+_PREFIX: Schema = {"pattern": f"^({_KEY})?$"}
+_SEQ: Schema = {"minimum": 1, "maximum": 2**53}
+_COUNT: Schema = {"minimum": 0, "maximum": 2**53}
+_AMOUNT: Schema = {"minimum": 0, "maximum": 1e15}
+_HITS: Schema = {"minimum": 1, "maximum": 200}
+TIME: Schema = {"pattern": "^(19[7-9][0-9]|[2-9][0-9]{3})-"}
+"""From the year 1970 on."""
+_TIME_ITEM: Schema = {"type": "string", "format": "date-time", **TIME}
+_NEW_PLACE: Schema = {"minItems": 1, "maxItems": 64, "items": _KEY_ITEM}
+_IMPORTED_ENTRY: Schema = {
+    "type": "object",
+    "required": ["content"],
+    "additionalProperties": False,
+    "properties": {
+        **{field.name: {} for field in fields(Entry)},
+        "id": _KEY_ITEM,
+        "kind": {"enum": ["journal", "core"]},
+        "content": {"type": "string", **NOT_BLANK},
+        "review": {"enum": list(REVIEWS)},
+        "user": {"anyOf": [_KEY_ITEM, {"type": "null"}]},
+        "created_at": {"anyOf": [_TIME_ITEM, {"type": "null"}]},
+        "updated_at": {"anyOf": [_TIME_ITEM, {"type": "null"}]},
+    },
+}
+_LIMITS: dict[str, Schema] = {
+    "against": _COUNT,
+    "agents": _KEYS,
+    "area": {"pattern": f"^(user|tenant|session:{_KEY})$"},
+    "around": {"minimum": 0, "maximum": limits.MAX_PAGE},
+    "author": KEY,
+    "before": _SEQ,
+    "board": KEY,
+    "budget": _SEQ,
+    "color": {"pattern": "^(#[0-9a-fA-F]{6})?$"},
+    "cost": _AMOUNT,
+    "context.message": {"type": ["string", "object", "null"]},
+    "days": {"minimum": 0, "exclusiveMaximum": 14},
+    "depth": {"minimum": 1, "maximum": 64},
+    "ending": {"items": _KEY_ITEM},
+    "entries.content": NOT_BLANK,
+    "entries": {"minItems": 1, "items": _IMPORTED_ENTRY},
+    "expected_last_seq": _COUNT,
+    "fields": {"items": _KEY_ITEM},
+    "header": NOT_BLANK,
+    "icon": {"maxLength": 8},
+    "id": KEY,
+    "ids": _KEYS,
+    "if_version": _COUNT,
+    "items.value": {"type": "object"},
+    "items_get.place": _NEW_PLACE,
+    "items_put.place": _NEW_PLACE,
+    "items_remove.place": _NEW_PLACE,
+    "key": KEY,
+    "kinds": {"minItems": 1, "items": {"type": "string", "enum": list(SEARCHABLE_KINDS)}},
+    "last": _COUNT,
+    "latency_ms": _AMOUNT,
+    "limit": {"minimum": 1, "maximum": limits.MAX_PAGE},
+    "min_score": {"minimum": 0, "maximum": 1},
+    "minutes": _AMOUNT,
+    "name": KEY,
+    "notes.version": _COUNT,
+    "interactions.model": KEY,
+    "number": _SEQ,
+    "others": {"items": _KEY_ITEM},
+    "place": {"maxItems": 64, "items": _KEY_ITEM},
+    "prefix": _PREFIX,
+    "refs.query": NOT_BLANK,
+    "role": {"enum": ["system", "user", "assistant", "tool"]},
+    "route": KEY,
+    "search.limit": _HITS,
+    "entries_search.limit": _HITS,
+    "knowledge_search.limit": _HITS,
+    "refs_search.limit": _HITS,
+    "seq": _SEQ,
+    "session": KEY,
+    "summary": NOT_BLANK,
+    "messages.tokens": _COUNT,
+    "refs.tokens": {"minimum": 50, "maximum": 100_000},
+    "tokens_in": _COUNT,
+    "tokens_out": _COUNT,
+    "tools": {"items": _KEY_ITEM},
+    "ttl": {"exclusiveMinimum": 0},
+    "type": KEY,
+    "under": {"items": _KEY_ITEM},
+    "version": _SEQ,
+    "wait": {"minimum": 0, "maximum": 300},
+}
+"""By parameter name; a name with an endpoint or a kind before it applies only there."""
+
+
+def parameter_limits(endpoint: str, kind: str, parameter: str) -> Schema:
+    """Return the rules for a parameter of an endpoint, as part of its schema."""
+    for name in (f"{endpoint}.{parameter}", f"{kind}.{parameter}", parameter):
+        if name in _LIMITS:
+            return _LIMITS[name]
+    return {}
