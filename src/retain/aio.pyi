@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Self, TypeVar, type_check_only
+from typing import IO, Any, Literal, Self, TypeVar, type_check_only
 
 from retain.base.canonical import Json
 from retain.base.clock import Clock
@@ -279,7 +279,11 @@ class AsyncEntries:
     async def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
         """Refuse an entry, also an accepted one; it stays listed and can be accepted later."""
     async def queue(
-        self, *, review: Review = "pending", limit: int = 100, after: str | None = None
+        self,
+        *,
+        review: Literal["pending", "refused"] = "pending",
+        limit: int = 100,
+        after: str | None = None,
     ) -> Page[Entry]:
         """Return the entries that wait for a review or were refused, newest first."""
     async def remove(self, id: str) -> None:

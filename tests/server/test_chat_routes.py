@@ -717,7 +717,9 @@ def test_conversations_are_listed(start_local_server: Start) -> None:
             "data": [],
             "next": None,
         }
-        assert http.get(messages, params={"last": 1, "limit": 1}).status_code == 422
+        assert len(http.get(messages, params={"last": 2, "limit": 1}).json()["data"]) == 1
+        assert len(http.get(messages, params={"limit": 1, "turns_only": "no"}).json()["data"]) == 1
+        assert http.get(messages, params={"last": 1, "after": "x"}).status_code == 422
         assert http.get(messages, params={"last": 1, "before": "x"}).status_code == 422
         assert http.get("/api/chat/sessions", params={"user": "bob"}).json()["data"] == []
         assert [

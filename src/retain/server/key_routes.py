@@ -57,7 +57,7 @@ class KeyRequest(BaseModel):
     permissions: list[Text] = Field(
         description="Any of read, write, delete and admin.",
         examples=[["read", "write"]],
-        json_schema_extra={"minItems": 1, "items": {"enum": sorted(PERMISSIONS)}},
+        json_schema_extra={"minItems": 1, "items": {"enum": [*sorted(PERMISSIONS)]}},
     )
     user: Name | None = Field(
         None,

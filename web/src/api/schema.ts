@@ -2687,7 +2687,7 @@ export interface components {
              * @description The new message.
              * @default
              */
-            message: string | Record<string, never> | unknown[];
+            message: ((string | Record<string, never> | (string | Record<string, never>)[]) | (string | Record<string, never> | (string | Record<string, never>)[]) | null) | string | Record<string, never> | (string | Record<string, never>)[];
             /**
              * Budget
              * @description Maximum number of tokens. Default: the setting `context_tokens`, or a budget that suits the model.
@@ -2798,7 +2798,22 @@ export interface components {
              *     ]
              */
             entries: {
-                [key: string]: unknown;
+                id?: string;
+                agent?: unknown;
+                /** @enum {unknown} */
+                kind?: "journal" | "core";
+                board?: unknown;
+                content: string;
+                user?: string | null;
+                source?: unknown;
+                version?: unknown;
+                created_at?: string | null;
+                updated_at?: string | null;
+                expires_at?: unknown;
+                expired?: unknown;
+                /** @enum {unknown} */
+                review?: "accepted" | "pending" | "refused";
+                signs?: unknown;
             }[];
         };
         /** EntriesAddRequest */
@@ -3125,7 +3140,7 @@ export interface components {
              *       "text": "likes green tea"
              *     }
              */
-            value: unknown;
+            value: Record<string, never>;
             /**
              * Ttl
              * @description Time to live: expire after this many seconds.
@@ -3226,7 +3241,7 @@ export interface components {
              *       "write"
              *     ]
              */
-            permissions: string[];
+            permissions: ("admin" | "delete" | "read" | "write")[];
             /**
              * User
              * @description The only user that the key may act for. Default: every user of the tenant.
@@ -3360,7 +3375,7 @@ export interface components {
              * @description The text, or `-` to read it from standard input.
              * @example Where do we go?
              */
-            content: string | Record<string, never> | unknown[];
+            content: string | Record<string, never> | (string | Record<string, never>)[];
             /**
              * Key
              * @description Idempotency key. A retry with the same key adds nothing.
@@ -3413,11 +3428,14 @@ export interface components {
              *       }
              *     ]
              */
-            messages: {
-                /** @description Who speaks: system, user, assistant or tool. */
-                role: string;
+            messages: ({
+                /**
+                 * @description Who speaks: system, user, assistant or tool.
+                 * @enum {unknown}
+                 */
+                role: "system" | "user" | "assistant" | "tool";
                 /** @description Text, an object with text, parts and attachments, or a list of parts. */
-                content?: unknown;
+                content?: string | Record<string, never> | (string | Record<string, never>)[] | null;
                 author?: string | null;
                 tokens_in?: number | null;
                 tokens_out?: number | null;
@@ -3431,7 +3449,9 @@ export interface components {
                 annotations?: unknown;
                 audio?: unknown;
                 reasoning_content?: unknown;
-            }[];
+            } | unknown | {
+                tool_calls: unknown[];
+            })[];
             /**
              * Key
              * @description Idempotency key. A retry with the same key adds nothing.
@@ -4531,11 +4551,14 @@ export interface components {
              *       }
              *     ]
              */
-            messages: {
-                /** @description Who speaks: system, user, assistant or tool. */
-                role: string;
+            messages: ({
+                /**
+                 * @description Who speaks: system, user, assistant or tool.
+                 * @enum {unknown}
+                 */
+                role: "system" | "user" | "assistant" | "tool";
                 /** @description Text, an object with text, parts and attachments, or a list of parts. */
-                content?: unknown;
+                content?: string | Record<string, never> | (string | Record<string, never>)[] | null;
                 author?: string | null;
                 tokens_in?: number | null;
                 tokens_out?: number | null;
@@ -4549,7 +4572,9 @@ export interface components {
                 annotations?: unknown;
                 audio?: unknown;
                 reasoning_content?: unknown;
-            }[];
+            } | unknown | {
+                tool_calls: unknown[];
+            })[];
             /**
              * Key
              * @description Idempotency key. A retry with the same key adds nothing.
@@ -4560,14 +4585,30 @@ export interface components {
              * @description The model call: its model, tokens, cost and latency.
              */
             usage?: {
-                model: unknown;
-                route?: unknown;
-                latency_ms?: unknown;
-                tokens_in?: unknown;
-                tokens_out?: unknown;
-                cost?: unknown;
-                parameters?: unknown;
-                error?: unknown;
+                /** Model */
+                model: string;
+                /**
+                 * Route
+                 * @default chat
+                 */
+                route: string;
+                /** Latency Ms */
+                latency_ms?: number | null;
+                /** Tokens In */
+                tokens_in?: number | null;
+                /** Tokens Out */
+                tokens_out?: number | null;
+                /** Cost */
+                cost?: number | null;
+                /** Parameters */
+                parameters?: {
+                    [key: string]: unknown;
+                } | null;
+                /**
+                 * Error
+                 * @default
+                 */
+                error: string;
             } | null;
             /** @description The report that `POST /api/context` returned. */
             report?: components["schemas"]["ReportShape"] | null;
@@ -6390,7 +6431,7 @@ export interface operations {
         parameters: {
             query?: {
                 /** @description Only entries with this review status: `pending`, `refused` or `accepted`. */
-                review?: "accepted" | "pending" | "refused";
+                review?: "pending" | "refused";
                 /** @description Maximum number of records to return. */
                 limit?: number;
                 /** @description Cursor of the previous page. Returns the records that follow it. */
@@ -6801,15 +6842,15 @@ export interface operations {
                 user?: string | null;
                 /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description If the body is not JSON but the content itself: The command that produced it. */
+                /** @description Only if the body is not JSON but the content itself: The command that produced it. */
                 source?: string;
-                /** @description If the body is not JSON but the content itself: Exit status of the command. */
+                /** @description Only if the body is not JSON but the content itself: Exit status of the command. */
                 status?: string;
-                /** @description If the body is not JSON but the content itself: The session id. */
+                /** @description Only if the body is not JSON but the content itself: The session id. */
                 session?: string | null;
-                /** @description If the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
+                /** @description Only if the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
                 type?: string;
-                /** @description If the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
+                /** @description Only if the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
                 metadata?: string | null;
             };
             header?: {
@@ -7848,15 +7889,15 @@ export interface operations {
                 user?: string | null;
                 /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description If the body is not JSON but the content itself: A one-line description. Without it, one is generated from the content. */
+                /** @description Only if the body is not JSON but the content itself: A one-line description. Without it, one is generated from the content. */
                 description?: string;
-                /** @description If the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
+                /** @description Only if the body is not JSON but the content itself: Type of content, such as command_output, user_preference or file_content. */
                 type?: string;
-                /** @description If the body is not JSON but the content itself: The session id. */
+                /** @description Only if the body is not JSON but the content itself: The session id. */
                 session?: string | null;
-                /** @description If the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
+                /** @description Only if the body is not JSON but the content itself: A JSON object with your own data, such as origin or duration. */
                 metadata?: string | null;
-                /** @description If the body is not JSON but the content itself: The key, as shown in the placeholder. */
+                /** @description Only if the body is not JSON but the content itself: The key, as shown in the placeholder. */
                 key?: string | null;
             };
             header?: {
@@ -8137,11 +8178,11 @@ export interface operations {
                 user?: string | null;
                 /** @description The agent; also as the header X-Retain-Agent. */
                 agent?: string | null;
-                /** @description If the body is not JSON but the content itself: The title. */
+                /** @description Only if the body is not JSON but the content itself: The title. */
                 title?: string;
-                /** @description If the body is not JSON but the content itself: Where the document comes from. Adding the same path again replaces it. */
+                /** @description Only if the body is not JSON but the content itself: Where the document comes from. Adding the same path again replaces it. */
                 path?: string;
-                /** @description If the body is not JSON but the content itself: Format: text, markdown, html or pdf. Default: detected from the content. */
+                /** @description Only if the body is not JSON but the content itself: Format: text, markdown, html or pdf. Default: detected from the content. */
                 media?: ("text" | "markdown" | "html" | "pdf") | null;
             };
             header?: {
