@@ -1,7 +1,16 @@
 // The messages, of any number: only those in sight are in the document, and only those that were seen have been read. It
 // begins at the end and stays there while an answer grows, unless the reader went elsewhere.
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useCallback, useEffect, useEffectEvent, useLayoutEffect, useRef, useState } from "react";
+import {
+  type KeyboardEvent,
+  type ReactNode,
+  useCallback,
+  useEffect,
+  useEffectEvent,
+  useLayoutEffect,
+  useRef,
+  useState,
+} from "react";
 import { get } from "../../api/client";
 import type { Agent } from "../../api/index";
 import { useLoad } from "../../api/load";
@@ -69,6 +78,14 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
     list.scrollToIndex(stored + extra.length - 1, { align: "end" });
     setAway(false);
   };
+  // The browser's own way to an end is interrupted while rows are measured on the way.
+  const keyed = (event: KeyboardEvent) => {
+    if (event.target !== box.current || (event.key !== "Home" && event.key !== "End")) return;
+    event.preventDefault();
+    if (event.key === "End") return toEnd();
+    stay.current = false;
+    list.scrollToIndex(0);
+  };
   // The same while nothing more was read, so that a message is not drawn again for each word of an answer.
   const results = useCallback<Results>((seq, call) => resultOf(talk, seq, call), [talk, talk.messages.size]);
   const explained = useExplained(talk);
@@ -79,8 +96,15 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   }, [newest]);
   return (
     <div className={css.conversation}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard */}
-      <section ref={box} className={css.messages} onScroll={scrolled} tabIndex={0} aria-label="Messages">
+      <section
+        ref={box}
+        className={css.messages}
+        onScroll={scrolled}
+        onKeyDown={keyed}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        tabIndex={0}
+        aria-label="Messages"
+      >
         <ol style={{ height }}>
           {seen.map((row) => (
             <li
