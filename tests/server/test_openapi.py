@@ -53,6 +53,7 @@ INEXPRESSIBLE = {
     ("agent_run", "message"): "either this or `input`",
     ("agent_vision", "images"): "bytes of an image",
     ("agent_vision", "message"): "either this or `input`",
+    ("chat", "agent_id"): "either this or `agents`",
     ("chat", "images"): "bytes of an image",
     ("chat", "message"): "text or images",
     ("context", "message"): "text or images",

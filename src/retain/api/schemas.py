@@ -100,7 +100,7 @@ _TEXTS = {"type": "string"}
 _CONTENTS = [
     _TEXTS,
     {"type": "object"},
-    {"type": "array", "items": {"type": ["string", "object"]}},
+    {"type": "array", "minItems": 1, "items": {"type": ["string", "object"]}},
 ]
 _COUNT = {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 2**53}, {"type": "null"}]}
 _MESSAGE_SCHEMA = {

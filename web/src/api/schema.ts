@@ -2804,7 +2804,7 @@ export interface components {
                 kind?: "journal" | "core";
                 board?: unknown;
                 content: string;
-                user?: string | null;
+                user?: unknown;
                 source?: unknown;
                 version?: unknown;
                 created_at?: string | null;

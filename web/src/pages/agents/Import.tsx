@@ -42,7 +42,10 @@ export function Import({ scope, close, changed }: Shown) {
     while (left.current.length && alive.current) {
       const [batch = []] = batches(left.current);
       try {
-        await post("/api/entries/batch", { query: scope, body: { entries: batch.map((one) => one.entry) } });
+        await post("/api/entries/batch", {
+          query: scope,
+          body: { entries: batch.map((one) => one.entry as { content: string }) },
+        });
       } catch (error) {
         const place = error instanceof Problem ? meant(error.field) : null;
         setFailed({ error, entry: place === null ? undefined : batch[place] });
