@@ -27,9 +27,9 @@ _NO_MESSAGES = (
 
 
 NOT_REACHED = (
-    "backups and exports made before",
+    "backups and exports made before the erasure",
     "replicas that are behind",
-    "what model services have received",
+    "data that model services have received",
     "the user's name in the audit log",
     "names of the user's records in audit rows from before schema 19",
     "entries that an agent saved about itself while it talked to the user",
