@@ -102,6 +102,19 @@ def test_words_and_numbers_after_a_number_are_no_part_of_it() -> None:
     assert personal_data.mask("030 1234567 030 7654321") == "[personal: phone] [personal: phone]"
 
 
+def test_names_that_are_masked_alike_keep_their_values() -> None:
+    value = {"ada@example.com": 1, "[personal: email]": 2, "bob@example.com": 3}
+    masked = masking.mask_personal_json(value, masking.Policy(personal_data=True))
+    assert masked == {
+        "[personal: email]": 1,
+        "[personal: email] 2": 2,
+        "[personal: email] 3": 3,
+    }
+    secrets = {f"postgresql://u:{password}@host/db": password for password in ("hunter2", "12345")}
+    masked = masking.guard_json(secrets, "value", masking.Policy("mask"))
+    assert sorted(masked.values()) == ["12345", "hunter2"]
+
+
 def test_check_digits() -> None:
     assert personal_data.is_card("4111111111111111")
     assert not personal_data.is_card("4111111111111117")

@@ -1,10 +1,11 @@
 """Masking of stored text: secrets with a recognizable format, and personal data.
 
 The setting `personal_data` masks e-mail addresses, phone numbers, cards and IBANs (see
-`personal_data`), on the way in or out. The setting `secrets` selects the treatment: `off` (no search), `flag` (counted), `mask` (replaced
-by a mark such as `[secret: github-token …a1B2]`) or `reject`. Every pattern is bounded, so the time
-is proportional to the length of the text. A secret without a format of its own, such as a password
-in a sentence, is not found.
+`personal_data`), on the way in or out. The setting `secrets` selects the treatment of secrets:
+`off` (no search), `flag` (counted), `mask` (replaced by a mark such as
+`[secret: github-token …a1B2]`) or `reject`. Every pattern is bounded, so the time is proportional
+to the length of the text. A secret without a format of its own, such as a password in a sentence,
+is not found.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -181,10 +182,9 @@ def mask_personal_json(value: Any, policy: Policy) -> Any:
     if isinstance(value, str):
         return mask_personal(value, policy)
     if isinstance(value, Mapping):
-        return {
-            mask_personal(name, policy): mask_personal_json(item, policy)
-            for name, item in value.items()
-        }
+        names = _distinct(mask_personal(name, policy) for name in value)
+        items = [mask_personal_json(item, policy) for item in value.values()]
+        return dict(zip(names, items, strict=True))
     if isinstance(value, list | tuple):
         return [mask_personal_json(item, policy) for item in value]
     if isinstance(value, int) and value > _MIN_MASKED_NUMBER:
@@ -294,13 +294,25 @@ def _mask_json(value: Any, on_match: Callable[[str], None], depth: int) -> Any:
     if isinstance(value, str):
         return mask(value, on_match)
     if isinstance(value, Mapping):
-        return {
-            mask(name, on_match): _under(name, item, on_match, depth)
-            for name, item in value.items()
-        }
+        names = _distinct(mask(name, on_match) for name in value)
+        items = [_under(name, item, on_match, depth) for name, item in value.items()]
+        return dict(zip(names, items, strict=True))
     if isinstance(value, list | tuple):
         return [_mask_json(item, on_match, depth + 1) for item in value]
     return value
+
+
+def _distinct(names: Iterable[str]) -> list[str]:
+    """Return masked names, numbered where two became the same, so that no value is lost."""
+    distinct: dict[str, None] = {}
+    last_numbers: Counter[str] = Counter()
+    for name in names:
+        new_name = name
+        while new_name in distinct:
+            last_numbers[name] += 1
+            new_name = f"{name} {last_numbers[name] + 1}"
+        distinct[new_name] = None
+    return list(distinct)
 
 
 def _under(name: str, item: Any, on_match: Callable[[str], None], depth: int) -> Any:
