@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from retain.base import clock
+from retain.base.errors import Conflict
 from retain.kinds.indexing import index_id
 from retain.kinds.interactions import Interactions, Usage, checked
 from retain.kinds.items import Items
@@ -195,18 +196,31 @@ def add_call(
     session: str | None,
     created: datetime | None,
 ) -> bool:
-    """Record a model call under an id and with its time; return False if it is recorded already."""
+    """Record a model call under an id and with its time; return False if it is recorded already.
+
+    Raise Conflict if the id is that of another call.
+    """
     values = checked(interactions._owner, interactions._settings, usage, session) | {"id": id}
+    at = None if created is None else clock.from_datetime(created, "created_at")
 
     def work(tx: Transaction) -> bool:
-        if tx.one("select 1 from interactions where tenant = :tenant and id = :id", id=id):
+        row = tx.one(
+            """select route, model, tokens_in, tokens_out, created_at from interactions
+               where tenant = :tenant and id = :id""",
+            id=id,
+        )
+        if row is not None:
+            *recorded, recorded_at = row
+            expected = [values[name] for name in ("route", "model", "tokens_in", "tokens_out")]
+            if recorded != expected or at not in (None, recorded_at):
+                raise Conflict(problem="exists with different content")
             return False
         interactions.add_row(tx, values)
-        if created is not None:
+        if at is not None:
             tx.run(
                 "update interactions set created_at = :at where tenant = :tenant and id = :id",
                 id=id,
-                at=clock.from_datetime(created, "created_at"),
+                at=at,
             )
         return True
 

@@ -239,6 +239,82 @@ def test_conversations_of_a_dump(memory: Memory, postgres_url: str, tmp_path: Pa
     check_conversations(memory, dump)
 
 
+@one_engine
+def test_json_strings_of_a_server(memory: Memory, postgres_url: str) -> None:
+    """The driver parses JSON; a string must not be parsed a second time."""
+    at = "2025-05-21 10:00:00+00"
+    values = {"theme": '"dark"', "pin": '"0123"', "count": "3", "list": "[1]"}
+    rows: dict[str, list[tuple[Any, ...]]] = {
+        "conversations": [(1, "acme", "ada", None, at, None, None)],
+        "messages": [(1, 1, "acme", "user", '"Hello"', None, None, None, None, at)],
+        "memory_kv": [
+            (number, "acme", "ada", key, value, None, at)
+            for number, (key, value) in enumerate(values.items())
+        ],
+    }
+    with psycopg.connect(postgres_url) as connection:
+        fill(connection, CONVERSATIONS, POSTGRES, rows)
+    report = twice(memory, postgres_url, "conversations")
+    assert not unplaced(report)
+    ada = memory.scope(tenant="acme", user="ada")
+    assert {item.key: item.value for item in ada.state.list()} == {
+        "theme": "dark",
+        "pin": "0123",
+        "count": 3,
+        "list": [1],
+    }
+    assert [message.text for message in ada.messages.window("1")] == ["Hello"]
+
+
+@one_engine
+def test_long_numbers_are_different_sessions_in_a_dump(memory: Memory, tmp_path: Path) -> None:
+    """As floating-point numbers they would be equal, and their messages in one heap."""
+    ids = ["1234567890123456789", "1234567890123456790", "nan", "1e3", "1000"]
+    lines = [
+        f"{2 * number + part}\t{id}\tuser\tmessage {part}\t2025-05-21 10:00:0{part}+00\n"
+        for number, id in enumerate(ids)
+        for part in (0, 1)
+    ]
+    dump = tmp_path / "dump.sql"
+    dump.write_text(
+        "-- PostgreSQL database dump\nCOPY public.chat_sessions (id, user_id) FROM stdin;\n"
+        + "".join(f"{id}\tada\n" for id in ids)
+        + "\\.\nCOPY public.chat_messages (id, session_id, role, content, created_at) FROM stdin;\n"
+        + "".join(lines[::2] + lines[1::2])
+        + "\\.\n"
+    )
+    report = twice(memory, dump, "chat-sessions", tenant="acme")
+    assert not unplaced(report)
+    assert dict(report.written) == {"conversations": len(ids), "messages": 2 * len(ids)}
+
+
+@one_engine
+def test_numbers_that_are_none_are_listed(memory: Memory, tmp_path: Path) -> None:
+    rows = {name: list(values) for name, values in CONVERSATION_ROWS.items()}
+    at = "2025-05-21 10:00:00+00"
+    rows["messages"] = [(1, 1, "acme", "user", None, "Hi", None, None, float("inf"), at)]
+    rows["interactions"] = [(1, "acme", "chat", "m", None, float("inf"), 1, 1, None, at)]
+    path = sqlite_file(tmp_path / "odd.db", CONVERSATIONS, rows)
+    report = import_from(memory, path, "sql", map="conversations")
+    assert {("message", "messages 1"), ("model calls", "interactions 1")} <= unplaced(report)
+
+
+@one_engine
+def test_model_calls_of_another_database_are_not_taken_for_the_same(
+    memory: Memory, tmp_path: Path
+) -> None:
+    rows = {"conversations": CONVERSATION_ROWS["conversations"], "messages": []}
+    at = "2025-05-21 10:00:00+00"
+    for number, model in enumerate(("gpt-5-mini", "gpt-5")):
+        calls = [(1, "acme", "chat", model, None, 12.5, 1, 1, None, at)]
+        name = tmp_path / f"{number}.db"
+        path = sqlite_file(name, CONVERSATIONS, {**rows, "interactions": calls})
+        report = import_from(memory, path, "sql", map="conversations", tenant="acme")
+    assert not report.there["model calls"]
+    (call,) = [item for item in report.unplaced if item.what == "model call"]
+    assert "exists with different content" in call.reason
+
+
 AGENTS = "create table agents (id integer primary key, name text); insert into agents values (3, 'scout');"
 JOURNAL = AGENTS + """
 create table agent_memories (

@@ -7,6 +7,8 @@ source lacks is an error before anything is written; columns that the map does n
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,6 +16,7 @@ from decimal import Decimal
 from itertools import groupby
 from typing import Any
 
+from retain.base.canonical import JsonText
 from retain.base.errors import Invalid
 from retain.integrations.importers import reader
 from retain.integrations.importers.records import (
@@ -72,6 +75,8 @@ class _Reader:
         self._columns: dict[str, dict[str, str]] = {}  # of each table: lower case to its own name
         self._check()
         self._sessions: dict[tuple[str | None, str], _Session] = {}
+        self._sessions_by_id: dict[str, list[_Session]] = {}  # one for each tenant
+        self._users: set[tuple[str | None, str | None]] = set()  # of the sessions, with tenants
         self._agent_names: dict[str, str] = {}
         self._problems: list[Unplaced] = []  # found while rows are converted
 
@@ -109,7 +114,10 @@ class _Reader:
         for becomes, read in readers.items():
             for table in self._map.of(becomes):
                 for where, row in self._rows(table):
-                    read(row, where)
+                    try:
+                        read(row, where)
+                    except Invalid as error:
+                        self._problems.append(Unplaced(becomes, where, str(error)))
         yield from self._taken_problems()
         yield from self._read_conversations()
         yield from self._read_others()
@@ -123,6 +131,7 @@ class _Reader:
                 yield self._conversation(session, [])
 
     def _read_others(self) -> Iterator[Record]:
+        self._users = {(session.tenant, session.user) for session in self._sessions.values()}
         converters = {
             "notes": self._note,
             "entries": self._entry,
@@ -204,7 +213,11 @@ class _Reader:
             self._set_summary(session, summary, _integer(row.get("summarized_count")), None)
 
     def _session(self, tenant: str | None, id: str) -> _Session:
-        return self._sessions.setdefault((tenant, id), _Session(id, tenant))
+        if (tenant, id) not in self._sessions:
+            session = _Session(id, tenant)
+            self._sessions[tenant, id] = session
+            self._sessions_by_id.setdefault(id, []).append(session)
+        return self._sessions[tenant, id]
 
     def _read_active_session(self, row: Values, where: str) -> None:
         session = self._session(_optional(row, "tenant"), _text(row["session"]))
@@ -221,7 +234,7 @@ class _Reader:
 
     def _read_summary(self, row: Values, where: str) -> None:
         id = _text(row["session"])
-        sessions = [session for session in self._sessions.values() if session.id == id]
+        sessions = self._sessions_by_id.get(id, [])
         text = _optional(row, "text")
         if len(sessions) != 1:
             reason = f"belongs to {len(sessions)} sessions with the id {id}"
@@ -268,8 +281,8 @@ class _Reader:
         tenant = _optional(row, "tenant")
         if tenant is not None:
             return tenant
-        tenants = [tenant for tenant, id in self._sessions if id == session]
-        return tenants[0] if len(tenants) == 1 else None
+        sessions = self._sessions_by_id.get(session, [])
+        return sessions[0].tenant if len(sessions) == 1 else None
 
     def _conversation(self, session: _Session, messages: list[NewMessage]) -> Conversation:
         times = [message.created_at for message in messages if message.created_at]
@@ -347,10 +360,7 @@ class _Reader:
         user = None
         if owner is not None:
             is_session = (tenant, owner) in self._sessions
-            is_user = any(
-                session.user == owner and session.tenant == tenant
-                for session in self._sessions.values()
-            )
+            is_user = (tenant, owner) in self._users
             if is_session and is_user:
                 problem = f"may be the user or the session {owner}; the source does not say which"
                 raise Invalid(field="owner", problem=problem)
@@ -440,7 +450,9 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, float | Decimal) and value == int(value):
+    if isinstance(value, JsonText):
+        return str(json.loads(value))
+    if isinstance(value, float | Decimal) and math.isfinite(value) and value == int(value):
         return str(int(value))
     return str(value)
 
@@ -458,9 +470,12 @@ def _json(value: Any, where: str) -> Any:
 
 def _number(value: Any) -> float | None:
     try:
-        return None if value is None else float(value)
-    except (TypeError, ValueError):
-        raise Invalid(field="number", problem=f"is not a number: {str(value)[:50]!r}") from None
+        number = None if value is None else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if number is not None and not math.isfinite(number):
+        raise Invalid(field="number", problem=f"is not a number: {str(value)[:50]!r}")
+    return number
 
 
 def _integer(value: Any) -> int | None:

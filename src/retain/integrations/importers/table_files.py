@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from retain.integrations.importers import reader
 from retain.storage.connect import foreign
 
 _COPY = re.compile(r"COPY (?P<table>[^ (]+) \((?P<columns>.*)\) FROM stdin;")
+_INTEGER = re.compile(r"-?[0-9]{1,100}")
 _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ESCAPED = re.compile(r"\\(.)")
 _LIST_FIELDS = ("sessions", "data", "conversations")
@@ -84,11 +86,13 @@ def open_tables(source: str) -> Tables:
 
 
 def _sort_key(value: Any) -> tuple[int, float, str]:
-    """Order numbers, also those written as text, before other text."""
+    """Order numbers, also those written as text, before other text; equal keys are equal values."""
+    text = str(value)
     try:
-        return (0, float(value), "")
-    except (TypeError, ValueError):
-        return (1, 0.0, str(value))
+        number = int(text) if _INTEGER.fullmatch(text) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        return (1, 0.0, text)
+    return (1, 0.0, text) if math.isnan(number) else (0, number, text)
 
 
 # -- dumps ----------------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from retain.base.canonical import JsonText
 from retain.base.errors import Invalid, SettingsError, Unreachable
 
 if TYPE_CHECKING:
@@ -55,13 +57,15 @@ class ForeignServer:
     def rows(
         self, statement: str | sql.Composed, parameters: Sequence[str] = ()
     ) -> Iterator[dict[str, Any]]:
-        """Yield the rows of a statement."""
+        """Yield the rows of a statement; a JSON value that is a string is `JsonText`."""
         import psycopg
         from psycopg.rows import dict_row
+        from psycopg.types.json import set_json_loads
 
         try:
             with psycopg.connect(self._address, connect_timeout=10) as connection:
                 connection.read_only = True
+                set_json_loads(_load_json, connection)
                 with connection.cursor("retain_import", row_factory=dict_row) as cursor:
                     cursor.itersize = _IN_ONE_READ
                     cursor.execute(statement, parameters or None)
@@ -80,3 +84,11 @@ class ForeignServer:
                 field="table", problem="must be the name of a table, such as chat_message_history"
             )
         return self.rows(sql.SQL(_HISTORY).format(sql.Identifier(*table.split("."))))
+
+
+def _load_json(data: str | bytes) -> Any:
+    """Parse JSON; a string stays JSON, so that it is not taken for text that was not parsed yet."""
+    value = json.loads(data)
+    if isinstance(value, str):
+        return JsonText(data if isinstance(data, str) else data.decode())
+    return value
