@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import time
@@ -45,8 +46,6 @@ def weather(city: str, unit: Literal["C", "F"] = "C") -> dict[str, Any]:
 
 async def slow(seconds: float) -> str:
     """Wait."""
-    import asyncio
-
     await asyncio.sleep(seconds)
     return "done"
 
@@ -194,6 +193,34 @@ def test_a_function_that_takes_too_long_is_an_error(talk: Any, limited: Limited)
         assert "did not finish within 0.2 s" in json.loads(result)["error"]
 
 
+async def cancelled() -> str:
+    """Wait for work that was cancelled."""
+    raise asyncio.CancelledError
+
+
+def impatient() -> str:
+    """Wait for a server."""
+    raise TimeoutError("no answer from the shop")
+
+
+def endless() -> list[Any]:
+    """Return a list that contains itself."""
+    result: list[Any] = []
+    result.append(result)
+    return result
+
+
+def test_no_result_of_a_function_ends_the_turn(talk: Any) -> None:
+    functions = [cancelled, impatient, endless]
+    names = [function.__name__ for function in functions]
+    chat = talk(*[(name, {}) for name in names], tools=names, functions=functions)
+    assert [json.loads(result)["error"] for result in chat.say()] == [
+        "cancelled failed: it was cancelled.",
+        "impatient failed: TimeoutError: no answer from the shop",
+        "endless did run, but its result cannot be shown (ValueError).",
+    ]
+
+
 def test_a_turn_has_tools_of_its_own(talk: Any) -> None:
     chat = talk(
         ("weather", {"city": "Oslo"}), then=[calling(("weather", {"city": "Rome"})), "Done."]
@@ -330,12 +357,17 @@ def test_processes_end_with_the_turn(talk: Any) -> None:
     ids=["missing", "no protocol", "silent", "no address"],
 )
 def test_a_server_that_fails_does_not_fail_the_turn(
-    talk: Any, broken: Any, limited: Limited, monkeypatch: pytest.MonkeyPatch
+    talk: Any,
+    broken: Any,
+    limited: Limited,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     limited(TOOL_SECONDS=4.0)
     chat = talk(("other__x", {}), tools=["other"], servers={"other": broken})
     (result,) = chat.say()
     assert "Unknown tool 'other__x'" in result
+    assert "unhandled errors" not in caplog.text  # the reason, not the group it came in
     assert "These tools cannot be used now: other." in chat.model.requests[0].system
     # A server that failed is not tried again in the next turn.
     monkeypatch.setattr(McpConnections, "_call", lambda *_: pytest.fail("tried again"))

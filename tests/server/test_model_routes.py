@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 
 from retain import Memory
 from retain.base.errors import ModelUnavailable
+from retain.server.model_routes import ModelList
 from retain.testing import FakeService
 from tests.calling import Calling
 from tests.conftest import one_engine
@@ -178,3 +179,14 @@ def test_a_service_that_does_not_list_its_models_is_not_flooded(
     for _ in range(3):
         assert reader.get("/api/models").status_code == 503
     assert len(calls) == 1
+
+
+@one_engine
+def test_a_list_of_models_that_is_known_is_read_by_all_at_once(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory.services.models, "list", lambda: ["m1"])
+    model_list = ModelList(memory)
+    assert model_list.get().models == ["m1"]
+    with model_list._lock:  # another caller is here, too
+        assert model_list.get().models == ["m1"]

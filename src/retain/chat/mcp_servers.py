@@ -120,8 +120,9 @@ class McpConnections:
             problem = f"The MCP server {server.name} did not answer within {seconds:.3g} s."
             raise ToolFailure(problem) from None
         except Exception as error:  # the libraries raise many types, also in groups
-            _log.warning("MCP server %s: %s", server.name, error)
-            raise ToolFailure(f"The MCP server {server.name} failed: {_reason(error)}") from error
+            reason = _reason(error)
+            _log.warning("MCP server %s: %s", server.name, reason)
+            raise ToolFailure(f"The MCP server {server.name} failed: {reason}") from error
 
     def _client(self, server: McpServer, seconds: float) -> Client:
         if server.name in self._clients:

@@ -200,6 +200,10 @@ class Tools:
             text = self._tool_scope.refs.capture(output, source=tool.name, session=self._session)
         except RetainError as error:
             return _error_result(call, f"{tool.name} did run, but its result is lost: {error}")
+        except Exception as error:  # a result that is not JSON, such as a list that contains itself
+            _log.exception("The result of the tool %s cannot be shown.", tool.name)
+            problem = f"{tool.name} did run, but its result cannot be shown"
+            return _error_result(call, f"{problem} ({type(error).__name__}).")
         shown = placeholder.verify(output, {}) if text == output else text
         policy = self._scope.services.settings.output_masking
         return Result(call, True, masking.mask_personal(shown, policy))

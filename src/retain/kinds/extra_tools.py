@@ -155,18 +155,24 @@ def function_tool(function: Callable[..., Any], name: str = "") -> ExtraTool:
     async def call(arguments: Mapping[str, Any]) -> Any:
         try:
             result = adapter.validate_python(ArgsKwargs((), dict(arguments)))
+            return await result if inspect.isawaitable(result) else result
         except ValidationError as error:
             if error.title != f"call[{getattr(function, '__name__', '')}]":
                 raise  # raised inside the function
             raise ToolFailure(_explain(name, error.errors())) from None
-        return await result if inspect.isawaitable(result) else result
+        except TimeoutError as error:  # the function's own
+            raise ToolFailure(f"{name} failed: TimeoutError: {error}") from error
 
     def run(arguments: Mapping[str, Any]) -> Any:
+        from asyncio import CancelledError  # slow to import
+
         seconds = limits.TOOL_SECONDS
         try:
             return run_in_thread(call(arguments), seconds, "retain-tool")
         except TimeoutError:
             raise ToolFailure(f"{name} did not finish within {seconds:g} s.") from None
+        except CancelledError as error:  # not an Exception: it would end the turn
+            raise ToolFailure(f"{name} failed: it was cancelled.") from error
 
     return ExtraTool(name, inspect.getdoc(function) or name, schema, run)
 

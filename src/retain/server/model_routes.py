@@ -109,20 +109,27 @@ class ModelList:
 
     def get(self) -> ModelNames:
         """Return the names."""
+        if not self._is_fresh():
+            self._refresh()
+        result = self._result
+        if isinstance(result, RetainError):
+            raise result
+        return result
+
+    def _is_fresh(self) -> bool:
+        is_same_model = self._main is self._memory.services.models.main
+        return is_same_model and time.monotonic() < self._until
+
+    def _refresh(self) -> None:
         if not self._lock.acquire(blocking=False):
             raise Overloaded(problem="the models are being listed for another caller", seconds=2)
         try:
             main = self._memory.services.models.main
-            if time.monotonic() >= self._until or main is not self._main:
-                self._result = self._read()
-                self._main = main
-                self._until = time.monotonic() + _LIST_SECONDS
-            result = self._result
+            self._result = self._read()
+            self._main = main
+            self._until = time.monotonic() + _LIST_SECONDS
         finally:
             self._lock.release()
-        if isinstance(result, RetainError):
-            raise result
-        return result
 
     def _read(self) -> ModelNames | RetainError:
         try:
