@@ -24,9 +24,9 @@ def settings_page() -> str:
         "# Settings",
         "",
         "Settings come from a YAML file (`retain.yaml` in the current folder, or where `RETAIN_CONFIG` or `--config`",
-        "says), then from the environment, then from flags; the later word wins. An unknown name is an error.",
-        "Every command takes any setting as `--set NAME=VALUE`. In the file, `baseUrl` is also `base_url`, and sections are",
-        "understood: `model`, `base_url` and `api_key` under `openai:`, or `model` under `summary:` for `summary_model`.",
+        "says), then from the environment, then from flags; each overrides the one before. An unknown name is an error.",
+        "Every command takes any setting as `--set NAME=VALUE`. The file also accepts camelCase names (`baseUrl`) and",
+        "sections: `model`, `base_url` and `api_key` under `openai:`, or `model` under `summary:` for `summary_model`.",
         "`retain config show` prints each value and where it came from; `retain config example` prints a file with every",
         "default.",
         "",
@@ -49,15 +49,15 @@ def commands_page() -> str:
     lines = [
         "# The command line",
         "",
-        "`retain --help`, `retain KIND --help` and `retain KIND VERB --help` say everything; this page is the overview.",
-        "Commands take `--database`, `--config` and `--json`, and `--tenant`, `--user` and `--agent` where they heed them,",
+        "`retain --help`, `retain KIND --help` and `retain KIND VERB --help` describe every option; this page is an overview.",
+        "Commands take `--database`, `--config` and `--json`, and `--tenant`, `--user` and `--agent` where they apply,",
         "before the command or after it.",
         "",
         'With `--json`, one record is an object, a list with pages is `{"data": […], "next": CURSOR or null}`, any other',
         "list is a list; errors are objects on standard error.",
         "",
-        "Exit status: 0 done, 1 a check failed, 2 bad input, 3 not found, 4 conflict, 5 the database,",
-        "6 the settings, 7 a model, 8 not allowed (no key, a wrong one, or too many requests), 130 interrupted.",
+        "Exit status: 0 done, 1 a check failed, 2 bad input, 3 not found, 4 conflict, 5 database error,",
+        "6 settings error, 7 model error, 8 not allowed (no key, a wrong one, or too many requests), 130 interrupted.",
     ]
     for kind in KINDS:
         lines += ["", f"## {kind.name}", "", inspect.getdoc(kind) or "", ""]

@@ -273,7 +273,7 @@ class AsyncEntries:
     async def get(self, id: str) -> Entry:
         """Return an entry."""
     async def edit(self, id: str, content: str, *, if_version: int | None = None) -> Entry:
-        """Replace the content of an entry; when it fades does not change."""
+        """Replace the content of an entry; its expiry does not change."""
     async def accept(self, id: str, *, if_version: int | None = None) -> Entry:
         """Accept an entry that waits for a review or was refused. Repeating changes nothing."""
     async def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
@@ -287,7 +287,7 @@ class AsyncEntries:
     ) -> Page[Entry]:
         """Return the entries that wait for a review or were refused, newest first."""
     async def remove(self, id: str) -> None:
-        """Remove an entry, and the proposals that were made of it."""
+        """Remove an entry, and the proposals based on it."""
     async def remove_many(self, ids: Sequence[str]) -> int:
         """Remove several entries and return their number; skip ids that the scope does not have."""
     async def counts(self) -> dict[str, int]:
@@ -303,7 +303,7 @@ class AsyncEntries:
     async def export(self) -> Sequence[Entry]:
         """Return every core and journal entry of the agent, oldest first, for `add_many`."""
     async def add_many(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
-        """Add entries of `export` with their ids and times, all or none; skip existing ones."""
+        """Add entries from `export` with their ids and times, all or none; skip existing ones."""
     async def search(
         self,
         query: str,
@@ -333,7 +333,7 @@ class AsyncConsolidations:
     async def propose(self, *, days: float = 5.0) -> Sequence[Consolidation]:
         """Propose what to keep of the agent's journal entries that are older than some days."""
     async def accept(self, id: str, *, into: Target = "core") -> Consolidation:
-        """Keep a proposal, even a refused or undone one. Repeating changes nothing."""
+        """Accept a proposal, even a refused or undone one. Repeating changes nothing."""
     async def refuse(self, id: str) -> Consolidation:
         """Refuse a proposal; its entries fade and are not proposed again unless edited."""
     async def undo(self, id: str) -> Consolidation:
@@ -357,7 +357,7 @@ class AsyncRefs:
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> str:
-        """Store a content and return its key; without `key`, a readable new one is made."""
+        """Store content and return its key; without `key`, create a readable one."""
     async def capture(
         self,
         output: Output,
@@ -381,7 +381,7 @@ class AsyncRefs:
         path: str | None = None,
         tokens: int = 2000,
     ) -> View:
-        """Return part of a content, within a token limit; without options, its beginning."""
+        """Return part of the content, within a token limit; without options, its beginning."""
     async def content(self, key: str) -> bytes:
         """Return the whole content, byte for byte."""
     async def info(self, key: str) -> Ref:
@@ -726,7 +726,7 @@ class AsyncMemory:
     ) -> AsyncScope:
         """Return the memory of a tenant, and in it of one user and one agent, or of all."""
     async def models(self) -> Sequence[str]:
-        """Return the names of the models to choose from, as the service of the model lists them."""
+        """Return the names of the models that the configured model service offers."""
     async def tenants(self) -> list[str]:
         """Return the tenants that have written something."""
     async def counts(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Wrap a tool or function so that its large results become references (R5).
+"""Wrap a tool or function so that its large results become references.
 
     search = captured(me)(search)            # or as a decorator: @captured(me, session=session.id)
 

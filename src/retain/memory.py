@@ -251,8 +251,8 @@ class Memory:
 
         Without `create`, a file that does not exist is an error. `models`, `embedder` and
         `reranker` replace those in the settings. `tools` are Python functions that agents can name
-        among their tools. `mask` returns a text without personal data; it is called where the
-        setting `personal_data` says, after the built-in patterns.
+        among their tools. `mask` returns a text without personal data; it is called on the
+        texts that the setting `personal_data` selects, after the built-in patterns.
         """
         settings = settings or (Settings.load() if database is None else Settings())
         if database is not None:
@@ -317,7 +317,7 @@ class Memory:
         return Scope(self.services, Owner(tenant, user, agent, source))
 
     def models(self) -> Sequence[str]:
-        """Return the names of the models to choose from, as the service of the model lists them."""
+        """Return the names of the models that the configured model service offers."""
         return self.services.models.list()
 
     def tenants(self) -> list[str]:

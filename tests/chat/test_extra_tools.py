@@ -217,7 +217,7 @@ def test_no_result_of_a_function_ends_the_turn(talk: Any) -> None:
     assert [json.loads(result)["error"] for result in chat.say()] == [
         "cancelled failed: it was cancelled.",
         "impatient failed: TimeoutError: no answer from the shop",
-        "endless did run, but its result cannot be shown (ValueError).",
+        "endless ran, but its result cannot be shown (ValueError).",
     ]
 
 

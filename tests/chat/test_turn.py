@@ -328,7 +328,7 @@ def test_an_overtaken_retry_answers_its_own_message(chat: Any) -> None:
 def test_without_a_model_the_answer_lists_matching_memory(chat: Any) -> None:
     """A3: stored, answered, marked; repeatable, without quoting itself."""
     talk = chat()
-    assert "Nothing about it is stored yet." in talk.say("Hello!").text
+    assert "There are no related memories yet." in talk.say("Hello!").text
     talk.me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
     done = talk.say()
     assert done.without_model

@@ -69,7 +69,7 @@ def _moment(value: Any, info: ValidationInfo) -> datetime:
 
 
 def _whole_number(value: Any) -> Any:
-    """Accept 3.0 for 3: for JSON, they are the same number."""
+    """Accept 3.0 as 3: in JSON they are the same number."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

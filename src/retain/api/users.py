@@ -113,7 +113,7 @@ def list_users(
 
     count = _ALL_USERS if wanted else size + 1
     rows = database.read(tenant, lambda tx: tx.all(_USERS, at=at, person=person, size=count))
-    # Compared here, because databases lower letters differently: SQLite only those of ASCII.
+    # Compare here, because databases differ: SQLite lowercases only ASCII letters.
     matches = [row for row in rows if wanted in str(row[0]).casefold()]
     return make_page([_user(row) for row in matches[: size + 1]], size, _place)
 

@@ -1,7 +1,7 @@
 """The values that parameters may have, as JSON schema for the OpenAPI document.
 
-The library checks values itself; the models of requests check types only. This table repeats its
-rules, so that a request that fits the document is not rejected.
+The library checks values; the request models check only types. This table repeats the library's
+rules, so that a request that is valid according to the document is not rejected.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ _LIMITS: dict[str, Schema] = {
     "version": _SEQ,
     "wait": {"minimum": 0, "maximum": 300},
 }
-"""By parameter name; a name with an endpoint or a kind before it applies only there."""
+"""Rules by parameter name. A name with the prefix of an endpoint or a kind applies only there."""
 
 
 def parameter_limits(endpoint: str, kind: str, parameter: str) -> Schema:

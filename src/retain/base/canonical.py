@@ -71,7 +71,7 @@ def name(value: str, field: str, policy: Policy = OFF) -> str:
 def text(value: str, field: str, limit: int, policy: Policy = OFF) -> str:
     """Return text of at most `limit` bytes of UTF-8, with NUL and lone surrogates replaced.
 
-    Secrets and personal data in it are treated as the policy says.
+    Secrets and personal data in it are handled according to the policy.
     """
     if not isinstance(value, str):
         raise Invalid(field=field, problem=f"must be text, not {type(value).__name__}")

@@ -61,7 +61,7 @@ CHAT_SECONDS = 300.0
 CHAT_ROUNDS = 8
 """Rounds of tool calls in one turn."""
 TOOL_SECONDS = 60.0
-"""One call of a tool beyond memory, and the start of an MCP server."""
+"""One call of a tool beyond memory; also the start of an MCP server."""
 CHAT_TOKENS = 2000
 """Tokens of one answer."""
 MAX_RUNNING_TURNS = 32

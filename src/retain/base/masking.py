@@ -1,8 +1,8 @@
 """Masking of stored text: secrets with a recognizable format, and personal data.
 
-The setting `personal_data` masks e-mail addresses, phone numbers, cards and IBANs (see
-`personal_data`), on the way in or out. The setting `secrets` selects the treatment of secrets:
-`off` (no search), `flag` (counted), `mask` (replaced by a mark such as
+The setting `personal_data` masks e-mail addresses, phone numbers, cards and IBANs before text is
+stored, before a model reads it, or both (see `personal_data.py`). The setting `secrets` says what
+happens to secrets: `off` (no detection), `flag` (counted), `mask` (replaced by a mark such as
 `[secret: github-token …a1B2]`) or `reject`. Every pattern is bounded, so the time is proportional
 to the length of the text. A secret without a format of its own, such as a password in a sentence,
 is not found.
@@ -26,7 +26,7 @@ MaskFunction = Callable[[str], str]
 
 @dataclass(frozen=True)
 class Policy:
-    """The treatment of a text."""
+    """Rules for secrets and personal data in a text."""
 
     secrets: Mode = "off"
     personal_data: bool = False  # mask it
@@ -34,7 +34,7 @@ class Policy:
 
 
 OFF = Policy()
-"""Nothing is looked for. Compare with `is`, so that texts without a policy cost nothing."""
+"""No detection. Compare with `is`, so that texts without a policy cost nothing."""
 _WORD = r"(?<![A-Za-z0-9])"
 _AFTER = r"(?![A-Za-z0-9])"
 _SHAPES = {
@@ -171,7 +171,7 @@ def find(text: str) -> list[str]:
 
 
 def mask_personal(text: str, policy: Policy) -> str:
-    """Replace personal data by marks, if the policy says so."""
+    """Replace personal data with marks, if the policy says so."""
     if policy.personal_data:
         text = personal_data.mask(text)
     return text if policy.function is None else policy.function(text)
@@ -260,7 +260,7 @@ def guard_pieces(pieces: Iterator[bytes], field: str, policy: Policy) -> Iterato
 
 
 def derived(policy: Policy) -> Policy:
-    """Return the policy for a model's output, which nobody could correct after a rejection."""
+    """Return the policy for a model's output: mask instead of reject, as nobody can fix it."""
     return replace(policy, secrets="mask") if policy.secrets == "reject" else policy
 
 

@@ -1,8 +1,8 @@
 """Detection of personal data in text: e-mail addresses, phone numbers, payment cards and IBANs.
 
 Cards and IBANs count only if their check digits are right. A phone number needs an international
-prefix or the usual groups of a national one, so that dates and other numbers stay. Every pattern is
-bounded, so the time is proportional to the length of the text.
+prefix or the usual groups of a national one, so that dates and other numbers are not masked. Every
+pattern is bounded, so the time is proportional to the length of the text.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ _MARK = "[personal: {}]"
 
 
 def mask(text: str) -> str:
-    """Replace personal data by marks such as `[personal: email]`."""
+    """Replace personal data with marks such as `[personal: email]`."""
     if "@" in text:
         text = EMAIL.sub(_MARK.format("email"), text)
     if _DIGITS.search(text):
@@ -175,7 +175,7 @@ def _mask_ibans(text: str) -> str:
 
 
 def _iban_end(text: str, start: int) -> int:
-    """Return where the IBAN that starts at a place ends; 0 if there is none."""
+    """Return the end of the IBAN that starts at a position; 0 if there is none."""
     length = _IBAN_LENGTHS.get(text[start : start + 2].upper(), 0)
     characters = ""
     place = start

@@ -27,7 +27,7 @@ NOT_SETTINGS = {"RETAIN_CONFIG", "RETAIN_KEY"}
 REMOVED = {
     "jwt_default_permissions": "write `jwt_permissions: CLAIM=read,write`",
     "jwt_default_tenant": "write `jwt_tenant: CLAIM=TENANT`",
-    "max_body_bytes": "request bodies may have 8 MiB",
+    "max_body_bytes": "request bodies always have a limit of 8 MiB",
     "sqlite_durability": "every acknowledged write survives a power failure",
     "work_inside": "run `retain serve --no-jobs`",
 }
@@ -37,8 +37,8 @@ MODEL_SECTIONS = ("openai", "llm")
 SERVERS = "mcp_servers"
 """The section with the MCP servers that agents can use."""
 SERVERS_EXAMPLE = """
-# MCP servers whose tools agents can use, each by its name. Only in this file. `${NAME}` is replaced
-# by the variable of the environment.
+# MCP servers whose tools agents can use, by name. They can only be set in this file. `${NAME}` is
+# replaced by the environment variable of that name.
 # mcp_servers:
 #   files:
 #     command: uvx
@@ -184,7 +184,7 @@ class Settings:
     )
     ref_describe: Literal["builtin", "model"] = _setting(
         "builtin",
-        "Who writes the description of a reference: `builtin` code, or a `model` (`summary_model` if it is set, else "
+        "What writes the description of a reference: `builtin` code, or a `model` (`summary_model` if it is set, else "
         "`model`). If the model fails, the built-in code writes it.",
     )
     ref_folder: str = _setting(
@@ -267,7 +267,7 @@ class Settings:
     """The MCP servers whose tools agents can use: a section of the file, not a single value."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     mask_function: MaskFunction | None = field(default=None, compare=False, repr=False)
-    """Masks text where `personal_data` says, after the built-in patterns. Not in a file."""
+    """Masks the texts that `personal_data` selects, after the built-in patterns. Not in a file."""
 
     def __post_init__(self) -> None:
         for name in NAMES:
@@ -308,12 +308,12 @@ class Settings:
 
     @cached_property
     def masking(self) -> Policy:
-        """The treatment of text before it is stored."""
+        """The masking rules for text before it is stored."""
         return self._policy("in", self.secrets)
 
     @cached_property
     def output_masking(self) -> Policy:
-        """The treatment of text before a model reads it."""
+        """The masking rules for text before a model reads it."""
         return self._policy("out", "off")
 
     def _policy(self, direction: str, secrets: Mode) -> Policy:

@@ -219,7 +219,7 @@ def factor(model: str) -> float:
 
 @functools.lru_cache(256)
 def default_budget(model: str) -> int:
-    """Return the default token budget of a context for a model (X4).
+    """Return the default token budget of a context for a model.
 
     A quarter of the model's context window, within limits: the rest is for tools and the answer,
     and more text costs more with every message. 8,000 for a model that is not known.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 VERSION = "0.7.0"
-"""The only place that names the version: the package's metadata are built from it."""
+"""The only place that names the version; the package metadata is built from it."""
 
 
 def version() -> str:

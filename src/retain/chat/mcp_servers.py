@@ -1,7 +1,7 @@
 """The MCP servers of one turn: connected when the turn first needs them, closed when it ends.
 
 A turn has its own connections, and its own processes, so that a server's state cannot leak from
-one user to another. The list of a server's tools is kept for a while: a turn that does not use a
+one user to another. The list of a server's tools is cached, so that a turn that does not use a
 server does not start it.
 """
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from mcp import Client
 
 LIST_SECONDS = 300.0
-"""The time for which the list of a server's tools is used again."""
+"""The time for which the list of a server's tools is cached."""
 RETRY_SECONDS = 30.0
-"""The time for which a server that failed is not tried again."""
+"""The time before a failed server is tried again."""
 CLOSE_SECONDS = 10.0
 """The time for a server to stop."""
 MAX_TOOLS = 128
-"""Tools of one server."""
+"""The maximum number of tools of one server."""
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 _log = logging.getLogger("retain.chat")
 
 
 @dataclass(frozen=True)
 class _Listed:
-    """The tools of a server as it described them, or why it could not be asked."""
+    """The tools of a server as it described them, or the reason why they could not be listed."""
 
     until: float
     tools: Sequence[Any] = ()
@@ -198,7 +198,7 @@ async def _call_tool(client: Any, *, name: str, arguments: Mapping[str, Any]) ->
 
 
 def _result_text(result: Any) -> str:
-    """Return a result as text; what is not text is named."""
+    """Return a result as text; name parts that are not text."""
     parts = []
     for block in result.content:
         resource = getattr(block, "resource", None)

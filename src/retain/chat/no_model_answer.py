@@ -27,19 +27,19 @@ _MAX_TOKENS_PER_HIT = 60
 def answer_without_model(
     scope: Scope, session: str, question: str, asked_at: datetime | None
 ) -> tuple[str, list[Hit]]:
-    """Return an answer that lists what was stored about the question before it was asked, and the hits."""
+    """Return an answer that lists memories older than the question, and the search hits."""
     hits: list[Hit] = []
     if question.strip():
         hits = scope.search(question, limit=_MAX_HITS, min_score=LIKELY_SCORE, until=asked_at).hits
     if not hits:
-        return f"{_HEAD}\n\nNothing about it is stored yet.", hits
+        return f"{_HEAD}\n\nThere are no related memories yet.", hits
     query_words = words.query_words(question)
     lines = [f"- {_line(hit, query_words, session)}" for hit in hits]
-    return "\n".join([f"{_HEAD}\n\nStored about it:\n", *lines]), hits
+    return "\n".join([f"{_HEAD}\n\nRelated memories:\n", *lines]), hits
 
 
 def with_cited(context: Context, hits: Sequence[Hit], session: str) -> Context:
-    """Return a context whose report also explains the memories that the answer cites (X3)."""
+    """Return a context whose report also explains the memories that the answer cites."""
     report = context.report
     explained = {item.source for item in report.items}
     items = []

@@ -23,8 +23,7 @@ def enter(
     """Return the session to continue (the named, the active or a new one) and its agent's scope.
 
     Without an agent in the scope, the session's agent answers, and in a new session `agent`.
-    An unknown UUID is the client's own id of a new session (C4). The session becomes the active
-    one (C5).
+    An unknown UUID is the client's own id of a new session. The session becomes the active one.
     """
     if id is None:
         mine = of_agent(scope, scope.owner.agent or agent)

@@ -29,7 +29,7 @@ _BOUNDED = {"retrieve_memory", "search_memory"}
 """Tools that limit their result themselves. It is not replaced by a reference."""
 _SHORT_CHARACTERS = 200
 _ALWAYS_SHOWN_TOKENS = 200
-"""A result of this size is shown even without room: it has the key of what was stored (R10)."""
+"""A result of this size is shown even if no room is left: it contains the key of stored content."""
 _TOO_MANY_CALLS = (
     f"Not run: at most {MAX_CALLS_AT_ONCE} tools at once. Ask again for what you still need."
 )
@@ -185,7 +185,7 @@ class Tools:
         return Result(call, ok, text)
 
     def _run_extra(self, tool: ExtraTool, call: Call) -> Result:
-        """Run a tool beyond memory. Its result is foreign content, and a reference if it is large."""
+        """Run a tool beyond memory. Its result is untrusted; a large one becomes a reference."""
         arguments = _parse_arguments(call.arguments)
         answer = self._scope.services.observer.call_tool(tool, self._scope.owner, arguments)
         self._use_scope(self._tool_scope)
@@ -199,10 +199,10 @@ class Tools:
             output = _plain_text(answer["result"])
             text = self._tool_scope.refs.capture(output, source=tool.name, session=self._session)
         except RetainError as error:
-            return _error_result(call, f"{tool.name} did run, but its result is lost: {error}")
+            return _error_result(call, f"{tool.name} ran, but its result was lost: {error}")
         except Exception as error:  # a result that is not JSON, such as a list that contains itself
             _log.exception("The result of the tool %s cannot be shown.", tool.name)
-            problem = f"{tool.name} did run, but its result cannot be shown"
+            problem = f"{tool.name} ran, but its result cannot be shown"
             return _error_result(call, f"{problem} ({type(error).__name__}).")
         shown = placeholder.verify(output, {}) if text == output else text
         policy = self._scope.services.settings.output_masking

@@ -309,7 +309,7 @@ def _run_agent(
         session = open_turn.session.id
         text, cited = answer_without_model(scope, session, open_turn.text, open_turn.at)
         emit(Event("text", scope.owner.agent, {"delta": text, "round": 1}))
-        # The context that a model would have received (X3).
+        # The context that a model would have received.
         context = _context(scope, open_turn, memory.settings.context_budget(agent_model), others)
         context = with_cited(context, cited, session)
         return TurnOutput(
@@ -468,7 +468,7 @@ class _ToolLoop:
         return replace(reply, text=text, calls=self._tools.limit_arguments(reply.calls[:MAX_CALLS]))
 
     def _record_call(self, reply: Reply, error: str) -> None:
-        """Record a model call that is not the turn's last (T1)."""
+        """Record a model call before the last one of the turn."""
         completion = Completion(
             reply.text, reply.model, reply.tokens_in, reply.tokens_out, reply.cost, reply.latency_ms
         )

@@ -134,7 +134,7 @@ COMMANDS = (
     Command(
         "context",
         context,
-        "Show what a model would be given for a message, or was given for a turn, and why.",
+        "Show what a model would receive for a message, or received for a turn, and why.",
         'retain context --session trip --message "Where do we go?"\n  retain context explain TURN',
         SCOPE,
         {

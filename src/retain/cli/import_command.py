@@ -1,4 +1,4 @@
-"""`retain import`: read an export of retain, or the data of another memory."""
+"""`retain import`: read an export of retain, or the data of another system."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ COMMANDS = (
     Command(
         "import",
         import_,
-        "Import an export of retain or, with --from, the data of another memory. Safe to repeat.",
+        "Import an export of retain or, with --from, the data of another system. Safe to repeat.",
         "retain import conversations.json --from chatgpt --user ada --dry-run",
         SCOPE,
         {
@@ -165,7 +165,7 @@ COMMANDS = (
             },
             "--map": {
                 "metavar": "NAME",
-                "help": "for --from sql: a ready map "
+                "help": "for --from sql: a built-in map "
                 f"({', '.join(ready_maps())}), or a YAML or JSON file",
             },
             "--table": {

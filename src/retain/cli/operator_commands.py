@@ -376,7 +376,7 @@ COMMANDS = (
     Command(
         "models",
         models,
-        "List the models to choose from, as the service of the setting `model` names them.",
+        "List the models that the configured model service offers.",
         "retain models --set base_url=http://localhost:11434/v1",
         (),
     ),

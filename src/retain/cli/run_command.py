@@ -1,4 +1,4 @@
-"""`retain run -- CMD`: run a command and store a large output behind a placeholder (R2, R5).
+"""`retain run -- CMD`: run a command and store a large output behind a placeholder.
 
 A small output is printed when the command ends; of a large one only the line with its placeholder
 is printed. With `--tee` the output is shown as it arrives, standard output and standard error each

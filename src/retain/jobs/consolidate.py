@@ -1,4 +1,4 @@
-"""Propose what to keep of journals that are about to fade; accept it if the settings say so."""
+"""Propose what to keep of journal entries that expire soon; accept it if the settings say so."""
 
 from __future__ import annotations
 

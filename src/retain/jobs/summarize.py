@@ -172,7 +172,7 @@ def _is_over_threshold(services: Services, tenant: str, session: str, begin: int
 
 
 def fold_after_turn(services: Services, owner: Owner, session: str) -> None:
-    """Fold a session if it is due, where no background job does it; a failure is logged (S2, S4).
+    """Fold a session if it is due and no background job does it; log a failure.
 
     A session whose summary failed waits like in the job.
     """

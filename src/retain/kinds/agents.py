@@ -35,7 +35,7 @@ class Agent:
     created_at: datetime
     updated_at: datetime
     memories_count: int = 0  # its accepted journal and core entries
-    model_label: str = ""  # the name of the model for people
+    model_label: str = ""  # display name of the model
     active: bool = True  # an inactive agent does not answer
 
 
@@ -244,7 +244,7 @@ class Agents(Kind):
         return {**checked, "name": name, "tools": names_json, "active": is_active}
 
     def _check_tools(self, names: Sequence[str]) -> None:
-        """Raise Invalid for a name that is not a tool: the agent would silently lack it (A10)."""
+        """Raise Invalid for an unknown tool name, so that no agent silently lacks a tool."""
         known = [
             tool.name
             for kind in self._services.kinds.values()

@@ -1,4 +1,4 @@
-"""Write imported records with the times that they had elsewhere. Only imports use this."""
+"""Give imported records their original times. Only imports use this."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def backdate_session(sessions: Sessions, id: str, created: datetime, updated: da
 
 
 def backdate_active_session(sessions: Sessions, id: str, updated: datetime) -> None:
-    """Set when a session that is the active one was last active."""
+    """Set the time of the last activity of an active session."""
     sessions._write(
         "edit",
         lambda tx: tx.run(

@@ -1,8 +1,8 @@
-"""Tools beyond memory that agents can be given: Python functions and MCP servers (A10).
+"""Tools beyond memory that agents can use: Python functions and MCP servers.
 
 An agent names them in its `tools`. Functions come from `Memory.open(tools=…)` and from installed
-packages, through the entry point group `retain.tools`. MCP servers come from the settings alone:
-whoever may edit an agent must not be able to run commands on the server.
+packages, through the entry point group `retain.tools`. MCP servers come only from the settings:
+permission to edit an agent must not allow running commands on the server.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class ExtraTools:
         if name in self._tools:
             return self._tools[name]
         if name not in self._entry_points:
-            raise ToolFailure("there is no such tool any more")
+            raise ToolFailure("the tool no longer exists")
         try:
             self._tools[name] = function_tool(self._entry_points[name].load(), name)
         except Exception as error:  # importing a package may raise anything

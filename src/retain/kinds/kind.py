@@ -105,10 +105,10 @@ class Services:
     kinds: Mapping[str, type[Kind]] = field(default_factory=dict)
     """Every kind by its name, for what a search returns."""
     extra_tools: ExtraTools = field(default_factory=lambda: ExtraTools((), Settings()))
-    """Tools beyond memory that agents can be given."""
+    """Tools beyond memory that agents can use."""
 
     def watched(self, model: Model, owner: Owner, route: str, session: str | None = None) -> Model:
-        """Return a model that records its calls for an owner (T1).
+        """Return a model that records its calls for an owner.
 
         Do not call it in a transaction.
         """
@@ -120,7 +120,7 @@ class Services:
         )
 
     def embedding(self, owner: Owner, seconds: float | None = None) -> Embedder | None:
-        """Return the embedder for an owner; a remote one records its calls (T1).
+        """Return the embedder for an owner; a remote one records its calls.
 
         `seconds` limits the time of a remote call. Do not call it in a transaction.
         """

@@ -157,7 +157,7 @@ def _reviewed(tx: Transaction, services: Services, owner: Owner, hits: Sequence[
 
 
 def _is_notice(hit: Hit) -> bool:
-    """Return whether a hit is a notice of retain, which earlier versions indexed (X5)."""
+    """Return True if a hit is one of retain's own notices, which earlier versions indexed."""
     is_answer = hit.kind == "messages" and hit.role == "assistant"
     return is_answer and hit.text.startswith(NO_MODEL_NOTICE)
 

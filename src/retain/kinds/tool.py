@@ -119,7 +119,7 @@ class Tool:
             return {"error": str(error)}
 
     def masked(self, policy: Policy) -> Tool:
-        """Return the tool with answers without personal data."""
+        """Return a copy of the tool that masks personal data in its answers."""
         run = self.run
 
         def run_masked(**arguments: Any) -> Answer:

@@ -1,4 +1,4 @@
-"""MCP prompts: opening references (R6), and the memory about a question."""
+"""MCP prompts: how to open references, and memories about a question."""
 
 from __future__ import annotations
 

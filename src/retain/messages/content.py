@@ -17,7 +17,7 @@ Content = str | Mapping[str, Any] | JsonText
 """Text, or a JSON object such as {"text": …, "parts": […], "attachments": […]}."""
 
 WITHOUT_MODEL = "without_model"
-"""Marks a stored answer that no model wrote: a notice of retain, which is no memory (X5)."""
+"""Marks a stored answer as a notice of retain that no model wrote; notices are not memories."""
 NO_MODEL_NOTICE = (
     "No model is set (`model` and `base_url` in the settings), so this was written without one."
 )

@@ -1,4 +1,4 @@
-"""Shorten long messages for a prompt to their beginning, their end and a placeholder (R9)."""
+"""Shorten long messages for a prompt to their beginning, their end and a placeholder."""
 
 from __future__ import annotations
 

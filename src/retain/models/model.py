@@ -33,7 +33,7 @@ _MAX_REPORTED_TOKENS = 1 << 40
 _MAX_CACHED_MODELS = 64
 _GRACE_SECONDS = 1.0  # for a call to clean up after its deadline
 _ANY_MODEL = "any"
-"""Stands for a model in errors of a service whose models are listed before one is chosen."""
+"""The model name in errors of a service whose models are listed before one is chosen."""
 _LOADING = threading.Lock()
 
 
@@ -110,7 +110,7 @@ class Models:
         self._settings = settings
 
     def list(self) -> Sequence[str]:
-        """Return the names of the models to choose from: those of the main model's service."""
+        """Return the names of the models that the main model's service offers."""
         if self.main is not None and not isinstance(self.main, RemoteModel):
             return sorted({self.main.name, *self._others})
         return list_models(self._settings)
@@ -366,8 +366,8 @@ def run_in_thread(
 ) -> Any:
     """Run a coroutine in its own thread and event loop: the caller's thread may have a running one.
 
-    What blocks, such as a name lookup, cannot be interrupted: after the deadline its thread is
-    abandoned. Raises TimeoutError then.
+    A blocking call, such as a name lookup, cannot be interrupted: after the deadline, its thread
+    is abandoned and TimeoutError is raised.
     """
     import asyncio
 

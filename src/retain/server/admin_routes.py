@@ -188,7 +188,7 @@ class _Handlers:
         return answer(receipt)
 
     def _audited(self, request: Request, principal: Principal, action: str) -> Memory:
-        """Return the memory, whose next change is audited as an action of the principal."""
+        """Return a memory whose next change is audited as an action of the principal."""
         services = acting_as(
             self._memory.services, principal, Action(action, request_id=problem.request_id(request))
         )

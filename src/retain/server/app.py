@@ -42,7 +42,7 @@ else:
 def create_app(memory: Memory, *, jobs: bool = True) -> Starlette:
     """Return the app for an open memory. The caller closes the memory.
 
-    jobs: run the background jobs, too
+    jobs: also run the background jobs
     """
     app = Starlette(lifespan=lifespan)
     app.router.redirect_slashes = False

@@ -159,7 +159,7 @@ class Chat:
         self._runs = runs
 
     async def say(self, request: Request, body: ChatRequest) -> Response:
-        """Send a message to one or several agents; get one response or events (A1, A6).
+        """Send a message to one or several agents; get one response or events.
 
         If no agent is set up yet, the named one is created; `notice` then says so.
         """
@@ -172,11 +172,11 @@ class Chat:
         )
 
     async def run(self, request: Request, body: RunRequest) -> Response:
-        """Run an agent with a session's memory (A4)."""
+        """Run an agent with a session's memory."""
         return await self._turn(request, body, body.text(), body.agent)
 
     async def see(self, request: Request, body: VisionRequest) -> Response:
-        """Run an agent with images, which are stored as references (A4)."""
+        """Run an agent with images, which are stored as references."""
         return await self._turn(request, body, body.text(), body.agent)
 
     async def events(

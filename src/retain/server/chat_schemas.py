@@ -230,7 +230,7 @@ class TurnState(BaseModel):
 
 
 class ChatSession(BaseModel):
-    """A conversation, with the number of messages that its summary covers (S6)."""
+    """A conversation, with the number of messages that its summary covers."""
 
     id: str
     user: str
@@ -241,7 +241,7 @@ class ChatSession(BaseModel):
     )
     attributes: dict[str, Any]
     summary: str
-    summarizedCount: int  # noqa: N815 the contract's name (S6)
+    summarizedCount: int  # noqa: N815 the name that clients use
     count: int
     first_seq: int
     last_seq: int

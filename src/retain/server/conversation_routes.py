@@ -1,4 +1,4 @@
-"""Conversations as a chat shows them: the list, one session, its messages, its label (A5, S6)."""
+"""Conversations as a chat shows them: the list, one session, its messages, its label."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Conversations:
             page = query.model_dump(include={"limit", "after"})
             return answer(await _observed("messages.list", scope, scope.messages.list, id, **page))
         if query.after is not None:
-            problem = "goes with none of last, minutes, tokens, before and turns_only"
+            problem = "cannot be combined with last, minutes, tokens, before or turns_only"
             raise Invalid(field="after", problem=problem)
         if "limit" in query.model_fields_set:
             window["last"] = min(query.limit, window.get("last", query.limit))

@@ -156,7 +156,7 @@ class Metrics:
         *,
         failed: bool,
     ) -> None:
-        """Count a model call, without what is not known of it."""
+        """Count a model call; leave out values that are not known."""
         if name not in self._model_names:
             if len(self._model_names) >= MAX_MODEL_NAMES:
                 name = OTHER_MODELS

@@ -1,5 +1,5 @@
-"""`/api/models`: the models to choose from. `/api/web/model`: the operator tests a chat model in
-the web app, and uses it until a restart; `/api/web/models` lists the models of its service.
+"""`/api/models`: list the models of the server's model service. `/api/web/model`: test a chat model
+in the web app, and use it until a restart. `/api/web/models`: list the models of a service to test.
 
 The key is used for the calls and never stored. The page shows the settings that keep the model
 after a restart.
@@ -36,7 +36,7 @@ from retain.server.request_authenticator import RequestAuthenticator
 _TEST_SECONDS = 30.0
 _TEST_TOKENS = 64
 _LIST_SECONDS = 60.0
-"""The time for which the list of models is used again."""
+"""The time for which the list of models is cached."""
 _MAX_SHOWN = 200
 
 
@@ -88,16 +88,16 @@ class ModelTest:
 
 @dataclass(frozen=True)
 class ModelNames:
-    """The models to choose from. `error` says why there are none."""
+    """The models that a service offers. `error` says why there are none."""
 
     models: Sequence[str]
     error: str = ""
 
 
 class ModelList:
-    """The models of the server's own service, read by one caller at a time and once a minute.
+    """The models of the server's own service, read by one caller at a time and cached for a minute.
 
-    A failure is remembered as well: callers cannot flood the service, or wait for it in a crowd.
+    A failure is cached too, so that callers can neither flood the service nor queue up for it.
     """
 
     def __init__(self, memory: Memory) -> None:
@@ -134,7 +134,7 @@ class ModelList:
     def _read(self) -> ModelNames | RetainError:
         try:
             return ModelNames(self._memory.models())
-        except NoModel as error:  # there is no service that could be asked
+        except NoModel as error:  # there is no service to ask
             return ModelNames((), str(error))
         except RetainError as error:
             return error
@@ -145,7 +145,7 @@ def add(app: Starlette, authenticator: RequestAuthenticator) -> None:
     model_list = ModelList(authenticator.memory)
 
     async def list_models(request: Request) -> Response:
-        """List the models to choose from, as the service of the server's model names them."""
+        """List the models that the server's model service offers."""
         await authenticator.authorize(request, "read")
         return answer(await run_in_threadpool(model_list.get))
 

@@ -1,4 +1,4 @@
-"""Changes of notes (N5): waiting for a change without a thread, and a stream of change events."""
+"""Changes of notes: wait for a change without blocking a thread, or stream change events."""
 
 from __future__ import annotations
 

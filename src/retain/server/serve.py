@@ -53,7 +53,7 @@ def serve(settings: Settings, on_listening: OnListening, *, jobs: bool = True) -
     """Serve until a signal to stop; return the exit status.
 
     on_listening: called with the URL once the server listens
-    jobs:         run the background jobs, too
+    jobs:         also run the background jobs
     """
     if settings.workers > 1 and in_memory(settings):
         problem = f"{settings.workers} processes would each have a database of their own in memory: use a file, or one worker"

@@ -121,7 +121,7 @@ class AgentReceipt:
 def erase_agent(
     writer: Writer, tables: Sequence[Table], blobs: Blobs, tenant: str, agent: str
 ) -> AgentReceipt:
-    """Remove an agent with its entries, notes and sessions, of all users, and its keys (D10).
+    """Remove an agent with its API keys and its entries, notes and sessions of all users.
 
     Messages that it wrote in the sessions of other agents stay: they belong to those sessions.
     """

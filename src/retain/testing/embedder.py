@@ -17,7 +17,7 @@ def vector(text: str, dimension: int) -> list[float]:
 
 
 class FakeEmbedder:
-    """An embedder that gives each text its own vector; `batches` has the texts of each call.
+    """An embedder that gives each text its own vector; `batches` lists the texts of each call.
 
     It fails for texts for which `fails` returns True. `how` selects the failure: `error`,
     `unavailable`, `wrong-dimension`, `wrong-count`, `nan` or `zero`.

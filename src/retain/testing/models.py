@@ -76,7 +76,7 @@ def _text(content: Any) -> str:
 
 
 class ScriptedModel:
-    """A model that gives its answers in order and repeats the last; `requests` has what it received.
+    """A model that gives its answers in order and repeats the last. `requests` lists its requests.
 
     An answer is a text, `calling(…)` for tools, an error to raise, or a function of the request
     that returns one of the first two. A function runs in the caller's thread, outside any

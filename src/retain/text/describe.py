@@ -1,4 +1,4 @@
-"""A one-line description of an output, written without a model (R8).
+"""A one-line description of an output, written without a model.
 
 It stands in a placeholder in a prompt and helps a model decide whether to open the content: how the
 command ended, its errors, the shape of its JSON, its first and last line or its first sentence.

@@ -233,13 +233,13 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Keep a proposal, even a refused or undone one. Repeating changes nothing.
-         * @description Keep a proposal, even a refused or undone one. Repeating changes nothing.
+         * Accept a proposal, even a refused or undone one. Repeating changes nothing.
+         * @description Accept a proposal, even a refused or undone one. Repeating changes nothing.
          *
          *     into: `core` for an entry of the agent, `knowledge` for a document that all agents can find
          *
-         *     If a person accepts, the text is used at once. If a program does, a core entry of an
-         *     untrusted source waits for a review, and a document of one is refused.
+         *     If a person accepts, the text is used at once. If a program accepts a proposal from an
+         *     untrusted source, a core entry waits for review and a document is refused.
          *
          *     On the command line: `retain consolidations accept 0199…`
          */
@@ -793,8 +793,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Add entries of `export` with their ids and times, all or none; skip existing ones.
-         * @description Add entries of `export` with their ids and times, all or none; skip existing ones.
+         * Add entries from `export` with their ids and times, all or none; skip existing ones.
+         * @description Add entries from `export` with their ids and times, all or none; skip existing ones.
          *
          *     On the command line: `retain entries add-many scout.json --agent scout`
          */
@@ -1145,8 +1145,8 @@ export interface paths {
         get: operations["refs_list"];
         put?: never;
         /**
-         * Store a content and return its key; without `key`, a readable new one is made.
-         * @description Store a content and return its key; without `key`, a readable new one is made.
+         * Store content and return its key; without `key`, create a readable one.
+         * @description Store content and return its key; without `key`, create a readable one.
          *
          *     On the command line: `retain refs add "Ada flies to Lisbon on 3 May." "travel dates" --type user_preference --user ada`
          */
@@ -1419,8 +1419,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Remove an entry, and the proposals that were made of it.
-         * @description Remove an entry, and the proposals that were made of it.
+         * Remove an entry, and the proposals based on it.
+         * @description Remove an entry, and the proposals based on it.
          *
          *     An accepted entry for all users can only be removed by a scope without a user.
          *
@@ -1430,8 +1430,8 @@ export interface paths {
         options?: never;
         head?: never;
         /**
-         * Replace the content of an entry; when it fades does not change.
-         * @description Replace the content of an entry; when it fades does not change.
+         * Replace the content of an entry; its expiry does not change.
+         * @description Replace the content of an entry; its expiry does not change.
          *
          *     if_version: edit only this version
          *
@@ -1675,8 +1675,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return part of a content, within a token limit; without options, its beginning.
-         * @description Return part of a content, within a token limit; without options, its beginning.
+         * Return part of the content, within a token limit; without options, its beginning.
+         * @description Return part of the content, within a token limit; without options, its beginning.
          *
          *     Choose one of a page, lines, the first or last lines, matching lines, or a JSON path.
          *
@@ -1957,8 +1957,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Send a message to one or several agents; get one response or events (A1, A6).
-         * @description Send a message to one or several agents; get one response or events (A1, A6).
+         * Send a message to one or several agents; get one response or events.
+         * @description Send a message to one or several agents; get one response or events.
          *
          *     If no agent is set up yet, the named one is created; `notice` then says so.
          */
@@ -1979,8 +1979,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Run an agent with a session's memory (A4).
-         * @description Run an agent with a session's memory (A4).
+         * Run an agent with a session's memory.
+         * @description Run an agent with a session's memory.
          */
         post: operations["agent_run"];
         delete?: never;
@@ -1999,8 +1999,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Run an agent with images, which are stored as references (A4).
-         * @description Run an agent with images, which are stored as references (A4).
+         * Run an agent with images, which are stored as references.
+         * @description Run an agent with images, which are stored as references.
          */
         post: operations["agent_vision"];
         delete?: never;
@@ -2187,8 +2187,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * List the models to choose from, as the service of the server's model names them.
-         * @description List the models to choose from, as the service of the server's model names them.
+         * List the models that the server's model service offers.
+         * @description List the models that the server's model service offers.
          */
         get: operations["models_list"];
         put?: never;
@@ -2373,13 +2373,13 @@ export interface components {
             icon: string;
             /**
              * Model Label
-             * @description Name of the model to show to people.
+             * @description Display name of the model.
              * @default
              */
             model_label: string;
             /**
              * Active
-             * @description Answer in chats; with --no-active, the agent answers nobody.
+             * @description Answer in chats. An inactive agent (--no-active) does not answer.
              * @default true
              */
             active: boolean;
@@ -2413,12 +2413,12 @@ export interface components {
             icon?: string | null;
             /**
              * Model Label
-             * @description Name of the model to show to people.
+             * @description Display name of the model.
              */
             model_label?: string | null;
             /**
              * Active
-             * @description Answer in chats; with --no-active, the agent answers nobody.
+             * @description Answer in chats. An inactive agent (--no-active) does not answer.
              */
             active?: boolean | null;
             /**
@@ -2522,7 +2522,7 @@ export interface components {
         };
         /**
          * ChatSession
-         * @description A conversation, with the number of messages that its summary covers (S6).
+         * @description A conversation, with the number of messages that its summary covers.
          */
         ChatSession: {
             /** Id */
@@ -2690,7 +2690,7 @@ export interface components {
             message: ((string | Record<string, never> | (string | Record<string, never>)[]) | (string | Record<string, never> | (string | Record<string, never>)[]) | null) | string | Record<string, never> | (string | Record<string, never>)[];
             /**
              * Budget
-             * @description Maximum number of tokens. Default: the setting `context_tokens`, or a budget that suits the model.
+             * @description Maximum number of tokens. Default: the setting `context_tokens`, which may depend on the model.
              */
             budget?: number | null;
             /**
@@ -3467,7 +3467,7 @@ export interface components {
         MessagesPopRequest: Record<string, never>;
         /**
          * ModelNames
-         * @description The models to choose from. `error` says why there are none.
+         * @description The models that a service offers. `error` says why there are none.
          */
         ModelNames: {
             /** Models */

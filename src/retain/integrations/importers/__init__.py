@@ -77,7 +77,7 @@ def import_from(
     user:    owner of everything for which the source names no user
     agent:   agent of the entries and sessions; by default the source's, else the format's name
     table:   table of LangChain's history
-    map:     for the format sql, the name of a ready map or a file with one
+    map:     for the format sql, the name of a built-in map, or a file with one
     shared:  what names no user belongs to all users
     dry_run: write nothing, and return the same report
     """
@@ -128,8 +128,8 @@ def _reader(
 def _check_owners(records: Iterator[Record], format: str, user: str | None, shared: bool) -> int:
     """Return the number of records, or raise Invalid if their owner is not known.
 
-    A database of many users may have a few sessions of nobody, which are listed. A file in which
-    nothing has an owner needs one.
+    A database of many users may have a few sessions without an owner; the report lists them. If
+    no record has an owner, the caller must name one.
     """
     total = 0
     problem: Invalid | None = None

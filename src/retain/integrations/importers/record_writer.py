@@ -402,7 +402,7 @@ class Writer:
         if existing is None or len(existing) <= len(messages):
             has_written = existing is None or len(existing) < len(messages)
             self._restore_times(scope, conversation, messages, has_written=has_written)
-        # A count of messages of which some are not imported is no longer true.
+        # The count is wrong if some of its messages were not imported.
         if conversation.summary and len(messages) == len(conversation.messages):
             count = conversation.summarized_count
             add_summary(scope.summaries, id, conversation.summary, count)

@@ -74,7 +74,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Reference:
-    """A stored content with its key."""
+    """Stored content with its key."""
 
     key: str
     content: Any  # text or JSON

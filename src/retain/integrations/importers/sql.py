@@ -1,4 +1,4 @@
-"""The tables of another system, by a map: a ready one or a user's own.
+"""Import the tables of another system through a map: a built-in one or a user's own.
 
 Sessions, their owners and summaries are read first and kept in memory; messages, notes, entries,
 references, state and model calls are streamed. A table or column that the map requires and the
@@ -44,7 +44,7 @@ _NOT_MAPPED = "is not in the map"
 
 @dataclass
 class _Session:
-    """What the source says of a session besides its messages."""
+    """A session of the source, without its messages."""
 
     id: str
     tenant: str | None = None
@@ -62,7 +62,7 @@ class _Session:
 def read(source: str, map: str | None) -> Iterator[Record]:
     """Yield everything in the tables of a database, a dump or a JSON file."""
     if map is None:
-        raise Invalid(field="map", problem="is required: the name of a ready map, or a file")
+        raise Invalid(field="map", problem="is required: the name of a built-in map, or a file")
     yield from _Reader(open_tables(source), load_map(map), lists_tables="://" not in source).read()
 
 
@@ -247,7 +247,7 @@ class _Reader:
     def _set_summary(
         self, session: _Session, text: str, count: int | None, updated_at: datetime | None
     ) -> None:
-        """Keep a summary; one of unknown reach is only an attribute, so that it hides no message."""
+        """Keep a summary; one with unknown coverage is only an attribute, so that it hides no message."""
         if count:
             session.summary = text
             session.summarized_count = count

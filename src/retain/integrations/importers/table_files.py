@@ -1,4 +1,4 @@
-"""Files that hold tables: dumps that `pg_dump` wrote as SQL, and JSON files. They are read whole."""
+"""Files that hold tables: SQL dumps by `pg_dump`, and JSON files. They are read into memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class TableFile:
     ) -> None:
         self._rows = rows
         self._columns = columns
-        self._is_ordered = is_ordered  # the order in the file is the one that counts
+        self._is_ordered = is_ordered  # keep the order of the file
 
     def tables(self) -> set[str]:
         """Return the names of the tables."""
@@ -81,7 +81,7 @@ def open_tables(source: str) -> Tables:
             raise Invalid(field="file", problem=f"{problem} and import dump.sql")
         if b"PostgreSQL database dump" in head or b"COPY " in head:
             return _read_dump(line.decode("utf-8") for line in file)
-    problem = "must be an SQLite database, a dump of pg_dump, a JSON file or the URL of a database"
+    problem = "must be an SQLite database, a pg_dump file, a JSON file or the URL of a database"
     raise Invalid(field="file", problem=problem)
 
 

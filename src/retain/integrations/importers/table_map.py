@@ -1,4 +1,4 @@
-"""Maps from the tables of another system to records: ready ones, and a user's own YAML or JSON file."""
+"""Maps from the tables of another system to records: built-in maps, and YAML or JSON files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS = {
     " user agent tenant created_at",
     "agent names": "id* name*",
 }
-"""The fields of what a table can become; those with a star are required."""
+"""The records that a table can become, with their fields; a star marks required ones."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class TableMap:
     becomes: str
     columns: Mapping[str, tuple[str, ...]]
     optional_fields: frozenset[str]
-    values: Mapping[str, Mapping[str, Any]]  # other values of a field
+    values: Mapping[str, Mapping[str, Any]]  # source values of a field, and what replaces them
     is_optional: bool
     order: tuple[str, ...]  # fields
 
@@ -57,13 +57,13 @@ class Map:
 
 
 def ready_maps() -> list[str]:
-    """Return the names of the ready maps."""
+    """Return the names of the built-in maps."""
     folder = resources.files("retain.integrations.importers").joinpath("maps")
     return sorted(file.name.removesuffix(".yaml") for file in folder.iterdir())
 
 
 def load_map(name: str) -> Map:
-    """Load a ready map by its name, or a map from a file."""
+    """Load a built-in map by its name, or a map from a file."""
     if name in ready_maps():
         folder = resources.files("retain.integrations.importers").joinpath("maps")
         return _parse(name, folder.joinpath(f"{name}.yaml").read_text(encoding="utf-8"))

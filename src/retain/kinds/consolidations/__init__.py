@@ -1,4 +1,4 @@
-"""Consolidations: proposals to keep what journal entries say that fade."""
+"""Consolidations: proposals to keep the content of journal entries that are about to expire."""
 
 from retain.kinds.consolidations.consolidations import Consolidation, Consolidations, Status
 

@@ -1,4 +1,4 @@
-"""Consolidations: proposals to keep what fading journal entries say, all reversible.
+"""Consolidations: reversible proposals to keep the content of journal entries that expire.
 
 An accepted proposal becomes a core entry of the agent, or a knowledge document.
 
@@ -143,12 +143,12 @@ class Consolidations(Kind):
         )
 
     def accept(self, id: str, *, into: Target = "core") -> Consolidation:
-        """Keep a proposal, even a refused or undone one. Repeating changes nothing.
+        """Accept a proposal, even a refused or undone one. Repeating changes nothing.
 
         into: `core` for an entry of the agent, `knowledge` for a document that all agents can find
 
-        If a person accepts, the text is used at once. If a program does, a core entry of an
-        untrusted source waits for a review, and a document of one is refused.
+        If a person accepts, the text is used at once. If a program accepts a proposal from an
+        untrusted source, a core entry waits for review and a document is refused.
         """
         canonical.key(id, "id")
         targets = get_args(Target)

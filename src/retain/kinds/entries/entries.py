@@ -82,7 +82,7 @@ class Entries(Kind):
         return with_signs(self._read(lambda tx: self._get(tx, id)))
 
     def edit(self, id: str, content: str, *, if_version: int | None = None) -> Entry:
-        """Replace the content of an entry; when it fades does not change.
+        """Replace the content of an entry; its expiry does not change.
 
         if_version: edit only this version
 
@@ -169,7 +169,7 @@ class Entries(Kind):
         return make_page(_all_with_signs(self._read(work)), size, _position)
 
     def remove(self, id: str) -> None:
-        """Remove an entry, and the proposals that were made of it.
+        """Remove an entry, and the proposals based on it.
 
         An accepted entry for all users can only be removed by a scope without a user.
         """
@@ -273,7 +273,7 @@ class Entries(Kind):
         return self._read(work)
 
     def add_many(self, entries: Sequence[Mapping[str, Any]]) -> Sequence[Entry]:
-        """Add entries of `export` with their ids and times, all or none; skip existing ones."""
+        """Add entries from `export` with their ids and times, all or none; skip existing ones."""
         agent = self._agent()
         records = canonical.check_list(entries, "entries", limits.MAX_BATCH)
         rows = [

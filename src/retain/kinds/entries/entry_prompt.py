@@ -1,4 +1,4 @@
-"""The prompt sections of entries: private memory (J4) and shared whiteboards."""
+"""The prompt sections of entries: private memory and shared whiteboards."""
 
 from __future__ import annotations
 

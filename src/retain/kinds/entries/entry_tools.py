@@ -1,4 +1,4 @@
-"""The tools with which an agent stores memories; spec.md J3 fixes their exact answers."""
+"""The tools with which an agent stores memories; clients rely on their exact answers."""
 
 from __future__ import annotations
 

@@ -377,11 +377,11 @@ class PreparedDocument:
     title: str
     media: str
     chunks: Sequence[dict[str, Any]]
-    author: str  # the trust in it: user, agent, tool, …
+    author: str  # determines the trust level: user, agent, tool, …
 
 
 def prepare(source: Source, user: str | None, author: str) -> PreparedDocument:
-    """Read and split a document; it may take long, so call it outside of a transaction."""
+    """Read and split a document. This may take long: call it outside a transaction."""
     content = source.read()
     return PreparedDocument(
         ids.uuid7(),

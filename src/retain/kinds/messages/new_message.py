@@ -121,7 +121,7 @@ def items(session: str, user: str, agent: str, values: Sequence[Mapping[str, Any
 def mentioned(session: str, values: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of the references that a session's messages mention.
 
-    A long user message has a reference of its own (R9).
+    A long user message has a reference of its own.
     """
     rows = []
     for value in values:

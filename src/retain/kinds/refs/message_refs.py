@@ -1,4 +1,4 @@
-"""Long messages as references: a prompt shows their beginning and end, and a key opens them (R9).
+"""Long messages as references: a prompt shows their beginning and end, and a key opens them.
 
 Nothing is stored twice: the key names the session and the number of the message.
 """

@@ -33,7 +33,7 @@ Large outputs are kept outside this conversation. Where one was, you see a place
 Decide by the description whether you need it. To read it, call retrieve_memory with its key, and ask for the part you \
 need: a page, lines, head, tail, a pattern or a JSON path. search_memory finds keys by words; store_memory keeps \
 something large that you will want again. Never make a key up."""
-"""The prompt fragment that explains placeholders to a model (R6)."""
+"""The prompt fragment that explains placeholders to a model."""
 
 _DESCRIBE_PROMPT = (
     "Say in one plain sentence of at most 25 words what the following tool output is and what "
@@ -173,7 +173,7 @@ def context_line(command: str, status: str, mark: str) -> str:
 def describe_content(
     measured: Measure, source: str, status: str, media: describe.Media, model: Model | None
 ) -> str:
-    """Return a description: by a model if one is set and answers, else from the content (R8)."""
+    """Return a description, written by a model if one is set and answers, else from the content."""
     if model is not None and media != "binary":
         start = measured.beginning[:4000]
         end = measured.end[-2000:]

@@ -239,7 +239,7 @@ class Refs(Kind):
         metadata: Mapping[str, Any] | None = None,
         key: str | None = None,
     ) -> str:
-        """Store a content and return its key; without `key`, a readable new one is made."""
+        """Store content and return its key; without `key`, create a readable one."""
         ref = self._add(
             content, description, type=type, session=session, metadata=metadata, key=key
         )
@@ -322,7 +322,7 @@ class Refs(Kind):
         path: str | None = None,
         tokens: int = 2000,
     ) -> View:
-        """Return part of a content, within a token limit; without options, its beginning.
+        """Return part of the content, within a token limit; without options, its beginning.
 
         Choose one of a page, lines, the first or last lines, matching lines, or a JSON path.
         """
@@ -432,7 +432,7 @@ class Refs(Kind):
         return list(self._search_memory(query, session, limit, [self.name]).refs.values())
 
     def section(self, tx: Transaction, ask: Ask) -> Section | None:
-        """Return the references that the session stored or mentions, oldest first (R7)."""
+        """Return the references that the session stored or mentions, oldest first."""
         stored = tx.all(
             """select key, summary, created_at, 1 from refs
                where tenant = :tenant and session_id = :session and is_active = 1

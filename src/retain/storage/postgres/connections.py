@@ -89,7 +89,7 @@ class Pool:
             raise
 
     def add(self, connection: Connection) -> None:
-        """Add a connection that nobody uses."""
+        """Add an idle connection to the pool."""
         self._idle.append(connection)
 
     def give_back(self, connection: Connection) -> None:
