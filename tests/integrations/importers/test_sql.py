@@ -300,6 +300,29 @@ def test_numbers_that_are_none_are_listed(memory: Memory, tmp_path: Path) -> Non
 
 
 @one_engine
+def test_times_in_seconds_and_none(memory: Memory, tmp_path: Path) -> None:
+    values = {"seconds": 4102444800, "text": "2100-01-01 00:00:00", "none": "", "wrong": "soon"}
+    rows = {
+        "conversations": CONVERSATION_ROWS["conversations"],
+        "memory_kv": [
+            (number, "acme", "ada", key, "1", value, int(DAY.timestamp()))
+            for number, (key, value) in enumerate(values.items())
+        ],
+    }
+    path = sqlite_file(tmp_path / "kv.db", CONVERSATIONS, rows)
+    report = import_from(memory, path, "sql", map="conversations", tenant="acme")
+    assert ("state", "memory_kv 3") in unplaced(report)
+    ada = memory.scope(tenant="acme", user="ada")
+    end = datetime(2100, 1, 1, tzinfo=UTC)
+    assert {item.key: item.expires_at for item in ada.state.list()} == {
+        "seconds": end,
+        "text": end,
+        "none": None,
+    }
+    assert ada.state.get("seconds").updated_at == DAY
+
+
+@one_engine
 def test_model_calls_of_another_database_are_not_taken_for_the_same(
     memory: Memory, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -39,6 +40,7 @@ from retain.messages.message import ROLES, NewMessage
 Values = Mapping[str, Any]
 ROLE_NAMES = {"human": "user", "ai": "assistant", "bot": "assistant", "model": "assistant"}
 _INTERNAL_TABLES = {"sqlite_sequence"}
+_UNIX_SECONDS = re.compile(r"[0-9]{9,10}(\.[0-9]{1,9})?")
 _NOT_MAPPED = "is not in the map"
 
 
@@ -407,7 +409,7 @@ class _Reader:
 
     def _time(self, row: Values, name: str, where: str) -> datetime | None:
         value = row.get(name)
-        time = parse_time(value)
+        time = parse_time(_seconds(value))
         if time is None and value is not None:
             reason = f"{name} is not a time in the past: {str(value)[:50]!r}"
             self._problems.append(Unplaced("time", where, reason))
@@ -487,13 +489,27 @@ def _flag(value: Any) -> bool:
     return str(value).lower() not in ("0", "f", "false", "n", "no")
 
 
+def _seconds(value: Any) -> Any:
+    """Return Unix seconds as a number, also those that are text; anything else unchanged."""
+    if isinstance(value, Decimal) or (isinstance(value, str) and _UNIX_SECONDS.fullmatch(value)):
+        return float(value)
+    return value
+
+
 def _expiry(value: Any, where: str) -> datetime | None:
-    """Parse a time that may lie in the future."""
-    if value is None:
+    """Parse Unix seconds or ISO 8601, like `parse_time`, but the time may lie in the future."""
+    text = _text(value).strip()
+    seconds = _seconds(value)
+    if not text:
         return None
     try:
-        time = value if isinstance(value, datetime) else datetime.fromisoformat(_text(value))
-    except ValueError:
+        if isinstance(value, datetime):
+            time = value
+        elif isinstance(seconds, int | float):
+            time = datetime.fromtimestamp(seconds, UTC)
+        else:
+            time = datetime.fromisoformat(text)
+    except (ValueError, OverflowError, OSError):
         problem = f"is not a time: {str(value)[:50]!r}"
         raise Invalid(field=f"{where} expires_at", problem=problem) from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)
