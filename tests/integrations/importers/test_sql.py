@@ -448,6 +448,18 @@ def test_sessions_with_summaries(memory: Memory, tmp_path: Path, format: str) ->
 
 
 @one_engine
+def test_a_summary_of_messages_that_are_not_imported_hides_none(
+    memory: Memory, tmp_path: Path
+) -> None:
+    script = SESSIONS.replace("'s1', 'assistant', 'Nice'", "'s1', 'narrator', 'Nice'")
+    report = twice(memory, scripted(tmp_path / "a.db", script), "chat-sessions", tenant="acme")
+    assert ("message", "chat_messages y") in unplaced(report)
+    session = memory.scope(tenant="acme", user="ada").sessions.get("s1")
+    assert session.summarized_count == 0
+    assert session.attributes["summary"] == "Ada plans a trip."
+
+
+@one_engine
 def test_missing_tables_and_columns_are_named(memory: Memory, tmp_path: Path) -> None:
     path = scripted(
         tmp_path / "other.db",

@@ -264,6 +264,7 @@ class _Reader:
         rows = self._rows(table, first="session")
         for id, group in groupby(rows, key=lambda item: _text(item[1]["session"])):
             messages: dict[str | None, list[NewMessage]] = {}
+            incomplete: set[str | None] = set()  # tenants
             for where, row in group:
                 try:
                     message = replace(
@@ -271,12 +272,18 @@ class _Reader:
                     )
                 except Invalid as error:
                     yield Unplaced("message", where, str(error))
+                    incomplete.add(self._tenant_of(row, id))
                     continue
                 messages.setdefault(self._tenant_of(row, id), []).append(message)
             yield from self._taken_problems()
             for tenant, list_ in messages.items():
                 seen.add((tenant, id))
-                yield self._conversation(self._session(tenant, id), list_)
+                session = self._session(tenant, id)
+                if tenant in incomplete and session.summary:
+                    # Its count includes messages that are not imported.
+                    session.attributes["summary"] = session.summary
+                    session.summary = ""
+                yield self._conversation(session, list_)
 
     def _tenant_of(self, row: Values, session: str) -> str | None:
         """Return the tenant of a message: its own, or the only one that has the session."""
