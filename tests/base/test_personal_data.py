@@ -115,6 +115,22 @@ def test_names_that_are_masked_alike_keep_their_values() -> None:
     assert sorted(masked.values()) == ["12345", "hunter2"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["_{}_", "{}-", "{} - home", "Ada,{},Berlin", "tel.{}", "**{}**", "({})", "<{}>", "{}."],
+)
+def test_punctuation_around_personal_data(text: str) -> None:
+    """Markdown, the columns of a file and the ends of sentences hide nothing."""
+    for value in ("ada@example.com", "+49 30 1234567", "555-123-4567", "4111 1111 1111 1111"):
+        if text == "tel.{}" and "@" in value:
+            continue  # the beginning of an address
+        masked = personal_data.mask(text.format(value))
+        before, _, after = text.partition("{}")
+        assert masked.endswith(f"]{after}")
+        assert value[-4:] not in masked
+        assert masked.startswith(f"{before}[personal: ") or "@" in value
+
+
 def test_check_digits() -> None:
     assert personal_data.is_card("4111111111111111")
     assert not personal_data.is_card("4111111111111117")
