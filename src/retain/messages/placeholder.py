@@ -15,6 +15,10 @@ from retain.base import tokens
 MARK = "[MemoryRef: "
 MAX_DESCRIPTION = 200
 MAX_KEY_CHARACTERS = 255
+KEY_PROBLEM = (
+    f"must consist of at most {MAX_KEY_CHARACTERS} letters, digits, '-', '_' and '.', "
+    "and begin with a letter or digit"
+)
 MESSAGE_BEGINNING = 80  # characters
 _PLACEHOLDER = re.compile(
     r"\[MemoryRef: (?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,254})"

@@ -277,7 +277,10 @@ def test_long_numbers_are_different_sessions_in_a_dump(memory: Memory, tmp_path:
     ]
     dump = tmp_path / "dump.sql"
     dump.write_text(
-        "-- PostgreSQL database dump\nCOPY public.chat_sessions (id, user_id) FROM stdin;\n"
+        "-- PostgreSQL database dump\n"
+        "CREATE FUNCTION public.log() RETURNS trigger LANGUAGE plpgsql AS $$\nBEGIN\n"
+        "INSERT INTO audit VALUES (1);\nRETURN NEW;\nEND;\n$$;\n"
+        "COPY public.chat_sessions (id, user_id) FROM stdin;\n"
         + "".join(f"{id}\tada\n" for id in ids)
         + "\\.\nCOPY public.chat_messages (id, session_id, role, content, created_at) FROM stdin;\n"
         + "".join(lines[::2] + lines[1::2])
@@ -286,6 +289,14 @@ def test_long_numbers_are_different_sessions_in_a_dump(memory: Memory, tmp_path:
     report = twice(memory, dump, "chat-sessions", tenant="acme")
     assert not unplaced(report)
     assert dict(report.written) == {"conversations": len(ids), "messages": 2 * len(ids)}
+
+
+@one_engine
+def test_a_dump_of_insert_statements_is_an_error(memory: Memory, tmp_path: Path) -> None:
+    dump = tmp_path / "dump.sql"
+    dump.write_text("-- PostgreSQL database dump\nINSERT INTO public.chat_sessions VALUES (1);\n")
+    with pytest.raises(Invalid, match="without --inserts"):
+        import_from(memory, dump, "sql", map="chat-sessions", user="ada")
 
 
 @one_engine

@@ -318,9 +318,7 @@ class Writer:
     def _write_reference(self, record: Reference, scope: Scope) -> None:
         """Write a reference with its key, unless it exists."""
         if not placeholder.is_key(record.key):
-            raise Invalid(
-                field="key", problem="must consist of at most 80 letters, digits, '-', '_' and '.'"
-            )
+            raise Invalid(field="key", problem=placeholder.KEY_PROBLEM)
         data, _ = reference.encode(record.content, limits.MAX_REF_BYTES, self._policy)
         with suppress(NotFound):
             everyone = self._scope(None, None).refs

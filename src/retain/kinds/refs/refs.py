@@ -103,11 +103,7 @@ class RefPreparer:
         description = canonical.text(description, "description", limit, policy)
         canonical.key(type, "type", policy)
         if key is not None and not placeholder.is_key(canonical.key(key, "key", policy)):
-            raise Invalid(
-                field="key",
-                problem=f"must consist of at most {placeholder.MAX_KEY_CHARACTERS} letters, digits, "
-                "'-', '_' and '.'",
-            )
+            raise Invalid(field="key", problem=placeholder.KEY_PROBLEM)
         metadata_json = canonical.dump(
             reference.checked_metadata(metadata) | reference.origin(source, status),
             "metadata",
