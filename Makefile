@@ -43,12 +43,12 @@ docs: tests ## Build the documentation site into .cache/site and check its links
 	@$(UV) sync --frozen --quiet --inexact --group docs
 	$(RUN) zensical build --strict
 
-generate: tests site ## Write the generated files again
+generate: tests site ## Regenerate the generated files
 	$(RUN) python scripts/generate_aio.py
 	$(RUN) python scripts/generate_docs.py
 	$(RUN) python scripts/generate_web.py
 
-audit: tests ## Check retain against the designs it grew from: ARGS="--only journal --database URL"
+audit: tests ## Check retain against the memory designs it is based on: ARGS="--only journal --database URL"
 	$(RUN) python scripts/audit_designs.py $(ARGS)
 
 screens: test-tools site ## Take screenshots of every page into .cache/screens: both themes, wide and narrow
@@ -57,21 +57,21 @@ screens: test-tools site ## Take screenshots of every page into .cache/screens: 
 chaos: test-tools ## Run the long crash tests: 200 kills, power cuts, crashed servers (about ten minutes)
 	CHAOS=full $(RUN) pytest -m "" -n 0 tests/chaos $(ARGS)
 
-attack: test-tools ## Try every malicious input everywhere, then sqlmap and bandit (about half an hour)
+attack: test-tools ## Send malicious input to every endpoint, then run sqlmap and bandit (about half an hour)
 	ATTACK=full $(RUN) pytest -m "" -n 2 --timeout 1800 tests/security $(ARGS)
 	$(RUN) python scripts/attack.py
 
-test-llm: tests ## Run the tests with a real language model (first downloads 1.1 GB and builds its server: 20 minutes)
+test-llm: tests ## Run the tests with a real language model (the first run downloads 1.1 GB and builds its server: 20 minutes)
 	$(RUN) python scripts/real_model.py $(ARGS)
 
 bench: test-tools ## Run the benchmarks and print ratios
 	@$(UV) sync --frozen --quiet --inexact --group bench
 	$(RUN) python -m bench $(ARGS)
 
-soak: tests ## Run a server under load for five minutes, or ARGS=3600 seconds, and check that it does not grow
+soak: tests ## Run a server under load for five minutes, or ARGS=3600 seconds, and check that memory, threads and open files do not grow
 	$(RUN) python -m bench.soak $(ARGS)
 
-learn: tests ## Learn the weights of search again; DATA is the folder with the development files
+learn: tests ## Train the search weights; DATA is the folder with the development files
 	$(RUN) python -m bench.learn $(DATA) $(ARGS)
 
 bench-recall: tests ## Measure the recall of search for every profile; DATA is the folder with conversations and score.py

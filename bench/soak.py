@@ -1,7 +1,7 @@
 """`make soak ARGS=SECONDS`: check that a server under mixed load does not grow and keeps its data.
 
-Reads, appends, searches, contexts, turns of a chat and MCP, from a crowd that never stops. What the process holds is looked
-at twenty times; the first fifth is for warming up. The exit status is 1 where it grew, or where anything was not right.
+Concurrent clients read, append, search, assemble contexts, chat and call MCP without a pause. Memory, threads and open files of
+the server are sampled twenty times; the first fifth is warm-up. The exit status is 1 if they grew or any check failed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Check retain against the five designs that it grew from, promise by promise.
+"""Check retain against the five memory designs that it is based on, item by item.
 
 python scripts/audit_designs.py                          on a new SQLite file
 python scripts/audit_designs.py --database URL           on another, empty database
 python scripts/audit_designs.py --only journal           one design, or one item by its id
 python scripts/audit_designs.py --json                   for programs
 
-Every item calls retain: the library, the server, the MCP server or the command. The exit status is
-1 if an item that should work does not.
+Every item calls retain: the library, the server, the MCP server or the command line. The exit
+status is 1 if an item fails that should work.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from design_audit import conversations, journal, moving_in, references, short_term, summaries
+from design_audit import conversations, imported_tables, journal, references, short_term, summaries
 from design_audit.audit import STATUSES, Audit, Item
 
 Group = Callable[[Audit], None]
@@ -43,23 +43,27 @@ DESIGNS = {
     "short-term": Design(
         "Persistent sessions, notes, LangChain",
         "stm",
-        (*short_term.GROUPS, moving_in.langchain_tables),
+        (*short_term.GROUPS, imported_tables.langchain_tables),
     ),
     "journal": Design(
-        "Journal and core memory of agents", "jrn", (*journal.GROUPS, moving_in.journal_tables)
+        "Journal and core memory of agents",
+        "jrn",
+        (*journal.GROUPS, imported_tables.journal_tables),
     ),
     "references": Design(
         "References in the prompt, contents in a store",
         "ref",
-        (*references.GROUPS, moving_in.reference_tables),
+        (*references.GROUPS, imported_tables.reference_tables),
     ),
     "summaries": Design(
-        "Rolling summaries of long sessions", "sum", (*summaries.GROUPS, moving_in.session_tables)
+        "Rolling summaries of long sessions",
+        "sum",
+        (*summaries.GROUPS, imported_tables.session_tables),
     ),
     "conversations": Design(
         "Conversations, state, telemetry",
         "sql",
-        (*conversations.GROUPS, moving_in.conversation_tables),
+        (*conversations.GROUPS, imported_tables.conversation_tables),
     ),
 }
 
@@ -67,13 +71,13 @@ DESIGNS = {
 def main() -> int:
     """Run the audit and print it."""
     parser = argparse.ArgumentParser(
-        description="Check retain against the five designs that it grew from."
+        description="Check retain against the five memory designs that it is based on."
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--only", metavar="NAME", help="a design, a group, or the id of an item")
     parser.add_argument("--database", metavar="URL", help="an empty database (default: a new file)")
     arguments = parser.parse_args()
-    logging.disable(logging.CRITICAL)  # failures that checks provoke are logged, too
+    logging.disable(logging.CRITICAL)  # checks provoke failures, which would be logged
     warnings.simplefilter("ignore")
 
     results = run(arguments.only or "", arguments.database)
@@ -101,7 +105,7 @@ def run(only: str, database: str | None) -> dict[str, list[Item]]:
         for name, design in DESIGNS.items():
             audit.items = []
             for group in design.groups:
-                # Which group has an item is known only after it has run.
+                # Only a run of the group shows which items it has.
                 if only in ("", name, group.__name__) or only.startswith(f"{design.prefix}-"):
                     audit.run(group, design.prefix)
             results[name] = [

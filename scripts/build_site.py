@@ -147,7 +147,7 @@ def main(arguments: Sequence[str]) -> int:
                 print(result)
     except (Missing, Failed) as problem:
         advice = (
-            "the server runs without it; its page / says how to build it"
+            "the server runs without it; the page / says how to build it"
             if if_possible
             else "install it, or `make test-tools`"
         )

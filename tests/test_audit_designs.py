@@ -1,4 +1,4 @@
-"""The audit against the designs that retain grew from: every item that should work does."""
+"""The audit against the memory designs that retain is based on: every item that should work does."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The promises of the five designs that retain grew from, each with a check of retain itself."""
+"""The promises of the five memory designs that retain is based on, each with its checks."""

@@ -1,4 +1,4 @@
-"""Items of the audit, and what their checks use: memories, HTTP and MCP clients, commands."""
+"""Items of the audit, and helpers of their checks: memories, HTTP and MCP clients, commands."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ class Now:
 
 @dataclass
 class Item:
-    """One promise of a design, and what its checks saw.
+    """One promise of a design, and the results of its checks.
 
-    The status follows from the checks: all true is `works`, some `partly`, none `missing`. An
-    exception is `missing`, whatever was seen before. With `differs`, checks that are all true show
-    that retain does something else on purpose.
+    The status is `works` if all checks pass, `partly` if some do, and `missing` if none do or a
+    check raises an exception. It is `differs` if the item has a reason in `differs` and all checks
+    pass: retain does something else on purpose.
     """
 
     id: str
@@ -69,11 +69,11 @@ class Item:
     skipped: str = ""
 
     def check(self, what: str, condition: object) -> None:
-        """Record whether something was seen."""
+        """Record the result of one check."""
         (self.seen if condition else self.not_seen).append(what)
 
     def skip(self, reason: str) -> None:
-        """Say why there is no check."""
+        """Record why there is no check."""
         self.skipped = reason
 
     @property
@@ -89,7 +89,7 @@ class Item:
 
     @property
     def evidence(self) -> str:
-        """What was seen, or what was not, in one sentence."""
+        """The passed or failed checks, in one sentence."""
         if self.error:
             return f"raised {self.error}"
         if self.status == "not checked":
@@ -116,7 +116,7 @@ class Item:
 
 
 class Audit:
-    """One run: the items so far, and what the checks of the current group have open."""
+    """One run: the items so far, and the resources that the current group has open."""
 
     def __init__(self, database: str, folder: Path) -> None:
         self.database = database
@@ -147,7 +147,7 @@ class Audit:
     def item(
         self, id: str, promise: str, *, differs: str = "", known_gap: str = ""
     ) -> Iterator[Item]:
-        """Add an item; an exception in its checks ends them, and the next item goes on."""
+        """Add an item; an exception ends its checks, and the audit continues with the next item."""
         item = Item(id, self.group, promise, differs, known_gap)
         self.items.append(item)
         try:
@@ -155,7 +155,7 @@ class Audit:
         except Exception as error:
             item.error = _short(error)
 
-    # -- what checks use -----------------------------------------------------------------------
+    # -- helpers for checks --------------------------------------------------------------------
 
     def open(
         self,

@@ -66,7 +66,7 @@ def sessions(audit: Audit) -> None:
         item.check("a UUID", len(session.id) == 36)
         item.check("messages count from 1", me.messages.window(session.id)[0].seq == 1)
 
-    with audit.item("sql-07", "Every row belongs to one tenant, and tenants are apart.") as item:
+    with audit.item("sql-07", "Every row belongs to one tenant, and tenants are isolated.") as item:
         foreign = memory.scope(tenant=f"{audit.tenant}-other", user="ada", agent="scout")
         item.check("no session", "NotFound" in refusal(lambda: foreign.sessions.get(session.id)))
         item.check(
@@ -124,7 +124,7 @@ def messages(audit: Audit) -> None:
         item.check("numbers without a gap", order == [*range(1, late.seq + 1)])
         now.pass_days(10)
 
-    with audit.item("sql-13", "Writers at the same time do not disturb the order.") as item:
+    with audit.item("sql-13", "Concurrent writers do not disturb the order.") as item:
         busy = me.sessions.add().id
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda n: me.messages.append(busy, "user", f"m{n}"), range(40)))
@@ -198,7 +198,7 @@ def state(audit: Audit) -> None:
         item.check("not after", "NotFound" in refusal(lambda: me.state.get("code")))
         item.check("not in a list", "code" not in [found.key for found in me.state.list()])
 
-    with audit.item("sql-24", "Expired values are removed in the end.") as item:
+    with audit.item("sql-24", "Expired values are eventually removed.") as item:
         purged = memory.purge(tenants=[audit.tenant])
         item.check("one row", purged.state == 1)
 
@@ -287,7 +287,7 @@ def telemetry(audit: Audit) -> None:
         (load,) = [total for total in me.interactions.totals("route") if total.name == "load"]
         item.check("p50, p95, p99", (load.p50, load.p95, load.p99) == (50.0, 95.0, 99.0))
 
-    with audit.item("sql-34", "A chat records its calls by itself.") as item:
+    with audit.item("sql-34", "A chat records its calls automatically.") as item:
         talking = audit.http(audit.open(main=ScriptedModel("Hi.", cost=0.5)))
         me.agents.add("scout")
         talking.post("/api/chat", json={"message": "Hello", "agent_id": "scout"})
@@ -332,7 +332,7 @@ def safety(audit: Audit) -> None:
         left = me.messages.window(session)
         item.check("the new one stays, with its number", [m.seq for m in left] == [1202])
 
-    with audit.item("sql-38", "The purge runs by itself where retention is set.") as item:
+    with audit.item("sql-38", "The purge runs automatically if retention is set.") as item:
         keeping = audit.open(clock=now, retention_days=30)
         now.pass_days(31)
         keeping.run_jobs(tenants=[audit.tenant])
@@ -344,7 +344,7 @@ def safety(audit: Audit) -> None:
         else:
             _check_roles(audit, item)
 
-    with audit.item("sql-40", "The database sees which tenant is asking.") as item:
+    with audit.item("sql-40", "The database sees which tenant a query is for.") as item:
         if not audit.is_postgres:
             item.skip("an embedded database has no list of sessions")
         else:
@@ -473,13 +473,15 @@ def operating(audit: Audit) -> None:
         done = audit.command("verify", environment=copy)
         item.check("a message that is gone", done.returncode == 1)
 
-    with audit.item("sql-49", "One command says what is wrong with an installation.") as item:
+    with audit.item("sql-49", "One command reports problems of an installation.") as item:
         done = audit.command("doctor", "--json")
         checks = {check["check"]: check["state"] for check in json.loads(done.stdout)["checks"]}
         item.check("the settings are fine", checks["settings"] == "ok")
         item.check("the database is fine", checks["database"] == "ok")
 
-    with audit.item("sql-50", "A conversation has one small summary, made again at will.") as item:
+    with audit.item(
+        "sql-50", "A conversation has one small summary, which can be rewritten at any time."
+    ) as item:
         summary = "Ada said hello, and the agent greeted her in return; they spoke of nothing else."
         folding = audit.scope(audit.open(summary=ScriptedModel(summary), summary_enabled=True))
         talk(me, session, 10)

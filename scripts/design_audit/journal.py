@@ -84,7 +84,7 @@ def entries(audit: Audit) -> None:
 
 
 def prompt_text(audit: Audit) -> None:
-    """The text of the private memory, and where it stands."""
+    """The text of the private memory, and its place in the prompt."""
     now = Now()
     memory = audit.open(clock=now)
     me = audit.scope(memory)
@@ -115,7 +115,7 @@ def prompt_text(audit: Audit) -> None:
         item.check("no core section", "Core Memories" not in planner.entries.prompt())
         item.check("a journal section", "## Recent Journal Entries" in planner.entries.prompt())
 
-    with audit.item("jrn-18", "The memory stands after the system prompt.") as item:
+    with audit.item("jrn-18", "The memory comes after the system prompt.") as item:
         me.agents.add("scout", prompt="You scout ahead.")
         me.messages.append(session.id, "user", "An earlier question.")
         messages = me.context(session.id, "Hello").messages
@@ -161,13 +161,13 @@ def prompt_text(audit: Audit) -> None:
 
 
 def tools(audit: Audit) -> None:
-    """The tools with which an agent remembers."""
+    """The tools that store memories."""
     now = Now()
     memory = audit.open(clock=now)
     me = audit.scope(memory)
 
     with audit.item(
-        "jrn-25", "`save_to_journal` answers with what it kept, and until when."
+        "jrn-25", "`save_to_journal` returns the saved content and when it expires."
     ) as item:
         answer = tool(me, "save_to_journal", content="  Met Clara.  ")
         expected = {
@@ -223,7 +223,7 @@ def tools(audit: Audit) -> None:
 
     with audit.item(
         "jrn-53",
-        "What an agent remembers, it remembers with everybody.",
+        "An agent uses its memories with every user.",
         differs="what it saved with one user stays with that user, unless it is about the agent",
     ) as item:
         bob = audit.scope(memory, user="bob")
@@ -248,7 +248,7 @@ def tools(audit: Audit) -> None:
 
 
 def administration(audit: Audit) -> None:
-    """What a person sees and does with an agent's memory."""
+    """The management of an agent's memory by a person."""
     now = Now()
     memory = audit.open(clock=now)
     me = audit.scope(memory)
@@ -322,7 +322,7 @@ def administration(audit: Audit) -> None:
         http.patch("/api/agents/scout", json={"active": True})
 
     with (
-        audit.item("jrn-57", "The models to choose from are listed.") as item,
+        audit.item("jrn-57", "The available models are listed.") as item,
         FakeService() as service,
     ):
         offering = audit.open(model="fake", base_url=service.url, api_key="k")
@@ -348,7 +348,7 @@ def administration(audit: Audit) -> None:
         item.check("there is a receipt", receipt)
         item.check("the entries are gone", not list(me.entries.list()))
 
-    with audit.item("jrn-44", "Nobody without access sees memories.") as item:
+    with audit.item("jrn-44", "Memories cannot be read without access.") as item:
         denied = audit.http(memory, key=False).get("/api/entries", headers=SCOUT)
         item.check("without a key: 401", denied.status_code == 401)
 
@@ -367,7 +367,7 @@ def administration(audit: Audit) -> None:
 
 
 def beyond(audit: Audit) -> None:
-    """What the design left for later."""
+    """Features that the design left for later."""
     now = Now()
     memory = audit.open(clock=now, main=ScriptedModel(CONSOLIDATED))
     me = audit.scope(memory)

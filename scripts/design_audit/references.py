@@ -173,7 +173,7 @@ def retrieving(audit: Audit) -> None:
             "$.items[1].name", "Ben" in answer["content"] and "Clara" not in answer["content"]
         )
 
-    with audit.item("ref-21", "A wrong key is an error that helps.") as item:
+    with audit.item("ref-21", "A wrong key is a helpful error.") as item:
         answer = tool(me, "retrieve_memory", memory_key=key[:-1] + "x")
         item.check("it suggests the key", key in answer["error"])
 
@@ -222,7 +222,7 @@ async def _over_mcp(client: Any) -> tuple[list[str], str, str]:
 
 
 def integration(audit: Audit) -> None:
-    """Agents get all this without doing anything."""
+    """Capturing is automatic for agents."""
     memory = audit.open()
     me = audit.scope(memory)
     session = me.sessions.resume()
@@ -364,7 +364,7 @@ def conversation(audit: Audit) -> None:
         item.check("its session", [ref.session for ref in refs] == [fresh])
         item.check("its agent", [ref.agent for ref in refs] == ["scout"])
 
-    with audit.item("ref-42", "A model learns the key, however little room is left.") as item:
+    with audit.item("ref-42", "A model receives the key, however little room is left.") as item:
         model = ScriptedModel(calling(("store_memory", keep)), "Stored.")
         cramped = audit.http(audit.open(main=model, context_tokens=1200))
         narrow = me.sessions.add().id
@@ -375,7 +375,7 @@ def conversation(audit: Audit) -> None:
 
 
 def tools_of_agents(audit: Audit) -> None:
-    """Tools beyond memory, whose large results become references by themselves."""
+    """Tools beyond memory, whose large results become references automatically."""
 
     def list_packages(prefix: str) -> str:
         """Return all packages with a prefix."""
@@ -386,7 +386,9 @@ def tools_of_agents(audit: Audit) -> None:
     me = audit.scope(memory)
     http = audit.http(memory)
 
-    with audit.item("ref-43", "The agent that runs tools stores large outputs by itself.") as item:
+    with audit.item(
+        "ref-43", "An agent that runs tools stores large outputs automatically."
+    ) as item:
         me.agents.add("scout", tools=["list_packages"])
         answer = http.post("/api/chat", json={"message": "Which?", "agent_id": "scout"}).json()
         item.check("the function was called", answer.get("tools") == ["list_packages"])
@@ -402,7 +404,7 @@ def tools_of_agents(audit: Audit) -> None:
             "retrieve_memory is among its tools", "retrieve_memory" in model.requests[0].tools
         )
 
-    with audit.item("ref-45", "A name that is no tool is refused when the agent is saved.") as item:
+    with audit.item("ref-45", "An unknown tool name is rejected when the agent is saved.") as item:
         problem = refusal(lambda: me.agents.edit("scout", tools=["list_package"]))
         item.check("as invalid", problem.startswith("Invalid"))
 
@@ -444,7 +446,7 @@ def consolidating(audit: Audit) -> None:
         http.post(f"{path}/undo", json={}, headers=SCOUT)
         item.check("it can be undone", documents and not list(me.knowledge.list()))
 
-    with audit.item("ref-48", "A periodic job does this where a setting says so.") as item:
+    with audit.item("ref-48", "A periodic job does this if a setting enables it.") as item:
         me.entries.add("Ada bought a ticket for the night train to Porto.")
         now.pass_days(6)
         job = audit.open(main=ScriptedModel(kept), clock=now, consolidate="knowledge")

@@ -1,4 +1,4 @@
-"""The first design: sessions that persist, a client that keeps their ids, notes, LangChain."""
+"""The first design: persistent sessions, a client that stores their ids, notes, LangChain."""
 
 from __future__ import annotations
 
@@ -92,7 +92,9 @@ def session_ids(audit: Audit) -> None:
     me = audit.scope(memory)
     http = audit.http(memory)
 
-    with audit.item("stm-07", "Where nothing is known, a new id is made and kept.") as item:
+    with audit.item(
+        "stm-07", "Without a stored or active session, a new id is created and stored."
+    ) as item:
         first = me.sessions.resume()
         item.check("the new id is a UUID", uuid.UUID(first.id))
         item.check("it is the active session", me.sessions.active().id == first.id)
@@ -137,13 +139,13 @@ def session_ids(audit: Audit) -> None:
         item.check("the session has that id", me.sessions.add(own).id == own)
         item.check("twice is refused", "AlreadyExists" in refusal(lambda: me.sessions.add(own)))
 
-    with audit.item("stm-16", "Two devices that begin at once share one session.") as item:
+    with audit.item("stm-16", "Two devices that start at the same time share one session.") as item:
         carl = audit.scope(memory, user="carl")
         with ThreadPoolExecutor(8) as pool:
             ids = {session.id for session in pool.map(lambda _: carl.sessions.resume(), range(8))}
         item.check("eight concurrent calls return one id", len(ids) == 1)
 
-    with audit.item("stm-17", "A session id of another user is worth nothing.") as item:
+    with audit.item("stm-17", "A session id of another user gives no access.") as item:
         bob = audit.scope(memory, user="bob")
         item.check(
             "reading it is refused", "NotFound" in refusal(lambda: bob.sessions.get(newer.id))
@@ -252,7 +254,7 @@ def langchain(audit: Audit) -> None:
         history.add_messages(said)
         item.check("five kinds of message without loss", history.messages == said)
 
-    with audit.item("stm-30", "It stands in for LangChain's own PostgreSQL history.") as item:
+    with audit.item("stm-30", "It replaces LangChain's own PostgreSQL history.") as item:
         methods = ("add_messages", "get_messages", "clear", "aadd_messages", "aget_messages")
         for name in (*methods, "aclear", "add_user_message", "add_ai_message"):
             both = hasattr(PostgresChatMessageHistory, name) and hasattr(history, name)
@@ -282,7 +284,7 @@ def langchain(audit: Audit) -> None:
         item.check("the last k exchanges are loaded", texts == ["Question 2", "Answer 2"])
         item.check("as message objects", isinstance(loaded[0], HumanMessage))
 
-    with audit.item("stm-33", "Every exchange is saved by itself, older ones stay.") as item:
+    with audit.item("stm-33", "Every exchange is saved automatically; older ones stay.") as item:
         stored = RetainChatMessageHistory(me, thread).messages
         item.check("another history object reads all six messages", len(stored) == 6)
 
@@ -376,7 +378,7 @@ def notes(audit: Audit) -> None:
     with audit.item("stm-47", "Other devices see a change of the notes at once.") as item:
         item.check("a waiting reader gets it", _waits_for_change(me))
 
-    with audit.item("stm-48", "The database itself keeps rows of others away.") as item:
+    with audit.item("stm-48", "The database itself hides the rows of others.") as item:
         if not audit.is_postgres:
             item.skip("row-level security needs PostgreSQL: run with --database postgresql://…")
         else:
@@ -423,7 +425,7 @@ def access(audit: Audit) -> None:
         other = http.get("/api/notes", headers={**headers, "X-Retain-User": "bob"})
         item.check("not another user's memory", other.status_code in (401, 403))
 
-    with audit.item("stm-50", "Without a token nothing is answered.") as item:
+    with audit.item("stm-50", "Requests without a token are rejected.") as item:
         item.check("401", http.get("/api/notes", headers=SCOUT).status_code == 401)
         forged = jwt.encode(claims, "x" * 32, "HS256")
         denied = http.get("/api/notes", headers={**SCOUT, "Authorization": f"Bearer {forged}"})
@@ -452,7 +454,7 @@ def access(audit: Audit) -> None:
         item.check("as events", response.headers["content-type"].startswith("text/event-stream"))
         item.check("word by word", "event: text" in received and "event: done" in received)
 
-    with audit.item("stm-54", "A turn can be sent again without being done twice.") as item:
+    with audit.item("stm-54", "A turn can be retried without running twice.") as item:
         once = {"message": "Once.", "key": "turn-1", "session_id": answer["session_id"]}
         first = streaming.post("/api/chat", json=once).json()
         again = streaming.post("/api/chat", json=once).json()

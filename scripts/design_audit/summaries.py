@@ -26,7 +26,7 @@ PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
 
 
 def storage(audit: Audit) -> None:
-    """What is stored of a session."""
+    """The stored fields of a session."""
     memory = audit.open()
     me = audit.scope(memory)
     session = me.sessions.resume()
@@ -57,7 +57,7 @@ def storage(audit: Audit) -> None:
         again = [message.text for message in me.messages.window(session.id, turns_only=True)]
         item.check("the same each time", replay == again)
 
-    with audit.item("sum-04", "The schema comes up by itself at start.") as item:
+    with audit.item("sum-04", "The schema is created automatically at startup.") as item:
         new = audit.open(database=f"sqlite:///{audit.folder}/new.db")
         item.check(
             "a new database works at once", new.scope(user="ada", agent="x").sessions.resume()
@@ -146,7 +146,7 @@ def folding(audit: Audit) -> None:
         are_shown = all(message.text in text for message in uncovered)
         item.check("all newer turns are used verbatim", len(uncovered) > 12 and are_shown)
 
-    with audit.item("sum-15", "Nonsense of a model is not stored.") as item:
+    with audit.item("sum-15", "A useless answer of a model is not stored.") as item:
         silly = audit.scope(audit.open(summary=ScriptedModel("Ok."), **SMALL))
         try:
             silly.summaries.fold(session)
@@ -164,7 +164,7 @@ def folding(audit: Audit) -> None:
         item.check("no summary is made", mine.sessions.get(plain).summary == "")
         item.check("the first turn is in the context", "Question 1 about" in text)
 
-    with audit.item("sum-17", "A background job folds by itself.") as item:
+    with audit.item("sum-17", "A background job folds automatically.") as item:
         on = audit.open(summary=ScriptedModel(SUMMARY), **SMALL)
         on.run_jobs(tenants=[audit.tenant])
         item.check("the other session is summarised", mine.sessions.get(plain).summary == SUMMARY)
@@ -316,11 +316,11 @@ def _by_command(audit: Audit, me: Scope, service: FakeService) -> Any:
 
 
 def robustness(audit: Audit) -> None:
-    """Models that refuse, sessions that are large, processes that meet."""
+    """Models that refuse, large sessions, concurrent processes."""
     memory = audit.open()
     me = audit.scope(memory)
 
-    with audit.item("sum-32", "A model that refuses is not asked again and again.") as item:
+    with audit.item("sum-32", "A model that refuses is not called again and again.") as item:
         session = me.sessions.add().id
         talk(me, session, 10)
         refusing = ScriptedModel("No.")

@@ -1,4 +1,4 @@
-"""The tables of all five designs: a system that was built after one of them moves in."""
+"""Import the tables of systems that follow one of the five designs."""
 
 from __future__ import annotations
 
@@ -57,18 +57,18 @@ def langchain_tables(audit: Audit) -> None:
     done = _import(audit, file, "langchain")
     me = audit.scope(audit.open())
 
-    with audit.item("stm-56", "A LangChain history moves in with its session ids.") as item:
+    with audit.item("stm-56", "A LangChain history is imported with its session ids.") as item:
         item.check("the import succeeds", done.returncode == 0)
         texts = [message.text for message in me.messages.window(SESSION)]
         item.check("its messages in order", texts == ["Where does Clara live?", "In Lisbon."])
 
-    with audit.item("stm-57", "The active session of each user and agent moves in.") as item:
+    with audit.item("stm-57", "The active session of each user and agent is imported.") as item:
         item.check("it is active", me.sessions.active().id == SESSION)
 
-    with audit.item("stm-58", "The notes move in.") as item:
+    with audit.item("stm-58", "Notes are imported.") as item:
         item.check("as they were", me.notes.read().text.strip() == "# Travel\nBy train.")
 
-    with audit.item("stm-59", "Moving in can be repeated.") as item:
+    with audit.item("stm-59", "An import can be repeated.") as item:
         again = _import(audit, file, "langchain")
         item.check("the second run succeeds", again.returncode == 0)
         item.check("and adds nothing", len(me.messages.window(SESSION)) == 2)
@@ -94,7 +94,7 @@ def journal_tables(audit: Audit) -> None:
     done = _import(audit, file, "agent-journal", "--shared")
     me = audit.scope(audit.open())
 
-    with audit.item("jrn-55", "Entries move in with their kinds.") as item:
+    with audit.item("jrn-55", "Entries are imported with their kinds.") as item:
         item.check("the import succeeds", done.returncode == 0)
         entries = {entry.content: entry for entry in me.entries.list()}
         kinds = {content: entry.kind for content, entry in entries.items()}
@@ -103,7 +103,7 @@ def journal_tables(audit: Audit) -> None:
             "ids of agents are names", {entry.agent for entry in entries.values()} == {"scout"}
         )
 
-    with audit.item("jrn-56", "They keep their times, and fade by them.") as item:
+    with audit.item("jrn-56", "They keep their times, and expire accordingly.") as item:
         old = entries["Met Clara."]
         item.check("the time", old.created_at.isoformat() == "2026-01-05T09:00:00+00:00")
         item.check("an old entry is expired", old.expired)
@@ -141,12 +141,12 @@ def reference_tables(audit: Audit) -> None:
     done = _import(audit, file, "agent-memories", "--user", "ada")
     me = audit.scope(audit.open())
 
-    with audit.item("ref-49", "Contents move in under the same keys.") as item:
+    with audit.item("ref-49", "Contents are imported under the same keys.") as item:
         item.check("the import succeeds", done.returncode == 0)
         item.check("whole", me.refs.content("cmd_log_123") == b"npm http fetch\n" * 1000)
         item.check("also under the longest key", me.refs.content("k" * 255) == b"Tea.")
 
-    with audit.item("ref-50", "Type, summary, metadata and the flag move in.") as item:
+    with audit.item("ref-50", "Type, summary, metadata and `is_active` are imported.") as item:
         first = me.refs.info("cmd_log_123")
         second = me.refs.info("k" * 255)
         item.check("types", (first.type, second.type) == ("command_output", "user_preference"))
@@ -184,14 +184,14 @@ def session_tables(audit: Audit) -> None:
     done = _import(audit, file, "chat-sessions", "--agent", "scout")
     me = audit.scope(audit.open(summary_enabled=True))
 
-    with audit.item("sum-35", "Sessions move in with their summary.") as item:
+    with audit.item("sum-35", "Sessions are imported with their summary.") as item:
         item.check("the import succeeds", done.returncode == 0)
         session = me.sessions.get(SESSION)
         item.check("the summary", session.summary == "They spoke about trains.")
         item.check("its count", session.summarized_count == 4)
         item.check("all messages", len(me.messages.window(SESSION)) == 6)
 
-    with audit.item("sum-36", "The working context goes on with it.") as item:
+    with audit.item("sum-36", "The working context uses it.") as item:
         text = everything(me.context(SESSION, "And now?").messages)
         item.check("the summary is in it", "They spoke about trains." in text)
         item.check("so are the turns after it", "Message 4." in text and "Message 5." in text)
@@ -250,7 +250,7 @@ def conversation_tables(audit: Audit) -> None:
     done = _import(audit, file, "conversations", "--agent", "scout")
     me = audit.scope(audit.open())
 
-    with audit.item("sql-57", "Conversations and messages move in.") as item:
+    with audit.item("sql-57", "Conversations and messages are imported.") as item:
         item.check("the import succeeds", done.returncode == 0)
         (session,) = list(me.sessions.list())
         item.check("the label", session.label == "Trains")
@@ -260,20 +260,20 @@ def conversation_tables(audit: Audit) -> None:
 
     with audit.item(
         "sql-61",
-        "A summary moves in as the summary of its conversation.",
+        "A summary is imported as the summary of its conversation.",
         differs="it does not say what it covers, so it becomes an attribute and replaces no message",
     ) as item:
         item.check("an attribute", session.attributes.get("summary") == "They greeted.")
         item.check("no message is covered", session.summarized_count == 0)
 
-    with audit.item("sql-58", "Key-value memory moves in with its scopes.") as item:
+    with audit.item("sql-58", "Key-value memory is imported with its scopes.") as item:
         item.check("a user's", me.state.get("theme").value == {"dark": True})
         item.check(
             "a conversation's", me.state.get("step", area=f"session:{session.id}").value == 3
         )
         item.check("the tenant's", me.state.get("plan", area="tenant").value == "free")
 
-    with audit.item("sql-59", "Telemetry moves in, with nulls where nothing is known.") as item:
+    with audit.item("sql-59", "Telemetry is imported, with nulls for unknown values.") as item:
         (found,) = list(audit.scope(audit.open(), user=None, agent=None).interactions.list())
         item.check("the call", (found.route, found.model, found.latency_ms) == ("chat", "m", 12))
         item.check("unknown tokens", found.tokens_in is None and found.tokens_out is None)
