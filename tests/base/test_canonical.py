@@ -823,7 +823,6 @@ def test_text_cut_at_every_offset_is_valid(shared: Memory, mine: Scope) -> None:
         ("if_version", lambda me: me.agents.edit("cook", if_version=True)),
         ("if_version", lambda me: me.agents.edit("cook", if_version="1")),
         ("latency_ms", lambda me: me.interactions.add("r", "m", latency_ms=-1)),
-        ("latency_ms", lambda me: me.interactions.add("r", "m", latency_ms=None)),
         ("latency_ms", lambda me: me.interactions.add("r", "m", latency_ms=10**400)),
         ("cost", lambda me: me.interactions.add("r", "m", latency_ms=1, cost=float("inf"))),
         ("tokens_in", lambda me: me.interactions.add("r", "m", latency_ms=1, tokens_in=2**63)),
