@@ -20,7 +20,7 @@ export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
     const reveal = () => {
       show();
       cancelAnimationFrame(frame);
-      // A button that appears at an end takes room: show the tab again once it is there.
+      // A scroll button that appears at an end takes space: scroll to the tab again afterwards.
       frame = requestAnimationFrame(() => {
         frame = requestAnimationFrame(show);
       });

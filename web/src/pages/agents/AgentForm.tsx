@@ -36,7 +36,7 @@ export function AgentForm({ name, draft, change, disabled = false }: Shown) {
           spellCheck={false}
         />
       </Field>
-      <Field label="Shown as" hint="The name of the model for people. Empty: its own name.">
+      <Field label="Shown as" hint="A display name. Leave it empty to show the model’s own name.">
         <input
           value={draft.model_label}
           onChange={(event) => set({ model_label: event.target.value })}
@@ -53,11 +53,11 @@ export function AgentForm({ name, draft, change, disabled = false }: Shown) {
   );
 }
 
-/** None ticked means all, so that is a choice of its own rather than something to find out. */
+/** An empty list means all memory tools, so the form offers that as an explicit choice. */
 function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[]) => void }) {
   const { here } = useWho();
   const unknown = chosen.filter((name) => !here.tools.some((tool) => tool.name === name));
-  const known = [...here.tools, ...unknown.map((name) => ({ name, description: "Not a tool of this server." }))];
+  const known = [...here.tools, ...unknown.map((name) => ({ name, description: "This server has no such tool." }))];
   const all = chosen.length === 0;
   const turn = (name: string, on: boolean) => {
     const next = on ? [...chosen, name] : chosen.filter((other) => other !== name);
@@ -66,7 +66,7 @@ function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[])
   return (
     <fieldset className={`${css.parts} ${css.agentTools}`}>
       <legend>Tools</legend>
-      <p className="quiet">What the agent can do while it talks.</p>
+      <p className="quiet">Tools that the agent can call in a chat.</p>
       <div className={css.toolChoice}>
         <label className="check">
           <input type="radio" name="which-tools" checked={all} onChange={() => change([])} /> All memory tools
@@ -100,7 +100,9 @@ function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[])
               </li>
             ))}
           </ul>
-          <p className="quiet">{chosen.length === 1 ? "With none ticked it has all memory tools." : ""}</p>
+          <p className="quiet">
+            {chosen.length === 1 ? "If you clear the last box, the agent has all memory tools." : ""}
+          </p>
         </>
       )}
     </fieldset>

@@ -78,7 +78,7 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
     list.scrollToIndex(stored + extra.length - 1, { align: "end" });
     setAway(false);
   };
-  // The browser's own way to an end is interrupted while rows are measured on the way.
+  // Handle Home and End here: measuring rows on the way interrupts the browser's own scrolling.
   const keyed = (event: KeyboardEvent) => {
     if (event.target !== box.current || (event.key !== "Home" && event.key !== "End")) return;
     event.preventDefault();
@@ -101,7 +101,7 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
         className={css.messages}
         onScroll={scrolled}
         onKeyDown={keyed}
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolling region must be reachable by keyboard
         tabIndex={0}
         aria-label="Messages"
       >

@@ -177,7 +177,7 @@ export function Review({ changed }: { changed: () => void }) {
           )}
         </VirtualList>
       )}
-      {queue.loading && <Loading what="Loading what waits" />}
+      {queue.loading && <Loading what="Loading the review queue" />}
       {!items.length && !queue.loading && !queue.error && <Nothing which={which} />}
     </section>
   );
@@ -188,8 +188,8 @@ function Nothing({ which }: { which: "pending" | "refused" }) {
   return (
     <Empty title="Nothing to review">
       <p>
-        Core entries and whiteboard lines that were written by a tool wait here until a person has read them; before
-        that they are in no prompt. The setting <code>review</code> names the sources that wait.
+        Core entries and whiteboard lines from tools wait here until a person accepts them. Until then, no prompt
+        contains them. The setting <code>review</code> names the sources that need review.
       </p>
     </Empty>
   );

@@ -9,7 +9,7 @@ export type Sum = Pick<Total, "calls" | "errors" | "tokens_in" | "tokens_out" | 
 export const MOST_SERIES = 5;
 export const OTHERS = "All others";
 
-/** The totals of all of them; tokens and a cost that are not known of any call stay unknown. */
+/** The sum of all totals; tokens or cost stay unknown if no call has them. */
 export function sum(totals: readonly Sum[]): Sum {
   const all: Sum = { calls: 0, errors: 0, tokens_in: null, tokens_out: null, cost: null };
   for (const one of totals) {
@@ -22,7 +22,7 @@ export function sum(totals: readonly Sum[]): Sum {
   return all;
 }
 
-/** The sum of two numbers, of which each may be unknown. */
+/** The sum of two numbers, each of which may be unknown. */
 export function added(one: number | null, other: number | null): number | null {
   return one === null || other === null ? (one ?? other) : one + other;
 }

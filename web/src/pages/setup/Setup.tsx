@@ -104,7 +104,7 @@ export default function Setup() {
             <input type="url" required value={url} onChange={(event) => setUrl(event.target.value)} />
           </Field>
         )}
-        <Field label="Model" hint={models && (models.error || `Models to choose from: ${models.models.length}`)}>
+        <Field label="Model" hint={models && (models.error || `${models.models.length} available`)}>
           <input required list="models" value={model} onChange={(event) => setModel(event.target.value)} />
         </Field>
         <datalist id="models">
