@@ -1,4 +1,4 @@
-// One call of the API: typed by the OpenAPI document, tried again where that is safe, failing as a Problem that people can read.
+// Typed API calls: types come from the OpenAPI document, safe requests are retried, and failures are readable Problems.
 import type { paths } from "./schema";
 
 type Method = "get" | "put" | "post" | "patch" | "delete";

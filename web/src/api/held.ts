@@ -1,4 +1,4 @@
-// What a page has of an answer, and which question it answers: what happens to it as calls begin, come back, and fail.
+// The state of a loaded response and the request it belongs to, as calls start, return and fail.
 export type Held<T> = {
   /** The number of the question that `data` answers. */
   question: number;

@@ -1,4 +1,4 @@
-// The records of the API, by the names the document gives them.
+// The records of the API, under their names in the OpenAPI document.
 import type { components } from "./schema";
 
 type Records = components["schemas"];

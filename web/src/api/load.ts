@@ -1,5 +1,5 @@
-// What a page shows of the server: loaded once, again when asked, page by page; never an older answer over a newer one, and
-// never the answer to another question as if it were this one's.
+// Load data for a page: once, again on request, or page by page. An older response never replaces a newer one, and a response to
+// another request is never shown as the current one.
 import { useCallback, useEffect, useEffectEvent, useRef, useState } from "react";
 import { begun, came, failed, type Held, NOTHING } from "./held";
 

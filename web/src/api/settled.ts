@@ -1,4 +1,4 @@
-// A value that has stopped changing: what is typed or dragged is asked for once, when the hand rests.
+// A debounced value: typing or dragging triggers one request, after the last change.
 import { useEffect, useState } from "react";
 
 export function useSettled<T>(value: T, milliseconds = 300): T {

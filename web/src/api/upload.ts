@@ -1,4 +1,4 @@
-// A file as it is, with its progress: fetch cannot tell how much of a body was sent.
+// Upload a file with progress: fetch cannot report how much of a body was sent.
 import { problemOf, proof, signedIn, unreachable } from "./client";
 
 type How = {

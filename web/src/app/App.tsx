@@ -1,4 +1,4 @@
-// Which page an address is. Pages are loaded when they are first gone to.
+// Map addresses to pages. Each page is loaded on first use.
 import { Component, type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef } from "react";
 import { told, unreachable } from "../api/client";
 import { Link } from "../ui/Link";

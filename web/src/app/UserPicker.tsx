@@ -1,5 +1,5 @@
-// Choose a user: search among those who have data. A name that nobody has is used only after a confirmation, so that a
-// typing error does not start an empty memory.
+// Choose a user: search among users with data. An unknown name is used only after a confirmation, so that a
+// typo does not start an empty memory.
 import { type FormEvent, useState } from "react";
 import { get } from "../api/client";
 import { useLoad } from "../api/load";

@@ -1,4 +1,4 @@
-// The agent that a user has used last on this device, in the chat or on a page of the memory.
+// The agent that a user last used on this device, in the chat or on a memory page.
 import { keep, kept } from "./keep";
 
 const nameOf = (user: string) => `chatAgent_${user}`;

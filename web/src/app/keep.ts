@@ -1,4 +1,4 @@
-// What this browser keeps: an id, a draft, a choice. A browser that keeps nothing must not stop anybody.
+// Values stored in this browser: ids, drafts, choices. The app also works if the browser stores nothing.
 export function kept(name: string): string | null {
   try {
     return localStorage.getItem(name);

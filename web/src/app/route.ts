@@ -1,4 +1,4 @@
-// Where one is: the address, and how to go elsewhere without loading the page again.
+// Routing: the current address, and navigation without a page load.
 import { useSyncExternalStore } from "react";
 
 const heard = new Set<() => void>();

@@ -1,4 +1,4 @@
-// Light or dark: as the machine has it, until somebody chooses.
+// Light or dark: the system setting, until the user chooses.
 import { useState } from "react";
 import { keep } from "./keep";
 

@@ -1,4 +1,4 @@
-// Who is here: asked of the server once, before anything else is shown.
+// The current principal and server, requested once before anything else is shown.
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react";
 import { once, type Problem, signIn } from "../api/client";
 import { Failure, Loading } from "../ui/states";

@@ -1,4 +1,4 @@
-// The content of a stored output: by pages, or the part that one asks for.
+// The content of a reference, by pages or by a chosen part.
 import { type FormEvent, useState } from "react";
 import { get } from "../api/client";
 import type { Ref, View } from "../api/index";

@@ -1,4 +1,4 @@
-// Text in which each placeholder of a stored output is a chip that opens it.
+// Text in which each reference placeholder is a chip that opens it.
 import { Fragment, lazy, Suspense, useState } from "react";
 import { createPortal } from "react-dom";
 import { Icon } from "../ui/Icon";

@@ -1,5 +1,5 @@
-// A stored output, opened: what it is, and the part of it that one wants to see. Only a part is ever fetched and shown, so
-// that one of a gigabyte is as quick as a small one.
+// An open reference: its description and the chosen part. Only that part is fetched, so that a gigabyte opens as fast as a
+// small output.
 import { useState } from "react";
 import { address, get, patch } from "../api/client";
 import type { Ref } from "../api/index";

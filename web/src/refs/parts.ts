@@ -1,4 +1,4 @@
-// Which part of a stored output is asked for, as the API takes it.
+// The requested part of a reference, as API parameters.
 
 export type Way = "page" | "grep" | "lines" | "head" | "tail" | "path";
 export type Part = { page?: number; grep?: string; lines?: string; head?: number; tail?: number; path?: string };

@@ -1,4 +1,4 @@
-// `[MemoryRef: key - description]` in a text, told from everything else exactly as src/retain/placeholder.py does.
+// `[MemoryRef: key - description]` in a text, parsed exactly as in src/retain/messages/placeholder.py.
 
 export type Placeholder = { key: string; description: string };
 const WHOLE = /\[MemoryRef: ([A-Za-z0-9][A-Za-z0-9._-]{0,254})(?: - ([^[\]\n]*))?\]/g;

@@ -1,4 +1,4 @@
-// Where a thing that is remembered lives in this app.
+// The address of each kind of record in this app.
 import { to } from "../app/route";
 
 export const messageAt = (agent: string, session: string, seq?: number) =>

@@ -1,4 +1,4 @@
-// What each signal of a search means, in words; the names are those of src/retain/search/features.py.
+// Descriptions of the search signals; the names are those of src/retain/search/features.py.
 
 const MEANS: Record<string, string> = {
   words: "It has words of the question; rare ones count more.",

@@ -1,4 +1,4 @@
-// An agent at a glance: its icon in its colour. Both are anybody's text: what is no colour is not used as one.
+// An agent's icon in its colour. Both are untrusted text: an invalid colour is ignored.
 const letters = new Intl.Segmenter();
 
 export function AgentMark({ name, color, icon, large = false }: Marked) {

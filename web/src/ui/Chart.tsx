@@ -1,4 +1,4 @@
-// A chart: bars on each other or lines, with values for the mouse, for the keyboard and, as a table, for everybody.
+// A chart of stacked bars or lines, with values on hover, by keyboard, and as a table.
 import { type KeyboardEvent, type PointerEvent, useEffect, useId, useRef, useState } from "react";
 import { Line, Patterns, Stack, Swatch } from "./ChartMarks";
 import { ChartTable } from "./ChartTable";

@@ -1,4 +1,4 @@
-// How one series is told from another in a chart: by a colour and by a pattern, a dash or the shape of its points.
+// Distinguish chart series by colour and by a pattern, dash or point shape.
 import { useId } from "react";
 import { type Charted, pieces, type Series, stack } from "./chart";
 import css from "./chart.module.css";

@@ -1,4 +1,4 @@
-// The same values as a chart's, as a table: to be read out, selected and copied.
+// The values of a chart as a table, for screen readers and for copying.
 import { type Charted, value } from "./chart";
 import css from "./chart.module.css";
 

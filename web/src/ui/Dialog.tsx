@@ -1,4 +1,4 @@
-// A dialog over the page: the browser's own, so that Escape, focus and screen readers work as everywhere.
+// A modal dialog. It uses the browser's dialog element, so that Escape, focus and screen readers work as usual.
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Icon } from "./Icon";
 

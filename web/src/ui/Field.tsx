@@ -1,4 +1,4 @@
-// A field of a form: its label, what it is for, and what is wrong with it, tied together for screen readers.
+// A form field: label, hint and error, linked for screen readers.
 import { cloneElement, type ReactElement, useId } from "react";
 
 type Shown = {

@@ -1,4 +1,4 @@
-// Small words in a row, each of which says more of itself when it is pointed at or reached by keyboard.
+// A row of short labels; each shows an explanation on hover or keyboard focus.
 import { useId } from "react";
 
 export type Hinted = { text: string; hint: string; strong?: boolean };

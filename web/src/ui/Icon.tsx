@@ -1,4 +1,4 @@
-// The few pictures there are: strokes on a grid of 24, in the colour of the text beside them.
+// The icons: strokes on a grid of 24, in the colour of the text.
 const PATHS = {
   chat: "M4 5h16v11H9l-5 4z",
   why: "M12 3a6 6 0 0 0-3.5 10.9V17h7v-3.1A6 6 0 0 0 12 3zM9.5 20.5h5",

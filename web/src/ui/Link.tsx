@@ -1,4 +1,4 @@
-// A link inside the app: an ordinary one for the browser, without a reload for whoever clicks it.
+// A link inside the app that navigates without a page load.
 import type { AnchorHTMLAttributes, MouseEvent } from "react";
 import { go } from "../app/route";
 

@@ -1,5 +1,5 @@
-// Markdown as elements. Whatever was stored is text: HTML in it is shown as it was written, and an image is a link that
-// nobody follows by itself, because a picture's address can carry away what was read.
+// Render Markdown as elements. Stored text is untrusted: HTML is shown as text, and an image becomes a link that is not
+// loaded automatically, because the address of an image can leak data.
 import type { Nodes, Parent, TableRow } from "mdast";
 import { fromMarkdown } from "mdast-util-from-markdown";
 import { gfmFromMarkdown } from "mdast-util-gfm";

@@ -1,4 +1,4 @@
-// A list that is loaded page by page: what failed, that it is being loaded, what to do where nothing is there, and the rows.
+// A list that is loaded page by page, with its error, loading and empty states.
 import type { ComponentProps, ReactNode } from "react";
 import type { Pages } from "../api/load";
 import { Failure, Loading } from "./states";

@@ -1,4 +1,4 @@
-// One of a few, side by side: what is shown of a list.
+// A segmented control: choose one of a few options.
 import type { ReactNode } from "react";
 
 type Shown<T extends string> = {

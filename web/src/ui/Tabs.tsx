@@ -1,4 +1,4 @@
-// Tabs, which are links. Where they do not fit, buttons at the ends show that there are more.
+// Tabs as links. If they do not fit, buttons at the ends scroll to the others.
 import { useEffect, useRef, useState } from "react";
 import { Icon } from "./Icon";
 import { Link } from "./Link";

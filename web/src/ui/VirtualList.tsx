@@ -1,4 +1,4 @@
-// A list of any length: only what is in sight is in the document.
+// A virtualized list: only visible rows are rendered.
 import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, type Ref, useEffect, useEffectEvent, useImperativeHandle, useRef } from "react";
 

@@ -1,4 +1,4 @@
-// Whether what began something is still shown: what takes long must not close or change what has taken its place.
+// Track whether a component is still mounted, so that a slow action does not close or change its successor.
 import { type RefObject, useEffect, useRef } from "react";
 
 export function useAlive(): RefObject<boolean> {

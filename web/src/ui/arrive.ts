@@ -1,4 +1,4 @@
-// Arriving at a place in a long list: what stands before it grows when it is read and measured, and moves it away again.
+// Scroll to a row of a long list and stay there while the rows before it are loaded and measured.
 import { useEffect, useEffectEvent, useRef } from "react";
 
 /** How far before a place the rows are that are in the document with it, and the place itself. */

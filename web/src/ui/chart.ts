@@ -1,4 +1,4 @@
-// What a chart is drawn from, as numbers: scales with few good ticks, stacks, lines with gaps, amounts in few letters.
+// The geometry of charts: scales with round ticks, stacks, lines with gaps, short number formats.
 import type { ReactNode } from "react";
 
 export type Series = { name: string; values: readonly (number | null)[] };

@@ -1,4 +1,4 @@
-// Days as a date field has them, as the moments that the API takes: they are those of whoever asks.
+// Convert the days of a date field to API timestamps, in the user's time zone.
 
 /** When a day begins, or the one so many days later; nothing for what is no day. */
 export function midnight(day: string, later = 0): string | undefined {

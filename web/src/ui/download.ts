@@ -1,4 +1,4 @@
-// A file for the person who asked for it, made here.
+// Offer generated content as a file download.
 export function download(name: string, type: string, text: string): void {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type }));

@@ -1,5 +1,5 @@
-// Characters by name in Markdown, as `&amp;`. The Markdown library would have the browser make HTML of each to learn what it
-// means, which our content security policy forbids; a name that is not here stays as it was written.
+// Named characters in Markdown, such as `&amp;`. The Markdown library would let the browser parse HTML to decode them, which
+// our content security policy forbids; unknown names stay as written.
 const NAMES =
   "amp & lt < gt > quot \" apos ' nbsp \u00a0 shy \u00ad copy © reg ® trade ™ deg ° para ¶ sect § middot · bull • hellip … " +
   "ndash – mdash — lsquo ‘ rsquo ’ sbquo ‚ ldquo “ rdquo ” bdquo „ laquo « raquo » lsaquo ‹ rsaquo › iexcl ¡ iquest ¿ " +

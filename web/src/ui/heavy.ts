@@ -1,5 +1,5 @@
-// Whether a text would take the Markdown parser long: its work grows with the square of some marks, and with the depth of
-// what is nested, so that a few kilobytes made for it would stop a page. Such a text is shown as it is, which costs nothing.
+// Detect text that would take the Markdown parser long: its time grows with the square of some marks and with the nesting
+// depth, so a few crafted kilobytes could freeze a page. Such text is shown unrendered.
 const MOST = 200_000;
 const MARKS = 8_000;
 const MARK = /[*_~`[\]<>|\n]|[-+](?=[ \t])|\d[.)](?=[ \t])/g;

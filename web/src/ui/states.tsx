@@ -1,4 +1,4 @@
-// What stands where something will be, is not, or could not be had.
+// Loading, empty and error states.
 import type { ReactNode } from "react";
 import { Problem, told } from "../api/client";
 

@@ -1,4 +1,4 @@
-// Moments and amounts as people read them.
+// Format times and amounts for display.
 import { useEffect, useState } from "react";
 
 const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [

@@ -1,4 +1,4 @@
-// What the browser's tab and a screen reader call the page.
+// The title of the page, for the browser tab and screen readers.
 import { useEffect } from "react";
 
 export function useTitle(title: string): void {

@@ -1,4 +1,4 @@
-// A line that says what was just done, for a few seconds, to those who see and those who listen.
+// A notification that says for a few seconds what was done, also for screen readers.
 import { useSyncExternalStore } from "react";
 
 type Toast = { id: number; text: string; undo?: () => void; label: string };

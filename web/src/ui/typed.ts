@@ -1,5 +1,4 @@
-// A box whose text the address holds: it follows the hand, and it follows the address when that changes by itself (Back, a
-// link).
+// A text box whose value is in the address: it follows typing, and the address when that changes (Back, a link).
 import { useEffect, useEffectEvent, useRef, useState } from "react";
 import { useSettled } from "../api/settled";
 

@@ -1,4 +1,4 @@
-// Something new to remember: in the journal, where it fades, or in the core, where it stays.
+// Add an entry to the journal (expires) or to the core (permanent).
 import { type FormEvent, useState } from "react";
 import type { Entry } from "../../api";
 import { post } from "../../api/client";

@@ -1,4 +1,4 @@
-// The fields of an agent: what it is told, which model answers, which tools it has, how it looks.
+// The fields of an agent: prompt, model, tools, colour and icon.
 import { useWho } from "../../app/who";
 import { Field } from "../../ui/Field";
 import css from "./agents.module.css";

@@ -1,4 +1,4 @@
-// All agents, each with what it is and what it remembers. What costs a request is asked for cards that are in sight.
+// All agents with their settings and memory counts. Data that costs a request is loaded only for visible cards.
 import { useEffect, useRef, useState } from "react";
 import type { Agent } from "../../api";
 import { get } from "../../api/client";

@@ -1,4 +1,4 @@
-// One agent: its settings, its private memory, what is proposed for it, and its whiteboards, each with an address.
+// One agent: settings, private memory, proposals and whiteboards, each with its own address.
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { go, to } from "../../app/route";

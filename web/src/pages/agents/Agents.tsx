@@ -1,4 +1,4 @@
-// Who there is to talk to: the list, the page of a new one, and the pages of each.
+// Agents: the list, the page for a new agent, and the pages of each agent.
 import { useRoute } from "../../app/route";
 import { AgentList } from "./AgentList";
 import { AgentPage } from "./AgentPage";

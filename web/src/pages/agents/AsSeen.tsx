@@ -1,4 +1,4 @@
-// What the agent is told at this moment: the very text that goes into its prompt.
+// The agent's private memory exactly as its prompt shows it.
 import { useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";

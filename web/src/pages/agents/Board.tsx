@@ -1,4 +1,4 @@
-// One whiteboard: who shares it, its lines with their authors, and a place to write.
+// One whiteboard: its members, its lines with authors, and a field to add a line.
 import { type FormEvent, useState } from "react";
 import type { Entry } from "../../api";
 import { get, post } from "../../api/client";

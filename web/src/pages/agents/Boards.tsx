@@ -1,4 +1,4 @@
-// The whiteboards that an agent shares: which, with whom, and what stands on them.
+// The whiteboards of an agent, with their members and lines.
 import { useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";

@@ -1,4 +1,4 @@
-// What can be done with the entries that are picked: take them with one, or forget them.
+// Actions for selected entries: export or remove them.
 import { useState } from "react";
 import type { Entry } from "../../api";
 import { post, told } from "../../api/client";

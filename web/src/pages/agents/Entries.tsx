@@ -1,4 +1,4 @@
-// An agent's private memory (J6): its entries, the newest first, a hundred at a time, and all that one can do with them.
+// An agent's private memory: its entries, newest first, 100 at a time, and all actions on them.
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Entry } from "../../api";
 import { get, post, told } from "../../api/client";

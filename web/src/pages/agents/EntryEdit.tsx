@@ -1,4 +1,4 @@
-// An entry while it is edited, in its own place; what somebody else made of it meanwhile stands beside it.
+// Edit an entry in place; a concurrent change by someone else is shown beside it.
 import type { KeyboardEvent } from "react";
 import type { Entry } from "../../api";
 import { Failure } from "../../ui/states";

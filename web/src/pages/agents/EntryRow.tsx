@@ -1,4 +1,4 @@
-// One entry: what it says, of what kind it is, who wrote it when, how much of its time is left, and what can be done with it.
+// One entry: content, kind, author, time, remaining lifetime and actions.
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { Entry } from "../../api";
 import { useWho } from "../../app/who";

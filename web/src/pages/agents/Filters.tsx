@@ -1,4 +1,4 @@
-// The search box and the filters of an agent's memory; the counts are filters too.
+// The search box and filters of an agent's memory; the counts are filters, too.
 import { useState } from "react";
 import { useWho } from "../../app/who";
 import { Segments } from "../../ui/Segments";

@@ -1,4 +1,4 @@
-// Entries out of a file: shown before anything happens, then brought in part by part, each of them once.
+// Import entries from a file: preview them first, then send them in batches, each entry once.
 import { type DragEvent, useRef, useState } from "react";
 import { get, Problem, post } from "../../api/client";
 import { useAlive } from "../../ui/alive";

@@ -1,4 +1,4 @@
-// How an agent looks: a colour and an icon, picked or one's own.
+// The colour and icon of an agent: choose a preset or enter your own.
 import { AgentMark, isColor } from "../../ui/AgentMark";
 import { Field } from "../../ui/Field";
 import css from "./agents.module.css";

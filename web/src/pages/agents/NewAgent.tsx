@@ -1,4 +1,4 @@
-// A new agent: its name, and the rest if one likes.
+// Create an agent: a name, and optional settings.
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { Problem, post } from "../../api/client";
 import { go } from "../../app/route";

@@ -1,4 +1,4 @@
-// One proposal: what would be kept, the entries it was made of, and the decision, which can be taken back.
+// One proposal: the proposed text, its source entries, and the decision, which can be undone.
 import { useState } from "react";
 import type { Consolidation, Entry } from "../../api";
 import { get, Problem, post } from "../../api/client";

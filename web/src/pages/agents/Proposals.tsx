@@ -1,4 +1,4 @@
-// What might be kept of a journal before it fades: each proposal beside the entries it was made of, to accept or to refuse.
+// Proposals for journal entries that expire soon, each beside its source entries, to accept or refuse.
 import { type FormEvent, useState } from "react";
 import type { Consolidation } from "../../api";
 import { get, post } from "../../api/client";

@@ -1,4 +1,4 @@
-// Ask before an agent's settings are forgotten.
+// Confirm before removing an agent's settings.
 import { useState } from "react";
 import { remove, told } from "../../api/client";
 import { go } from "../../app/route";

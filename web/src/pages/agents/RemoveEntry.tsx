@@ -1,4 +1,4 @@
-// Ask before an entry is forgotten.
+// Confirm before removing an entry.
 import { useState } from "react";
 import type { Entry } from "../../api";
 import { Problem, remove, told } from "../../api/client";

@@ -1,4 +1,4 @@
-// An agent's settings. Who saves says which version they began with: another person's change is shown, never overwritten unseen.
+// An agent's settings. Saving sends the version that was loaded, so that a concurrent change is shown and not overwritten.
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import type { Agent } from "../../api";
 import { get, Problem, patch, post } from "../../api/client";

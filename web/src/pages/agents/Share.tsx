@@ -1,4 +1,4 @@
-// Who shares a whiteboard: exactly the agents that are ticked.
+// Choose the agents that share a whiteboard.
 import { type FormEvent, useState } from "react";
 import { get, put } from "../../api/client";
 import { useLoad } from "../../api/load";

@@ -1,4 +1,4 @@
-// An agent by its name, or nobody: any name can be an agent's, set up or not, so that is no failure.
+// Load an agent by name. Any name can be an agent's, configured or not, so a missing agent is not an error.
 import type { Agent } from "../../api";
 import { get, Problem } from "../../api/client";
 

@@ -1,4 +1,4 @@
-// What an agent remembers as a file.
+// Export an agent's entries as a file.
 import { download } from "../../ui/download";
 
 /** Give data about an agent to the browser to be kept as a file. */

@@ -1,4 +1,4 @@
-// What is being written about an agent, apart from what is stored: what changed here, and what somebody else changed meanwhile.
+// The unsaved settings of an agent: what changed here, and what someone else changed meanwhile.
 import type { Agent } from "../../api";
 
 export type Draft = Pick<Agent, "prompt" | "model" | "model_label" | "tools" | "color" | "icon" | "active">;

@@ -1,4 +1,4 @@
-// Entries that are being edited where they stand. What was typed lives here, not in the row: rows come and go as one scrolls.
+// Entries that are being edited in place. The text lives here, not in the row, because rows unmount while scrolling.
 import { useState } from "react";
 import type { Entry } from "../../api";
 import { get, Problem, patch } from "../../api/client";

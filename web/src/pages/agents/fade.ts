@@ -1,4 +1,4 @@
-// How a journal entry fades: what is left of its week, as a number to draw and as words.
+// The remaining lifetime of a journal entry, as a number for drawing and as text.
 import type { Entry } from "../../api";
 import { ago } from "../../ui/time";
 

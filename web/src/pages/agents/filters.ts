@@ -1,4 +1,4 @@
-// What is looked for among entries: how a person says it, and how the API is asked.
+// The filters of entries: as a person enters them, and as parameters of the API.
 import type { Entry } from "../../api";
 import { days } from "../../ui/days";
 

@@ -1,4 +1,4 @@
-// The entries that are shown: page by page as they are listed, or at once where they are found by their meaning.
+// The entries to show: page by page as a list, or at once as search results.
 import type { Entry } from "../../api";
 import { get, Problem } from "../../api/client";
 import { type Loaded, type Pages, useLoad, usePages } from "../../api/load";

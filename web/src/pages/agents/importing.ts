@@ -1,4 +1,4 @@
-// A file of entries, read before anything is sent: what can be brought in, what is here already, and what is wrong, by its line.
+// Parse a file of entries before anything is sent: new entries, existing entries, and errors by line.
 import { characters, MOST_CHARACTERS } from "./editing";
 
 export type Fields = Record<string, unknown>;

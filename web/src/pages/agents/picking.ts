@@ -1,4 +1,4 @@
-// Which entries are picked: one by one, a stretch with Shift, or all that are given.
+// The selected entries: one by one, a range with Shift, or all.
 export type Picked<T> = ReadonlyMap<string, T>;
 
 /** Pick or leave one; with `from`, everything between the two as well, in the order they are shown. */

@@ -1,4 +1,4 @@
-// The addresses of the agents' pages. A name can be any text, also "new", which is the page that makes one.
+// The addresses of the agents' pages. A name can be any text, even "new", which is the page that creates an agent.
 import { to } from "../../app/route";
 
 export const TABS = ["settings", "memory", "proposals", "whiteboard"] as const;

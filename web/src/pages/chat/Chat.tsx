@@ -1,4 +1,4 @@
-// The page on which one talks: the conversations beside the one that goes on.
+// The chat page: the list of conversations beside the current one.
 import { useEffect, useState, useSyncExternalStore } from "react";
 import { get } from "../../api/client";
 import type { Agent } from "../../api/index";

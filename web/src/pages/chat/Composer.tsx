@@ -1,4 +1,4 @@
-// Where one writes: a field that grows, images, and a draft that no reload loses.
+// The message box: a growing text field, images, and a draft that survives a reload.
 import {
   type ClipboardEvent,
   type DragEvent,

@@ -1,5 +1,5 @@
-// The messages, of any number: only those in sight are in the document, and only those that were seen have been read. It
-// begins at the end and stays there while an answer grows, unless the reader went elsewhere.
+// The messages of a conversation of any length: only visible messages are rendered and loaded. It starts at the end and
+// stays there while an answer grows, unless the reader has scrolled.
 import { useVirtualizer } from "@tanstack/react-virtual";
 import {
   type KeyboardEvent,

@@ -1,4 +1,4 @@
-// The head of a conversation: with whom it is, and what can be done with it.
+// The header of a conversation: its participants and actions.
 import { useState } from "react";
 import type { Agent } from "../../api/index";
 import { go, to } from "../../app/route";

@@ -1,4 +1,4 @@
-// What an agent has just stored with a tool: the text, where to see it, and a button that removes it again.
+// A memory that an agent just stored with a tool: its text, a link to it, and a button to remove it.
 import { useState } from "react";
 import { get, remove, told } from "../../api/client";
 import { useWho } from "../../app/who";

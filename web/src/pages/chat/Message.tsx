@@ -1,4 +1,4 @@
-// A message as people read it: who says it, the words, the pictures, the tools it used; when, what it cost, and why.
+// One message: author, text, images, tool calls, time, cost, and the link to Why.
 import { memo, type ReactNode, useState } from "react";
 import type { Agent, Message as Stored } from "../../api/index";
 import { to } from "../../app/route";

@@ -1,4 +1,4 @@
-// The images of a message. They are read as data and shown from this page's own memory: nothing is fetched from elsewhere.
+// The images of a message. They are loaded as data and shown from memory: nothing is fetched from other hosts.
 import { useEffect, useState } from "react";
 import { address, fetched } from "../../api/client";
 import { useWho } from "../../app/who";

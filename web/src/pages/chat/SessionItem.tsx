@@ -1,4 +1,4 @@
-// One conversation in the list: its name, which can be changed in place, with whom, when, and how long it is.
+// One conversation in the list: its name (editable in place), participants, time and length.
 import { type FormEvent, useState } from "react";
 import { patch, told } from "../../api/client";
 import type { ChatSession } from "../../api/index";

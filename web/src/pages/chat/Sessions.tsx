@@ -1,4 +1,4 @@
-// The conversations one has had: found by their name and by what was said in them, renamed, gone back to, deleted.
+// The user's conversations: search by name and content, rename, open, delete.
 import { useEffect, useRef, useState } from "react";
 import { get, post, remove } from "../../api/client";
 import type { ChatSession } from "../../api/index";

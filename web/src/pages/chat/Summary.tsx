@@ -1,4 +1,4 @@
-// Where the summary of a conversation ends (S6): a line that opens the summary, and from it the messages that it covers.
+// The line where the summary of a conversation ends. It opens the summary, and from there the messages that it covers.
 import { useState } from "react";
 import { get, post } from "../../api/client";
 import type { Summary } from "../../api/index";

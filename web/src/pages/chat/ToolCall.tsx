@@ -1,4 +1,4 @@
-// A tool that an agent used: one line that opens to what was asked and what came back.
+// A tool call: one line that expands to its arguments and result.
 import { withRefs } from "../../refs/RefText";
 import { Icon } from "../../ui/Icon";
 import css from "./chat.module.css";

@@ -1,4 +1,4 @@
-// What has been said and is not stored yet, the answer as it is written, and what became of it where none came.
+// Messages that are not stored yet, the answer while it is written, and failures.
 import type { Agent } from "../../api/index";
 import { withRefs } from "../../refs/RefText";
 import { Markdown } from "../../ui/Markdown";

@@ -1,4 +1,4 @@
-// What is being written in a conversation. Words outlive the page; images stay for as long as it is open, wherever one goes.
+// The unsent message of a conversation. Text survives a reload; images stay as long as the app is open.
 import { useCallback, useEffect, useState } from "react";
 import { keep, kept } from "../../app/keep";
 

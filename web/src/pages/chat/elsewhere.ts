@@ -1,5 +1,5 @@
-// What happens in other windows and on other devices: what is said there appears here, and where they go on with another
-// conversation, this window says so. It never follows by itself where something was said or is being written.
+// Follow other windows and devices: new messages appear here, and if they switch to another conversation, this window
+// says so. It never switches by itself after a message was sent or while one is being written.
 import { useEffect, useRef, useState } from "react";
 import { get } from "../../api/client";
 import { kept } from "../../app/keep";

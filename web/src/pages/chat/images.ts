@@ -1,4 +1,4 @@
-// Images that are to be sent: what they are is told by their first bytes, and each has a bound.
+// Images to send: the first bytes determine the type, and each image has a size limit.
 export const MOST = 8;
 const MOST_BYTES = 8 << 20;
 export const ACCEPTED = "image/png,image/jpeg,image/gif,image/webp";

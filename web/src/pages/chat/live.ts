@@ -1,4 +1,4 @@
-// An answer while it is being written: what the events of a turn have told so far, agent by agent.
+// An answer while it is written: the state of a turn's events so far, by agent.
 import type { Event } from "../../api/events";
 
 export type Block =

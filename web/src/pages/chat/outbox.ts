@@ -1,5 +1,5 @@
-// What was said and has no answer yet: kept by this browser until the server has it and has answered, whatever happens
-// to the connection, the page or the server. A message is sent again with its own key, so it is there once.
+// Messages without an answer: kept in this browser until the server has stored and answered them, whatever happens to the
+// connection, the page or the server. A retry uses the same idempotency key, so a message is stored once.
 import { keep, kept } from "../../app/keep";
 
 export type Sent = {

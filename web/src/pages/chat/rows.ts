@@ -1,5 +1,5 @@
-// What stands below the stored messages: those that wait for the server, answers as they are written, and what became of
-// them. Stored messages are rows by their number alone, so that a conversation of any length has its whole length.
+// The rows below the stored messages: messages that wait for the server, answers in progress, and failures. Stored messages
+// are rows by number alone, so that a conversation has its full length from the start.
 import type { Live, Voice } from "./live";
 import type { Sent } from "./outbox";
 import type { Talk } from "./talk";

@@ -1,4 +1,4 @@
-// What a stored message says, in the shapes that are common for it: words, images, calls of tools and their results.
+// The content of a stored message in its common formats: text, images, tool calls and their results.
 import type { Message } from "../../api/index";
 
 export type Call = { id: string; name: string; arguments: string };

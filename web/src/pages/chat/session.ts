@@ -1,6 +1,6 @@
-// Which conversation this browser goes on with (C6): the server's answer decides, in one step, so two windows that open at
-// once, or two devices, end in the same one. It is the active one, else a new one. The id that this browser keeps is
-// confirmed by being that one; any other is stale, and is written over.
+// The conversation that this browser continues. The server decides in one step, so two windows or devices that open at the
+// same time get the same one: the active session, or a new one. The id stored in this browser is used only if it is the
+// active session's; otherwise it is stale and replaced.
 import { get, Problem, post } from "../../api/client";
 import { agentInUse, keepAgent } from "../../app/agent";
 import { keep } from "../../app/keep";

@@ -1,5 +1,5 @@
-// What is said in a conversation and answered: it waits here until it has its answer, whatever happens to the connection,
-// and the answer is listened to as it is written. It lives outside of what is shown, so going elsewhere stops nothing.
+// Send messages and receive answers. A message stays here until it is answered, whatever happens to the connection. This
+// state lives outside the components, so navigating elsewhere interrupts nothing.
 import { fetched, Problem, pause, told } from "../../api/client";
 import { type Event, events } from "../../api/events";
 import type { components } from "../../api/schema";

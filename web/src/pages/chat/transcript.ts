@@ -1,4 +1,4 @@
-// The stored messages of one conversation, by their numbers: read as they come into sight, in whatever order answers come.
+// The stored messages of one conversation by number, loaded as they become visible, in any order.
 import { get, Problem } from "../../api/client";
 import type { ChatSession, Message } from "../../api/index";
 

@@ -1,4 +1,4 @@
-// The agent whose memory is shown: each has its own for each user. The address names it; without one, it is the agent in use.
+// Choose the agent whose memory is shown; memory is per agent and user. Without an agent in the address, it is the last used one.
 import { type FormEvent, useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";

@@ -1,4 +1,4 @@
-// What the address asks for beyond the tab: filters and what is open. Changing it is going somewhere, so that Back works.
+// The state of a memory page in the address: filters and the open item. Changing it adds to the history, so that Back works.
 import { go, to, useRoute } from "../../app/route";
 
 export type Changes = Record<string, string | undefined>;

@@ -1,4 +1,4 @@
-// Who did what, and when: every change and every look at the whole, in a log to which lines can only be added.
+// The append-only audit log: who changed, exported or erased what, and when.
 import { useState } from "react";
 import { get } from "../../api/client";
 import type { Deed } from "../../api/index";

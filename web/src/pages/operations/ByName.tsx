@@ -1,4 +1,4 @@
-// The same period model by model, or route by route: one line each, with the latencies of all its calls.
+// The totals of a period by model or by route, with latency percentiles.
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { to } from "../../app/route";

@@ -1,4 +1,4 @@
-// One call of a model, all of it; and the way to why its answer was what it was.
+// All fields of one model call, with a link to the explanation of its answer.
 import { get } from "../../api/client";
 import type { Interaction } from "../../api/index";
 import { useLoad } from "../../api/load";

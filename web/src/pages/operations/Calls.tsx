@@ -1,4 +1,4 @@
-// The calls of models one by one, the newest first.
+// The model calls, newest first.
 import { useEffect, useEffectEvent, useState } from "react";
 import { get } from "../../api/client";
 import type { Interaction } from "../../api/index";

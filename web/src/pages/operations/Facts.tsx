@@ -1,4 +1,4 @@
-// Names and what they are, one line each; what is not there is left out.
+// A list of names and values; missing values are left out.
 import type { ReactNode } from "react";
 import css from "./operations.module.css";
 

@@ -1,4 +1,4 @@
-// What a period comes to, and whether that is more or less than in the one before.
+// The totals of a period, compared with the period before.
 import { duration, known, money } from "../../ui/chart";
 import { count } from "../../ui/time";
 import css from "./operations.module.css";

@@ -1,4 +1,4 @@
-// How the server is: what is in the way first, then what there is, looked at again every few seconds while somebody looks.
+// The health of the server: problems first, then details, refreshed every few seconds while the page is visible.
 import { useEffect, useRef } from "react";
 import { useLoad } from "../../api/load";
 import { useWho } from "../../app/who";

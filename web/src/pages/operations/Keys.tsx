@@ -1,4 +1,4 @@
-// The keys of the tenant: who may come in, what with, until when; new ones, and an end to those that are not needed.
+// The API keys of the tenant: permissions and expiry; create and revoke keys.
 import { useState } from "react";
 import { get, remove } from "../../api/client";
 import type { Key } from "../../api/index";

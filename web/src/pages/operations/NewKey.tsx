@@ -1,4 +1,4 @@
-// A new key. Its text is shown once and is nowhere but in this dialog, which forgets it when it is closed.
+// Create an API key. Its text is shown once, only in this dialog.
 import { type FormEvent, useState } from "react";
 import { fetched, told } from "../../api/client";
 import { type Here, type Permission, useWho } from "../../app/who";

@@ -1,4 +1,4 @@
-// How many calls were made, what they took and what they cost: as pictures over time, by model or by route.
+// Usage charts: number, tokens, cost and latency of model calls over time, by model or route.
 
 import { useMemo, useState } from "react";
 import { get } from "../../api/client";

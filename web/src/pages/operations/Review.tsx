@@ -1,4 +1,4 @@
-// What came from a source that is not trusted waits here until a person has read it: until then no prompt has it.
+// The review queue: entries from untrusted sources, which no prompt contains until a person accepts them.
 
 import type { Virtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useEffectEvent, useRef, useState } from "react";

@@ -1,4 +1,4 @@
-// One entry that waits: its text as it is, nothing of it a link or a picture, and what to look at twice.
+// One pending entry: its text verbatim, without links or images, and the marks of suspicious content.
 import { useState } from "react";
 import type { Entry } from "../../api/index";
 import { Time } from "../../ui/time";

@@ -1,4 +1,4 @@
-// What is due and not done yet, for each kind of background work, and when somebody last did what was due.
+// The due work of each background job, and the time of the last run.
 import type { Status } from "../../api/index";
 import { count, Time } from "../../ui/time";
 import css from "./operations.module.css";

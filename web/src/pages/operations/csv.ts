@@ -1,4 +1,4 @@
-// What is shown as a file: tables for a spreadsheet, which must not take a text for a formula.
+// Export tables as CSV; a text must not be read as a formula by a spreadsheet.
 type Row = Record<string, unknown>;
 
 /** Rows as CSV, with the names of the columns first. */

@@ -1,4 +1,4 @@
-// What is in the way, in words, and what to do about it: as `retain doctor` says it, from what the server tells of itself.
+// Problems of the server and their remedies, as in `retain doctor`, derived from the server's status.
 import type { Status } from "../../api/index";
 
 export type Finding = { state: "problem" | "warning" | "ok"; what: string; found: string; todo: string };

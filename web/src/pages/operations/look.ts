@@ -1,5 +1,5 @@
-// One look at the server: whether it is ready, and what it says of itself. A server that hangs must not leave the last good
-// look on the page, so nobody waits for it for long.
+// One health check of the server: readiness and status. It has a short timeout, so that a server that hangs does not leave
+// the last good result on the page.
 import { get, once, Problem, unreachable } from "../../api/client";
 import type { Status } from "../../api/index";
 

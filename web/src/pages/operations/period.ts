@@ -1,4 +1,4 @@
-// A stretch of time in hours or days of UTC, as the server counts them: its places, and the same length before it.
+// A period in UTC hours or days, as the server counts them, and the period of the same length before it.
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 export const MOST_DAYS = 366;

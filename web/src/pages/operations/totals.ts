@@ -1,4 +1,4 @@
-// The server's totals, one for each hour or day and model or route, as what a chart shows: every place, largest series first.
+// The server's totals by hour or day and by model or route, as chart series: every interval, largest series first.
 import type { Total } from "../../api/index";
 import type { Series } from "../../ui/chart";
 import { type Period, startOf, starts } from "./period";

@@ -1,4 +1,4 @@
-// Text for a reviewer: what cannot be seen in it is shown by its number, since that is where instructions hide.
+// Text for a reviewer: invisible characters are shown as code points, because instructions can hide in them.
 export type Part = { text: string; hidden: boolean };
 
 // The same that the server calls a sign, and every other mark without a shape or a place of its own.

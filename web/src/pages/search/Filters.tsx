@@ -1,4 +1,4 @@
-// What is searched: kinds, times, whose memory, which conversation.
+// Search filters: kinds, times, owner, conversation.
 import { useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";

@@ -1,4 +1,4 @@
-// One thing that was found: what it is, where it lives, why it was found, with the words that were asked for marked.
+// One search hit: what it is, where it is stored, why it matched, with the query words marked.
 import { memo, useState } from "react";
 import type { Hit } from "../../api/index";
 import { entryAt, messageAt, notesOf, passageAt, stateAt } from "../../refs/places";

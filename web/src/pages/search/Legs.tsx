@@ -1,4 +1,4 @@
-// Which legs of the search ran, how, and how much each of them found.
+// The retrievers that ran, their state, and the number of hits of each.
 import type { SearchResults } from "../../api/index";
 import { leg } from "../../refs/signals";
 import { count } from "../../ui/time";

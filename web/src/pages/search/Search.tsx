@@ -1,4 +1,4 @@
-// One search over everything that is remembered; the address holds what is asked.
+// Search everything that is remembered; the query is part of the address.
 import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { get, post } from "../../api/client";
 import type { SearchResults } from "../../api/index";

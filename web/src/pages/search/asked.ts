@@ -1,4 +1,4 @@
-// What is searched for, as the address holds it: so the back button works, and a search can be sent to somebody.
+// The search query in the address, so that Back works and a search can be shared.
 import { midnight } from "../../ui/days";
 
 export const KINDS = ["messages", "notes", "entries", "refs", "state", "knowledge"] as const;

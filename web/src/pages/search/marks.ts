@@ -1,5 +1,5 @@
-// Which words of a text are marked because they were asked for. The server's search knows more (meaning, irregular forms):
-// this only shows where to look, and marks nothing that is not there.
+// The words of a text to mark as matches. The server's search knows more (meaning, irregular forms); the marks only show
+// where to look.
 
 const WORD = /[\p{L}\p{N}]+/gu;
 const NO_SPACES = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;

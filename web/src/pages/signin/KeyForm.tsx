@@ -1,4 +1,4 @@
-// A key is asked for: at the door, or over the page of somebody whose sign-in has ended.
+// The form for an API key: on the sign-in page, or over a page whose sign-in has expired.
 import { type FormEvent, useState } from "react";
 import { once, Problem, told } from "../../api/client";
 import { type Here, useWho } from "../../app/who";

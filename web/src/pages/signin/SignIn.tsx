@@ -1,4 +1,4 @@
-// The way in, where the server needs a key: it is sent once, and the browser keeps a cookie that no script can read.
+// Sign in with an API key: it is sent once, and the browser then holds a cookie that scripts cannot read.
 import { useEffect } from "react";
 import { useWho } from "../../app/who";
 import { KeyForm } from "./KeyForm";

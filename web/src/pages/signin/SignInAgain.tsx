@@ -1,4 +1,4 @@
-// The sign-in ended in mid-work: the key is asked for over the page, which stays as it is, and what was asked goes on.
+// Sign in again over the current page after the sign-in expired; the page stays, and pending requests continue.
 import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { KeyForm } from "./KeyForm";

@@ -1,4 +1,4 @@
-// Why it said that: one answer, and the context it was given.
+// One answer, and the context that the model received for it.
 import type { Interaction, Report, Turn } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { to } from "../../app/route";

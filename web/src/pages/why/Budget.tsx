@@ -1,4 +1,4 @@
-// How many tokens a context may have: a slider, and a number for who knows it.
+// The token budget of a context: a slider and a number field.
 import { useEffect, useId, useState } from "react";
 import { count } from "../../ui/time";
 import { budgetAt, LEAST, MOST, STEPS, stepOf } from "./scale";

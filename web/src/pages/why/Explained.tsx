@@ -1,4 +1,4 @@
-// A context explained: the bar, what is in it, what was left out. The same for what was given and for what would be.
+// An explained context: the bar, the items, and the items left out. Used for saved answers and for previews.
 import { useMemo } from "react";
 import type { Report } from "../../api/index";
 import { count } from "../../ui/time";

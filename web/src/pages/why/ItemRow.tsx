@@ -1,4 +1,4 @@
-// One thing in a context: what it is, why it is there, what it costs; opened, its text and where it lives.
+// One item of a context: what it is, why it is included, and its tokens; expanded, its text and a link to it.
 import { useState } from "react";
 import { useLoad } from "../../api/load";
 import { useWho } from "../../app/who";

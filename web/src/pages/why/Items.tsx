@@ -1,4 +1,4 @@
-// What is in a context, or was left out: by layers, in the order of the prompt.
+// The items of a context, or those left out, by layer in prompt order.
 import { useState } from "react";
 import { count } from "../../ui/time";
 import { ItemRow, type Reading } from "./ItemRow";

@@ -1,4 +1,4 @@
-// One bar of tokens by layer, against the budget: what is free shows as free. Each part says what it is in words as well.
+// A bar of tokens by layer against the budget, including the unused part. Each part also has a text label.
 import { useState } from "react";
 import { count } from "../../ui/time";
 import { type Group, percent } from "./report";

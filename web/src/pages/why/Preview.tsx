@@ -1,4 +1,4 @@
-// What an agent would be given for a message that nobody has sent yet; moving the budget shows what falls out.
+// Preview the context of a message before it is sent; changing the budget shows what is left out.
 import { useEffect, useRef, useState } from "react";
 import { post } from "../../api/client";
 import type { ContextAnswer } from "../../api/index";

@@ -1,4 +1,4 @@
-// The answers of a conversation, to pick the one that is to be explained.
+// The answers of a conversation, to choose the one to explain.
 import { get } from "../../api/client";
 import type { Turn } from "../../api/index";
 import { usePages } from "../../api/load";

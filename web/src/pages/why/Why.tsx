@@ -1,4 +1,4 @@
-// Why: the context that an answer was given, or that a message would be given now, item by item.
+// Why: the context of a saved answer, or of a message that could be sent now, item by item.
 import { useEffect } from "react";
 import { useLoad } from "../../api/load";
 import { go, to, useRoute } from "../../app/route";

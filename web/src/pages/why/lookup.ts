@@ -1,5 +1,5 @@
-// The text of an item of a stored report, as it is today: a report holds none. What was changed since says so, and what is
-// no longer there is not made up.
+// The current text of an item in a stored report; reports hold no text. Changed items are marked as changed, and removed
+// items have no text.
 import { get, Problem } from "../../api/client";
 import type { Message, Report } from "../../api/index";
 import { conversationName } from "../../app/conversation";

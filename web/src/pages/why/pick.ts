@@ -1,4 +1,4 @@
-// Which conversation is looked at: the one of the address, else the active one of its agent, else the newest.
+// The conversation to explain: from the address, else the agent's active one, else the newest.
 import { get, Problem } from "../../api/client";
 import type { ChatSession } from "../../api/index";
 

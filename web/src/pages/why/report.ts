@@ -1,4 +1,4 @@
-// A context's report as people look at it: layers in the order of the prompt, parts of the budget, what changed.
+// A context report for display: layers in prompt order, shares of the budget, changes.
 import type { Report } from "../../api/index";
 
 export type Item = { layer: string; source: string; tokens: number; reason: string };

@@ -1,4 +1,4 @@
-// The budget as a slider shows it: each step is the same factor, because 500 tokens matter at 1,000 and not at 100,000.
+// The scale of the budget slider: each step is the same factor, because 500 tokens matter at 1,000 and not at 100,000.
 
 export const LEAST = 500;
 export const MOST = 128_000;

@@ -1,4 +1,4 @@
-// What an item of a report is: its source is a kind and an id (`source` in src/retain/context/recall.py, and the sections).
+// The source of a report item: a kind and an id (`source` in src/retain/context/recall.py, and the sections).
 
 export type Source =
   | { kind: "message"; session: string | null; seq: number }

@@ -1,4 +1,4 @@
-// A turn, and what belongs to it: what was asked, what was answered, and the call of the model between the two.
+// A turn: the user message, the answer, and the model call between them.
 import { get } from "../../api/client";
 import type { Interaction, Message, Report, Turn } from "../../api/index";
 import { saidIn } from "./lookup";

@@ -1,5 +1,5 @@
-// The message that nobody has sent: it goes with the place in this tab's history, so that a reload and Back find it, and not
-// with the address, which servers write down.
+// The message to preview. It is stored in the history entry of the tab, so that a reload and Back restore it, and not in the
+// address, which servers log.
 import { kept } from "../../app/keep";
 
 export const keepMessage = (message: string) => history.replaceState({ message }, "");

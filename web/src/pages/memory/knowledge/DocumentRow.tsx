@@ -1,4 +1,4 @@
-// A document in the list, and the way to remove one.
+// A document in the list, with a button to remove it.
 import { useState } from "react";
 import { Problem, remove } from "../../../api/client";
 import type { Document } from "../../../api/index";

@@ -1,4 +1,4 @@
-// A document, read passage by passage. However long it is, only the passages near what is in sight are fetched.
+// A document, passage by passage. Only passages near the visible ones are fetched, however long it is.
 import type { Virtualizer } from "@tanstack/react-virtual";
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { get } from "../../../api/client";

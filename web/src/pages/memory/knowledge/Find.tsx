@@ -1,4 +1,4 @@
-// What is found in the documents: the passages, best first, each leading to its place.
+// Search results in documents: passages, best first, each linked to its place.
 import { get } from "../../../api/client";
 import { useLoad } from "../../../api/load";
 import { useWho } from "../../../app/who";

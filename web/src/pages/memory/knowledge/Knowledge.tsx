@@ -1,4 +1,4 @@
-// Knowledge: documents that agents look things up in. Drop files anywhere on the page; open one to read its passages.
+// Knowledge: documents that agents can search. Drop files anywhere on the page; open one to read its passages.
 import { type DragEvent, type ReactNode, useEffect, useEffectEvent, useRef, useState } from "react";
 import { get } from "../../../api/client";
 import type { Document } from "../../../api/index";

@@ -1,4 +1,4 @@
-// The files on their way: how far each is, what became of it, and what can be done where it failed.
+// The running uploads: progress, result, and a retry for failures.
 import { told } from "../../../api/client";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";

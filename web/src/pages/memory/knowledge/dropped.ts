@@ -1,4 +1,4 @@
-// What was dropped onto the page: files, and all that is in folders, with the paths they have there.
+// The files dropped onto the page, including those in folders, with their paths.
 
 export type Dropped = { file: File; path: string };
 

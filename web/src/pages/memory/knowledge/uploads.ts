@@ -1,5 +1,5 @@
-// Files on their way into knowledge: two at a time, each with its progress, its end or its failure, and a way to try again.
-// They belong to the app and not to a page: whoever looks elsewhere meanwhile finds them done.
+// Uploads to knowledge: two at a time, each with progress, result or error, and a retry. They belong to the app, not to a
+// page, so they continue while the user navigates.
 import { useSyncExternalStore } from "react";
 import { address, get } from "../../../api/client";
 import type { Document } from "../../../api/index";

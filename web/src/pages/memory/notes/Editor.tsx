@@ -1,5 +1,5 @@
-// Writing the notes: the text, how it will read beside it, and what others did to it meanwhile. What is typed is kept in this
-// browser at every change.
+// Edit the notes: the text, a preview beside it, and concurrent changes by others. Every change is saved as a draft in this
+// browser.
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { get, Problem, put } from "../../../api/client";
 import { useAlive } from "../../../ui/alive";

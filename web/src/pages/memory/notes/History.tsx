@@ -1,4 +1,4 @@
-// The versions that the notes had: who changed what and when, the difference between any two, and the way back.
+// The versions of the notes: who changed what and when, the diff between any two, and restore.
 import { useState } from "react";
 import { get, post } from "../../../api/client";
 import type { NoteVersion } from "../../../api/index";

@@ -1,4 +1,4 @@
-// Two changes of the same lines: yours, theirs, and what it was, side by side, and somebody chooses.
+// Resolve a conflict: your lines, their lines and the original side by side.
 import { useId, useMemo, useState } from "react";
 import { Dialog } from "../../../ui/Dialog";
 import css from "../memory.module.css";

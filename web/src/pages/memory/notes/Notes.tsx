@@ -1,4 +1,4 @@
-// The notes that an agent keeps of a user: read, edited, looked back at; a change by anybody shows by itself.
+// An agent's notes about a user: read, edit, history. Changes by others appear without a reload.
 import { useState } from "react";
 import { remove } from "../../../api/client";
 import { useWho } from "../../../app/who";

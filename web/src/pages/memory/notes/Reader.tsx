@@ -1,4 +1,4 @@
-// The notes as they read: rendered, with what changed a moment ago marked, and an outline to jump by.
+// The notes, rendered, with recent changes marked and an outline.
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { useWho } from "../../../app/who";
 import { Icon } from "../../../ui/Icon";

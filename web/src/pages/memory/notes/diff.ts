@@ -1,4 +1,4 @@
-// Which lines of two texts are the same: what merging, marking a change and showing one stand on.
+// The common lines of two texts; the basis for merging and for marking changes.
 
 export type Pair = [number, number];
 

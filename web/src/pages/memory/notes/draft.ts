@@ -1,4 +1,4 @@
-// What was typed and not saved yet, with the version it began from: in this browser, until it is saved or thrown away.
+// Unsaved notes with the version they are based on, stored in this browser until they are saved or discarded.
 import { keep, kept } from "../../../app/keep";
 
 export type Draft = { text: string; base: { text: string; version: number } };

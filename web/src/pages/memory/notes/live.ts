@@ -1,5 +1,5 @@
-// Notes as they are now, on every device: loaded once, then told of each change as it happens (N5). After a break it goes on
-// where it was, with growing pauses.
+// Notes that stay current: loaded once, then updated by an event stream. After a disconnect, the stream resumes where it
+// was, with increasing delays.
 import { useCallback, useEffect, useRef, useState } from "react";
 import { address, get, Problem, pause } from "../../../api/client";
 import { events } from "../../../api/events";

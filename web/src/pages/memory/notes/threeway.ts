@@ -1,4 +1,4 @@
-// Two people changed one text: what each did, put together line by line; where both changed the same lines, somebody chooses.
+// Three-way merge of two changed texts, line by line; where both changed the same lines, a person chooses.
 import { common, lines } from "./diff";
 
 export type Kind = "same" | "mine" | "theirs" | "both" | "conflict";

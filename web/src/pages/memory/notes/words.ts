@@ -1,4 +1,4 @@
-// Who changed the notes, and how, in words.
+// Texts that say who changed the notes, and how.
 const WHO: Record<string, string> = {
   user: "a person",
   agent: "the agent",

@@ -1,4 +1,4 @@
-// Which references are shown: by words, by type, by whether they are in prompts, by conversation.
+// Filters of references: words, type, active or not, conversation.
 import type { FormEvent } from "react";
 import { get } from "../../../api/client";
 import { useLoad } from "../../../api/load";

@@ -1,4 +1,4 @@
-// Keeping something large as a reference: pasted, or a file, byte for byte.
+// Store large content as a reference: pasted text or a file, byte for byte.
 import { type DragEvent, type FormEvent, useRef, useState } from "react";
 import { address } from "../../../api/client";
 import { upload } from "../../../api/upload";

@@ -1,4 +1,4 @@
-// How a reference is described, and whether prompts list it.
+// Edit the description of a reference, and whether prompts list it.
 import { type FormEvent, useState } from "react";
 import { patch } from "../../../api/client";
 import type { Ref } from "../../../api/index";

@@ -1,4 +1,4 @@
-// One reference in the list: what it is, where it came from, how large it is.
+// One reference in the list: description, source and size.
 import type { Ref } from "../../../api/index";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";

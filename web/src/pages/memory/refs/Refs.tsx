@@ -1,4 +1,4 @@
-// References: large outputs that stand outside of the prompt, each behind a line. Found, opened, described, removed.
+// References: large outputs that prompts show as one line. Find, open, describe and remove them.
 import { lazy, Suspense, useEffect, useState } from "react";
 import { get } from "../../../api/client";
 import type { Ref } from "../../../api/index";

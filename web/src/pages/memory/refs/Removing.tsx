@@ -1,4 +1,4 @@
-// Removing references, one or many, after asking; what could not be removed is said and stays.
+// Remove one or many references after a confirmation; those that cannot be removed are reported and stay.
 import { useState } from "react";
 import { Problem, remove } from "../../../api/client";
 import type { Ref } from "../../../api/index";

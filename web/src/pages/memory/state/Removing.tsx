@@ -1,4 +1,4 @@
-// Removing a key of the state, after asking, and only as it was seen.
+// Remove a state key after a confirmation, and only in the version that was shown.
 import { useState } from "react";
 import { Problem, remove } from "../../../api/client";
 import type { Item } from "../../../api/index";

@@ -1,4 +1,4 @@
-// State: small values under keys, of a user, of everybody, or of one conversation; some of them for a while only.
+// State: small values under keys, of a user, of all users, or of one conversation; some of them expire.
 import { useState } from "react";
 import { address, fetched, get } from "../../../api/client";
 import type { Item } from "../../../api/index";

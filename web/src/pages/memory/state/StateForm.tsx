@@ -1,4 +1,4 @@
-// Setting a key: its value as JSON, looked at while one types, and how long it lasts. Over another version only if one says so.
+// Set a state key: its value as JSON, checked while typing, and its lifetime. Overwriting another version needs a confirmation.
 import { type FormEvent, useState } from "react";
 import { get, Problem, put } from "../../../api/client";
 import type { Item } from "../../../api/index";

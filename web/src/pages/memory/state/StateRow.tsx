@@ -1,4 +1,4 @@
-// One key of the state: its value, folded where it is big, and how long it still lasts.
+// One state key: its value, folded if it is large, and its remaining lifetime.
 import { useEffect, useEffectEvent, useMemo } from "react";
 import type { Item } from "../../../api/index";
 import { Icon } from "../../../ui/Icon";

@@ -1,4 +1,4 @@
-// A value of the state as text that people edit, and when it ends.
+// A state value as editable text, and its expiry.
 
 /** JSON as people read it. */
 export const pretty = (value: unknown): string => JSON.stringify(value, null, 2);
