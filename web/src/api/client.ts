@@ -43,7 +43,7 @@ export class Problem extends Error {
     super(detail);
   }
 
-  /** Whether the same request may work in a moment: nobody answered, or not now. */
+  /** True if the same request may succeed later: there was no response, or a temporary failure. */
   get passing(): boolean {
     return PASSING.has(this.status);
   }
@@ -57,7 +57,7 @@ const SIGNED_OUT = "You are signed out. Sign in, then try again.";
 let csrf: string | null = null;
 let signedOut: (problem: Problem) => Promise<boolean> = async () => false;
 
-/** What every change is sent with while one is signed in; and who is told when one is not any more: true means once more. */
+/** Set the CSRF token of all writes and the callback for an expired sign-in, which returns true to retry. */
 export function signIn(token: string | null, whenSignedOut: (problem: Problem) => Promise<boolean>): void {
   csrf = token;
   signedOut = whenSignedOut;
@@ -130,7 +130,7 @@ async function patient(where: string, how: RequestInit): Promise<unknown> {
   }
 }
 
-/** What an answer says, as it came; one that broke off, or is not ours, is as good as none. */
+/** Read the body of a response; a broken or foreign one counts as no response. */
 async function read(answer: Response, signal?: AbortSignal | null): Promise<unknown> {
   try {
     const text = await answer.text();
@@ -155,7 +155,7 @@ export async function signedIn<T>(ask: () => Promise<T>): Promise<T> {
   }
 }
 
-/** Whether a request was refused because the sign-in has ended, or is another one than this page knows. */
+/** True if a request was rejected because the sign-in has expired or changed. */
 const shutOut = (problem: Problem) =>
   problem.status === 401 || (problem.status === 403 && problem.detail.includes("X-Retain-CSRF"));
 
@@ -179,7 +179,7 @@ export async function once(where: string, how: RequestInit = {}): Promise<Respon
   throw problemOf(answer.status, await answer.text().catch(() => ""), answer.headers.get("Retry-After"));
 }
 
-/** What an answer that is no success says. It may be a proxy's, of any shape. */
+/** The problem in an error response, which may come from a proxy and have any format. */
 export function problemOf(status: number, text: string, retryAfter: string | null): Problem {
   const said = objectIn(text);
   const word = (name: string, otherwise = "") => (typeof said[name] === "string" ? (said[name] as string) : otherwise);
@@ -220,7 +220,7 @@ export function pause(seconds: number, signal?: AbortSignal): Promise<void> {
   });
 }
 
-/** What to tell a person of any failure. */
+/** The message to show for any failure. */
 export function told(error: unknown): string {
   if (error instanceof Problem) return error.detail;
   return error instanceof Error ? error.message : String(error);

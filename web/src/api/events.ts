@@ -24,7 +24,7 @@ export async function* events(where: string, how: RequestInit = {}): AsyncGenera
   }
 }
 
-/** What comes next; a connection that died without a word is as good as none. */
+/** Read the next chunk; a connection that is silent for too long counts as closed. */
 function heard<T>(next: Promise<T>): Promise<T> {
   return new Promise((done, fail) => {
     const timer = setTimeout(() => fail(unreachable()), SILENCE);

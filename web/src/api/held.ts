@@ -19,7 +19,7 @@ export const begun = <T>(before: Held<T>, question: number): Held<T> => ({
 
 export const came = <T>(question: number, data: T): Held<T> => ({ question, data, loading: false, stale: false });
 
-/** What is there stays, if it answers this question: no other's is shown in its place. */
+/** Keep the data if it belongs to this request; never show that of another. */
 export const failed = <T>(before: Held<T>, question: number, error: unknown): Held<T> => ({
   question,
   data: before.question === question ? before.data : undefined,

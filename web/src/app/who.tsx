@@ -19,9 +19,9 @@ export type Here = {
 };
 export type Who = {
   here: Here;
-  /** Whose memory is shown, and who speaks. */
+  /** The user whose memory is shown and who writes messages. */
   user: string;
-  /** Whether another user may be chosen: not with a key that is one user's. */
+  /** True if another user can be chosen: not with a key bound to one user. */
   choosable: boolean;
   /** Show another user's memory; null for the one that the server suggests. */
   choose: (user: string | null) => void;
@@ -37,14 +37,14 @@ export type Who = {
 const Context = createContext<Who | null>(null);
 const USER = "retain_user";
 
-/** Who is here; only below `<Known>`. */
+/** The current principal; only inside `<Known>`. */
 export function useWho(): Who {
   const who = useContext(Context);
   if (!who) throw new Error("useWho outside of Known");
   return who;
 }
 
-/** Whose memory somebody may see: two who differ in this share no page. */
+/** The identity of the visible memory; a page is never kept when it changes. */
 export const identity = ({ me }: Here): string => JSON.stringify(me && [me.tenant, me.user, me.agent]);
 
 type Now = {
@@ -59,7 +59,7 @@ export function Known({ children }: { children: ReactNode }) {
   const [error, setError] = useState<unknown>();
   const [chosen, setChosen] = useState(kept(USER));
   const [away, setAway] = useState<Who["away"]>(null);
-  // What calls from outside of a render need as it is now: who one was, and which calls wait until one is back.
+  // Current values for calls outside of a render: the last principal, and the calls that wait for a new sign-in.
   const now = useRef<Now>({ away: null, waiting: [], lost: async () => false });
   const turn = useCallback((next: Who["away"], again = false) => {
     now.current.away = next;

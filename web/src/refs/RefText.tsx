@@ -33,7 +33,7 @@ export function RefChip({ refKey, description }: { refKey: string; description?:
       </button>
       {open &&
         createPortal(
-          // What is clicked in the dialog is no click on whatever the chip stands in.
+          // A click in the dialog must not count as a click on the element around the chip.
           // biome-ignore lint/a11y/noStaticElementInteractions: it only stops what bubbles
           <div onClick={(event) => event.stopPropagation()} onKeyDown={(event) => event.stopPropagation()}>
             <Suspense>

@@ -42,7 +42,7 @@ export default function RefViewer({ refKey, close, changed }: Shown) {
   );
 }
 
-/** What is known of it, and whether prompts may mention it. */
+/** The metadata of the reference, and whether prompts list it. */
 function About({ of, set }: { of: Ref; set: (ref: Ref) => void }) {
   const { user, may } = useWho();
   const [error, setError] = useState<unknown>();

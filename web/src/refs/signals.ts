@@ -39,9 +39,9 @@ const MEANS: Record<string, string> = {
 
 const LEGS: Record<string, string> = { words: "words", vectors: "meaning" };
 
-/** What people call a leg of the search. */
+/** The display name of a retriever. */
 export const leg = (name: string) => LEGS[name] ?? name;
-/** What a signal means. */
+/** The description of a signal. */
 export const meaning = (name: string) => MEANS[name] ?? "A signal of the search.";
 /** What a signal added to the place among the hits, against the average: +0.66. */
 export const signed = (value: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
@@ -56,6 +56,6 @@ export function strongest(why: Record<string, number>, most = 3): [string, numbe
 
 export const WORDLESS = "Nothing has these words in it. These come nearest by meaning.";
 
-/** Whether something was found, and nothing of it by its words. */
+/** True if there are hits, but none by keyword. */
 export const wordless = (hits: readonly { legs: string[] }[]) =>
   hits.length > 0 && hits.every((hit) => !hit.legs.includes("words"));

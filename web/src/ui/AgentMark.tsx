@@ -17,5 +17,5 @@ function paint(color = ""): React.CSSProperties | undefined {
   return isColor(color) ? ({ "--mark": color } as React.CSSProperties) : undefined;
 }
 
-/** Whether a text is a colour as agents have them. */
+/** True if a text is a valid agent colour. */
 export const isColor = (text: string) => /^#[0-9a-f]{6}$/i.test(text);

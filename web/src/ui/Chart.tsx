@@ -118,7 +118,7 @@ function Drawn(props: Charted) {
   );
 }
 
-/** What all series have at one place, beside the cursor. */
+/** The values of all series at the cursor position. */
 function Values({ charted, place, left, width }: { charted: Charted; place: number; left: number; width: number }) {
   const side = left > width / 2 ? { right: width - left + 12 } : { left: left + 12 };
   return (
@@ -146,7 +146,7 @@ function text(charted: Charted, place: number): string {
   return `${charted.places[place]?.name ?? "nothing"}: ${said.join(", ")}`;
 }
 
-/** Where a key leads to; undefined if it is none of the keys that lead anywhere. */
+/** The position that a key moves to; undefined for other keys. */
 function moved(key: string, at: number, last: number, fresh: boolean): number | null | undefined {
   if (key === "Escape") return null;
   if (key === "Home") return 0;

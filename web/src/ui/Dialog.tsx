@@ -11,7 +11,7 @@ type Shown = {
   dirty?: boolean;
 };
 
-/** Where one begins: the first field to write into, else the first of what can be answered, which is the way back. */
+/** The element to focus first: the first text field, else the first button, which cancels. */
 const BEGIN =
   ".dialog-body :is(textarea, input:not([type=checkbox], [type=radio], [type=search], [type=file], [disabled])), .dialog-body > footer button";
 

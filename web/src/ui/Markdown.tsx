@@ -59,7 +59,7 @@ function useChanged(node: Nodes): boolean {
 }
 
 type Inline = ((text: string) => ReactNode) | undefined;
-/** Where the links lead whose addresses stand elsewhere in the text, by name. */
+/** The addresses of reference-style links, by name. */
 type Links = Map<string, string>;
 type How = { inline: Inline; links: Links };
 

@@ -12,7 +12,7 @@ type Shown<T> = {
   className?: string;
   /** Called when the end is near: load more. */
   nearEnd?: () => void;
-  /** What is shown answers the question before: it can be looked at, and not clicked, until the answer to this one moves it away. */
+  /** The rows belong to the previous request: they stay visible, but cannot be clicked, until the new response arrives. */
   stale?: boolean;
   handle?: Ref<Virtualizer<HTMLDivElement, Element>>;
 };

@@ -12,11 +12,11 @@ export type Charted = {
   format: (value: number) => string;
   /** The values are counts: the ticks are integers. */
   whole?: boolean;
-  /** What a missing value is called: it is not the same as none. */
+  /** The label of a missing value, which differs from zero. */
   missing?: string;
   /** Something to be told of some places, marked above them. */
   marks?: Series;
-  /** What belongs to the chart and can be chosen, beside its title. */
+  /** Controls of the chart, beside its title. */
   children?: ReactNode;
 };
 

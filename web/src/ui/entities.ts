@@ -10,5 +10,5 @@ const NAMES =
 const words = NAMES.split(" ");
 const known = new Map(words.flatMap((name, place) => (place % 2 ? [] : [[name, words[place + 1] as string] as const])));
 
-/** What a name between `&` and `;` stands for; false where nobody knows it. */
+/** The character for a name between `&` and `;`; false if it is unknown. */
 export const decodeNamedCharacterReference = (name: string): string | false => known.get(name) ?? false;

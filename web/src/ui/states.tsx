@@ -13,7 +13,7 @@ export function Loading({ what = "Loading" }: { what?: string }) {
   );
 }
 
-/** What went wrong, and a way to try again. */
+/** An error message with a retry button. */
 export function Failure({ error, retry, children }: { error: unknown; retry?: () => void; children?: ReactNode }) {
   const id = error instanceof Problem ? error.requestId : "";
   return (

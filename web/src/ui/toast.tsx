@@ -17,7 +17,7 @@ export function say(text: string, undo?: () => void, label = "Undo"): void {
   setTimeout(() => set(shown.filter((toast) => toast.id !== id)), undo ? 8000 : 4000);
 }
 
-/** What a line offers is done once, and the line has said what it had to. */
+/** Run the action of a notification once, and close the notification. */
 function act(toast: Toast): void {
   set(shown.filter((other) => other.id !== toast.id));
   toast.undo?.();

@@ -116,7 +116,7 @@ function Facts({ name }: { name: string }) {
   );
 }
 
-/** Whether something has been in sight. */
+/** True once an element has been visible. */
 function useSeen(): [React.RefObject<HTMLLIElement | null>, boolean] {
   const ref = useRef<HTMLLIElement>(null);
   const [seen, setSeen] = useState(false);

@@ -22,7 +22,7 @@ function Told({ scope, path, round }: Omit<Shown, "label">) {
   const told = useLoad((signal) => get(path, { query: scope, signal }), [scope.agent, scope.user, path, round]);
   if (told.error) return <Failure error={told.error} retry={told.reload} />;
   if (told.data === undefined) return <Loading />;
-  if (!told.data) return <p className="quiet">Nothing: its prompt has no such section now.</p>;
+  if (!told.data) return <p className="quiet">The prompt has no such section at the moment.</p>;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
     <pre tabIndex={0}>{told.data}</pre>

@@ -34,7 +34,7 @@ export function changes(before: Draft, after: Draft): Partial<Draft> {
   return Object.fromEntries(differences(before, after).map((part) => [part, after[part]]));
 }
 
-/** What I changed where I did, and elsewhere what is there now. */
+/** Merge: my values for the fields that I changed, the stored values for the others. */
 export const merged = (before: Draft, mine: Draft, theirs: Draft): Draft => ({
   ...draftOf(theirs),
   ...changes(before, mine),

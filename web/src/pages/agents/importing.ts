@@ -58,7 +58,7 @@ function checked(where: string, given: unknown, now: number): Given {
   return { where, entry, wrong: wrongWith(entry, now) };
 }
 
-/** What the server would not take, said before it is asked. */
+/** Problems that the server would reject, found before sending. */
 function wrongWith(entry: Fields, now: number): string | undefined {
   const unknown = Object.keys(entry).find((name) => !FIELDS.includes(name));
   if (unknown) return `has a field that no entry has: ${unknown}`;
@@ -99,7 +99,7 @@ export function compared(given: Given[], present: readonly Present[]): Given[] {
 
 const sayingOf = (kind: string, content: string) => `${kind}\n${content.trim()}`;
 
-/** What goes into one request: not too many, and not too large. */
+/** The entries of one request, limited in number and size. */
 export function batches(given: readonly Given[], most = 200, bytes = 1_000_000): Given[][] {
   const made: Given[][] = [];
   let size = bytes;

@@ -3,10 +3,10 @@ import { to } from "../../app/route";
 
 export const TABS = ["settings", "memory", "proposals", "whiteboard"] as const;
 export type Tab = (typeof TABS)[number];
-/** Who answers where nobody was chosen; it need not be set up. */
+/** The agent that answers if none was chosen; it need not be configured. */
 export const ASSISTANT = "assistant";
 
-/** Where a tab of an agent is. */
+/** The address of a tab of an agent. */
 export function place(agent: string, tab: Tab = "settings", query: Record<string, string | undefined> = {}): string {
   return to(tab === "settings" && agent !== "new" ? ["agents", agent] : ["agents", agent, tab], query);
 }

@@ -53,7 +53,7 @@ export const Message = memo(function Message({ message, agent, results, marked, 
 
 type Around = { mine: boolean; name: string; agent?: Agent; marked?: boolean; goesOn?: boolean; children: ReactNode };
 
-/** What stands around what somebody says. */
+/** The frame of a message. */
 export function Bubble({ mine, name, agent, marked = false, goesOn = false, children }: Around) {
   return (
     <article className={`${css.said} ${mine ? css.mine : ""} ${marked ? css.marked : ""}`} aria-label={`${name} said`}>

@@ -26,7 +26,7 @@ const unkept = new Map<string, Sent[]>();
 /** The images of what waits, by its key: this page has also those that were too large to keep. */
 const images = new Map<string, string[]>();
 
-/** What waits in a conversation, the oldest first. */
+/** The waiting messages of a conversation, oldest first. */
 export function waiting(user: string, session: string): Sent[] {
   return all(user)
     .filter((sent) => sent.session === session)
@@ -41,7 +41,7 @@ export function put(user: string, sent: Sent): void {
   save(user, [...all(user).filter((one) => one.key !== sent.key), sent]);
 }
 
-/** What has its answer, or was given up. */
+/** Remove a message that was answered or discarded. */
 export function drop(user: string, gone: (sent: Sent) => boolean): void {
   const list = all(user);
   for (const sent of list) if (gone(sent)) images.delete(sent.key);

@@ -36,7 +36,7 @@ export function Figures({ now, then, p95, unit }: Shown) {
   );
 }
 
-/** What calls cost; unknown is not nothing. */
+/** The cost of calls; an unknown cost is not zero. */
 export function cost({ calls, cost: value }: Pick<Sum, "calls" | "cost">): string {
   if (value !== null) return money(value);
   return calls ? "unknown" : money(0);

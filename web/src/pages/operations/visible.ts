@@ -20,7 +20,7 @@ export function visible(text: string): Part[] {
   return parts;
 }
 
-/** What each warning sign means, for who must decide. */
+/** Explanations of the warning marks, for the reviewer. */
 export const SIGNS: Record<string, string> = {
   instruction: "It tells the agent how to behave from now on.",
   order: "It asks to send, run, install, delete or pay something.",

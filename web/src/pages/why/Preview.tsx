@@ -53,7 +53,7 @@ export function Preview() {
         </div>
       ) : (
         <Empty title="Nothing to explain yet">
-          <p>This page shows what an agent's model is given for a message, and why. Start a conversation first.</p>
+          <p>This page shows what an agent's model receives for a message, and why. Start a conversation first.</p>
           <p>
             <Link href={to(["chat", picked.data.agent])}>Talk to {picked.data.agent}</Link>
           </p>
@@ -165,7 +165,7 @@ function Live({ session, titles, first }: Shown) {
 const textsOf = (answer: ContextAnswer) => (answer.whole?.texts ?? {}) as Record<string, string>;
 type Changes = { came?: Set<string>; fell?: Item[]; begins?: Record<string, string> };
 
-/** What is different from the answer before, for the same conversation, and how what fell out begins. */
+/** The differences from the previous preview of the conversation, with the beginnings of the items left out. */
 function useChanges(answer: ContextAnswer | undefined, session: string): Changes {
   const seen = useRef<{ answer?: ContextAnswer; before?: ContextAnswer; session: string }>({ session });
   if (answer && seen.current.answer !== answer) {

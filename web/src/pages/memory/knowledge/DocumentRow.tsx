@@ -14,7 +14,7 @@ import css from "../memory.module.css";
 
 export const plural = (amount: number, what: string) => `${count(amount)} ${what}${amount === 1 ? "" : "s"}`;
 
-/** Whether a document may be removed here: one that is everybody's not with a key that is one user's. */
+/** True if the document can be removed: a key bound to one user cannot remove documents of the tenant. */
 export function useRemovable(document: Document): boolean {
   const { may, choosable } = useWho();
   return may("delete") && (document.user !== null || choosable);

@@ -79,7 +79,7 @@ export function RefAdd({ added, close }: { added: () => void; close: () => void 
             </Field>
           </>
         )}
-        <Field label="Description" hint="Without one it is described by what is in it.">
+        <Field label="Description" hint="If empty, it is generated from the content.">
           <input value={description} onChange={(event) => change(() => setDescription(event.target.value))} />
         </Field>
         <Field label="Type">

@@ -96,7 +96,7 @@ function placed(items: Item[], item: Item, prefix: string): Item[] {
   return [...others, item].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
-/** Whose state is shown: a user's, everybody's, or a conversation's. */
+/** The owner of the state: a user, all users, or a conversation. */
 function Areas({ area, choose }: { area: string; choose: (area: string) => void }) {
   const { user } = useWho();
   const sessions = useLoad((signal) => get("/api/chat/sessions", { query: { user, limit: 50 }, signal }), [user]);

@@ -11,7 +11,7 @@ export const short = (value: unknown, most = 160): string | null => {
 
 export type Parsed = { value: unknown; wrong: null } | { value: undefined; wrong: string };
 
-/** What was typed, as JSON; or what is wrong with it. */
+/** The entered text as JSON, or the error in it. */
 export function parse(text: string): Parsed {
   if (!text.trim()) return { value: undefined, wrong: 'Write a value as JSON: text stands in quotes, such as "dark".' };
   try {
@@ -26,7 +26,7 @@ export function parse(text: string): Parsed {
   }
 }
 
-/** Whether every number in a value is what it says: a browser rounds whole numbers beyond 2⁵³. */
+/** True if every number is exact: browsers round whole numbers beyond 2⁵³. */
 export function exact(value: unknown): boolean {
   if (typeof value === "number") return Number.isFinite(value) && Math.abs(value) <= Number.MAX_SAFE_INTEGER;
   if (value === null || typeof value !== "object") return true;
