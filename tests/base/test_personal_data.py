@@ -131,6 +131,12 @@ def test_punctuation_around_personal_data(text: str) -> None:
         assert masked.startswith(f"{before}[personal: ") or "@" in value
 
 
+def test_a_function_must_return_text() -> None:
+    policy = masking.Policy(personal_data=True, function=lambda text: None)  # type: ignore[arg-type, return-value]
+    with pytest.raises(Invalid, match="mask: must return text, not NoneType"):
+        masking.guard("Hello", "content", policy)
+
+
 def test_check_digits() -> None:
     assert personal_data.is_card("4111111111111111")
     assert not personal_data.is_card("4111111111111117")

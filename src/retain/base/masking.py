@@ -174,7 +174,12 @@ def mask_personal(text: str, policy: Policy) -> str:
     """Replace personal data with marks, if the policy says so."""
     if policy.personal_data:
         text = personal_data.mask(text)
-    return text if policy.function is None else policy.function(text)
+    if policy.function is None:
+        return text
+    masked = policy.function(text)
+    if not isinstance(masked, str):
+        raise Invalid(field="mask", problem=f"must return text, not {type(masked).__name__}")
+    return masked
 
 
 def mask_personal_json(value: Any, policy: Policy) -> Any:

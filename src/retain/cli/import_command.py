@@ -114,7 +114,8 @@ def _show(report: Report, *, json_wanted: bool) -> None:
 def _check_is_export(name: str) -> None:
     if "://" in name:
         raise Invalid(
-            field="--from", problem="is required for a server: --from langgraph or --from langchain"
+            field="--from",
+            problem="is required for a server: --from langgraph, --from langchain or --from sql",
         )
     if format := detect_format(name):
         raise Invalid(field="--from", problem=f"is required: the file looks like --from {format}")

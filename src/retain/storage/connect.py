@@ -132,4 +132,8 @@ def foreign(source: str) -> ForeignFile | ForeignServer:
     """Open another program's database for reading: a server by its address, or a file."""
     if source.startswith(("postgresql://", "postgres://")):
         return ForeignServer(source)
-    return ForeignFile(Path(source.removeprefix("sqlite:///")))
+    name = source.removeprefix("sqlite:///")
+    if "://" in name:
+        problem = "must be a file, or a URL that begins with postgresql:// or sqlite:///"
+        raise Invalid(field="file", problem=problem)
+    return ForeignFile(Path(name))

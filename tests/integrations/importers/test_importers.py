@@ -957,14 +957,18 @@ def test_on_the_command_line(
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(Path(source).read_bytes())))
     status, out, _ = run("-", "--from", "claude", "--user", "ada", "--agent", "scout", "--json")
     assert json.loads(out)["there"]["messages"] == 2
+    by_map = ("--from", "sql", "--map", "langchain")
     for words, problem in (
         ((source,), "--from: is required: the file looks like --from claude."),
         ((source, "--user", "ada"), "--user: requires --from"),
         ((source, "--dry-run"), "--dry-run: requires --from"),
         (("postgresql://x/y",), "--from: is required for a server"),
+        (("mysql://u:hunter2@x/y", *by_map), "begins with postgresql:// or sqlite:///"),
+        (("postgresql://u:hunter2%zz@x/y", *by_map), "%xx for special characters"),
         ((str(tmp_path),), f"file: {tmp_path} cannot be read: it is a folder"),
         ((source, "--from", "claude"), "user: is required"),
         ((source, "--from", "letta", "--user", "ada"), "cannot be read as JSON"),
     ):
         status, _, error = run(*words)
         assert (status, problem in error) == (2, True), error
+        assert "hunter2" not in error

@@ -34,6 +34,12 @@ class ForeignServer:
                 f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
             )
             raise SettingsError(where="file", problem=problem) from error
+        from retain.storage.postgres.connections import read_address
+
+        try:
+            read_address(address, "file")
+        except SettingsError as error:
+            raise Invalid(field="file", problem=error.problem) from None
         self._address = address
 
     def tables(self) -> set[str]:
