@@ -131,6 +131,17 @@ def test_punctuation_around_personal_data(text: str) -> None:
         assert masked.startswith(f"{before}[personal: ") or "@" in value
 
 
+@pytest.mark.parametrize("gap", ["\u00a0", "\u202f", "\u2011"])
+def test_spaces_and_hyphens_that_do_not_break(gap: str) -> None:
+    for number in (
+        "+49 30 1234567",
+        "555 123 4567",
+        "4111 1111 1111 1111",
+        "DE89 3704 0044 0532 0130 00",
+    ):
+        assert re.fullmatch(r"\[personal: \w+\]", personal_data.mask(number.replace(" ", gap)))
+
+
 def test_a_function_must_return_text() -> None:
     policy = masking.Policy(personal_data=True, function=lambda text: None)  # type: ignore[arg-type, return-value]
     with pytest.raises(Invalid, match="mask: must return text, not NoneType"):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+_GAPS = " \u00a0\u202f\u2011-"
+"""Characters between the groups of a number: spaces and hyphens, also those that do not break."""
 # The ends of a number: not within a word or a longer number. `_` may surround it, as in Markdown.
 _START = r"(?<![^\W_])(?<!\w_)(?<![+-])"
 _END = r"(?![^\W_]|[_-][^\W_])"
@@ -17,16 +19,18 @@ EMAIL = re.compile(
 )
 PHONE = re.compile(
     _START + r"(?<!/)(?<!\d[.,])(?:"
-    r"(?:\+|00(?=[1-9]))\(?[1-9](?:[ ()./-]{0,3}\d){6,14}"  # +49 30 1234567, 0049 30 1234567
+    r"(?:\+|00(?=[1-9]))\(?[1-9](?:[()./"
+    + _GAPS
+    + r"]{0,3}\d){6,14}"  # +49 30 1234567, 0049 30 1234567
     r"|\(0?\d{2,5}\)[ -]?\d(?:[.-]?\d| [1-9]){4,9}"  # (030) 1234567, (555) 123-4567
-    r"|[2-9]\d{2}[ .-]\d{3}[ .-]\d{4}"  # 555-123-4567
+    r"|[2-9]\d{2}[." + _GAPS + r"]\d{3}[." + _GAPS + r"]\d{4}"  # 555-123-4567
     r"|0[1-9](?:[ .-]\d{2}){4}"  # 01 23 45 67 89
     r"|0[1-9]\d{1,4}[ /-]{1,3}\d(?:-?\d| [1-9]){4,9}"  # 030 1234567, 0171/1234567
     r"|0[1-9]\d{8,10}"  # 01711234567
     r")" + _END
 )
-CARD = re.compile(_START + r"(?<!\d\.)(?:[3-6]\d|2[2-7])(?:[ -]?\d){11,17}" + _END)
-IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?=(?:[ -]?[A-Za-z0-9]){11})")
+CARD = re.compile(_START + r"(?<!\d\.)(?:[3-6]\d|2[2-7])(?:[" + _GAPS + r"]?\d){11,17}" + _END)
+IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?=(?:[" + _GAPS + r"]?[A-Za-z0-9]){11})")
 """The beginning of an IBAN; its country says how long it is."""
 MIN_CARD_DIGITS = 13
 _DIGITS = re.compile(r"\d{2}")
@@ -158,9 +162,9 @@ def is_iban(characters: str) -> bool:
 def _mask_card(match: re.Match[str]) -> str:
     """Mask a card number; digits that follow it, such as its check value, may be in the match."""
     found = match[0]
-    ends = [place for place in range(len(found)) if found[place] in " -"]
+    ends = [place for place in range(len(found)) if found[place] in _GAPS]
     for end in [len(found), *reversed(ends)]:
-        digits = found[:end].replace(" ", "").replace("-", "")
+        digits = "".join(character for character in found[:end] if character not in _GAPS)
         if len(digits) >= MIN_CARD_DIGITS and is_card(digits):
             return _MARK.format("card") + found[end:]
     return found
@@ -185,7 +189,7 @@ def _iban_end(text: str, start: int) -> int:
     while len(characters) < length and place < len(text):
         if text[place].isalnum():
             characters += text[place]
-        elif text[place] not in " -" or text[place - 1] in " -":
+        elif text[place] not in _GAPS or text[place - 1] in _GAPS:
             return 0
         place += 1
     is_whole = place == len(text) or not text[place].isalnum()
