@@ -119,7 +119,9 @@ def test_a_chat_with_memory(settings: Settings, tmp_path: Path) -> None:
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
         me = memory.scope(user="ada", agent="scout")
         me.agents.add(
-            "scout", prompt="Answer in one short sentence, from what you remember.", tools=["none"]
+            "scout",
+            prompt="Answer in one short sentence, from what you remember.",
+            tools=["list_state"],
         )
         me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
         session = me.sessions.add("trip")
