@@ -85,14 +85,14 @@ def main() -> int:
         parser.error(
             f"--only: there is no {arguments.only!r}; the designs are {', '.join(DESIGNS)}"
         )
-    items = [item for found in results.values() for item in found]
+    items = [item for design_items in results.values() for item in design_items]
     if arguments.json:
         print(json.dumps(as_json(results), indent=2, ensure_ascii=False))
     else:
-        for design, found in results.items():
-            if found:
-                print_table(f"{design}: {DESIGNS[design].title}", found)
-        if len([found for found in results.values() if found]) > 1:
+        for design, design_items in results.items():
+            if design_items:
+                print_table(f"{design}: {DESIGNS[design].title}", design_items)
+        if len([design_items for design_items in results.values() if design_items]) > 1:
             print(total(items))
     return 1 if any(item.is_failure for item in items) else 0
 
@@ -116,13 +116,14 @@ def run(only: str, database: str | None) -> dict[str, list[Item]]:
 
 def as_json(results: dict[str, list[Item]]) -> dict[str, object]:
     """Return the items by design, and the totals."""
-    items = [item for found in results.values() for item in found]
+    items = [item for design_items in results.values() for item in design_items]
     counts: Counter[str] = Counter(item.status for item in items)
     totals: dict[str, int] = {"items": len(items)}
     totals |= {status: counts[status] for status in STATUSES}
     return {
         "designs": {
-            design: [item.as_json() for item in found] for design, found in results.items()
+            design: [item.as_json() for item in design_items]
+            for design, design_items in results.items()
         },
         "totals": totals,
         "failures": [item.id for item in items if item.is_failure],

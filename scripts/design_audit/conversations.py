@@ -51,12 +51,12 @@ def sessions(audit: Audit) -> None:
         other = audit.scope(memory, user="bob").sessions.add()
         tenant = audit.scope(memory, user=None, agent=None)
         page = tenant.sessions.list(limit=1)
-        item.check("the newest first", [found.id for found in page] == [other.id])
+        item.check("the newest first", [listed.id for listed in page] == [other.id])
         rest = tenant.sessions.list(limit=1, after=page.next)
-        item.check("then the one before", [found.id for found in rest] == [session.id])
+        item.check("then the one before", [listed.id for listed in rest] == [session.id])
 
     with audit.item("sql-05", "A user's own conversations are listed.") as item:
-        item.check("only theirs", [found.id for found in me.sessions.list()] == [session.id])
+        item.check("only theirs", [listed.id for listed in me.sessions.list()] == [session.id])
 
     with audit.item(
         "sql-06",
@@ -196,14 +196,14 @@ def state(audit: Audit) -> None:
         item.check("before", me.state.get("code").value == 42)
         now.pass_days(1)
         item.check("not after", "NotFound" in refusal(lambda: me.state.get("code")))
-        item.check("not in a list", "code" not in [found.key for found in me.state.list()])
+        item.check("not in a list", "code" not in [value.key for value in me.state.list()])
 
     with audit.item("sql-24", "Expired values are eventually removed.") as item:
         purged = memory.purge(tenants=[audit.tenant])
         item.check("one row", purged.state == 1)
 
     with audit.item("sql-25", "The entries of a scope are listed.") as item:
-        keys = [found.key for found in me.state.list()]
+        keys = [value.key for value in me.state.list()]
         item.check("in order", keys == ["busy", "color", "theme"])
         item.check("with a time", me.state.get("theme").updated_at.tzinfo is not None)
 
@@ -443,8 +443,8 @@ def operating(audit: Audit) -> None:
         item.check("and up again", up.returncode == 0)
         read = audit.command("notes", "read", *ADA, environment=copy)
         item.check("rows of the older tables stay", "Kept." in read.stdout)
-        found = audit.command("search", "kept", *ADA, environment=copy)
-        item.check("and are found", "Kept." in found.stdout)
+        search = audit.command("search", "kept", *ADA, environment=copy)
+        item.check("and are found", "Kept." in search.stdout)
 
     with audit.item("sql-46", "A migration can be read before it is applied.") as item:
         printed = audit.command("migrate", "down", "--sql", environment=copy)
@@ -485,9 +485,9 @@ def operating(audit: Audit) -> None:
         summary = "Ada said hello, and the agent greeted her in return; they spoke of nothing else."
         folding = audit.scope(audit.open(summary=ScriptedModel(summary), summary_enabled=True))
         talk(me, session, 10)
-        made = folding.summaries.fold(session, force=True)
-        item.check("with its text", made.text == summary)
-        item.check("and its time", made.created_at is not None)
+        fold = folding.summaries.fold(session, force=True)
+        item.check("with its text", fold.text == summary)
+        item.check("and its time", fold.created_at is not None)
 
     with audit.item("sql-51", "A prompt is window, summary, state and knowledge together.") as item:
         me.state.set("language", "German")

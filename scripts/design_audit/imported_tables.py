@@ -20,7 +20,7 @@ SESSION = "5f0c6f0e-2d57-4a40-9a3c-0d9a5d8f1c11"
 
 def langchain_tables(audit: Audit) -> None:
     """LangChain's history, the active sessions, the notes."""
-    said = [
+    messages = [
         {"type": "human", "data": {"content": "Where does Clara live?", "type": "human"}},
         {"type": "ai", "data": {"content": "In Lisbon.", "type": "ai"}},
     ]
@@ -33,7 +33,7 @@ def langchain_tables(audit: Audit) -> None:
                 "message": json.dumps(message),
                 "created_at": MORNING,
             }
-            for number, message in enumerate(said, 1)
+            for number, message in enumerate(messages, 1)
         ],
         "user_agent_active_sessions": [
             {
@@ -255,7 +255,7 @@ def conversation_tables(audit: Audit) -> None:
         (session,) = list(me.sessions.list())
         item.check("the label", session.label == "Trains")
         item.check("the attributes", session.attributes.get("pinned") is True)
-        texts = [found.text for found in me.messages.window(session.id)]
+        texts = [message.text for message in me.messages.window(session.id)]
         item.check("JSON and older text content alike", texts == ["Hello", "Good day"])
 
     with audit.item(
@@ -274,9 +274,9 @@ def conversation_tables(audit: Audit) -> None:
         item.check("the tenant's", me.state.get("plan", area="tenant").value == "free")
 
     with audit.item("sql-59", "Telemetry is imported, with nulls for unknown values.") as item:
-        (found,) = list(audit.scope(audit.open(), user=None, agent=None).interactions.list())
-        item.check("the call", (found.route, found.model, found.latency_ms) == ("chat", "m", 12))
-        item.check("unknown tokens", found.tokens_in is None and found.tokens_out is None)
+        (call,) = list(audit.scope(audit.open(), user=None, agent=None).interactions.list())
+        item.check("the call", (call.route, call.model, call.latency_ms) == ("chat", "m", 12))
+        item.check("unknown tokens", call.tokens_in is None and call.tokens_out is None)
 
     with audit.item(
         "sql-60", "A mistake in the source is found before anything is written."

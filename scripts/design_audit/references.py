@@ -321,7 +321,7 @@ def integration(audit: Audit) -> None:
         described = audit.scope(audit.open(main=main, summary=cheap, ref_describe="model"))
         line = described.refs.capture(LOG + "\n?", source="npm ci")
         item.check("its sentence is the description", "six hundred fetched packages" in line)
-        item.check("the main model is not asked", not main.requests)
+        item.check("the main model is not called", not main.requests)
 
 
 def conversation(audit: Audit) -> None:
@@ -428,8 +428,8 @@ def tools_of_agents(audit: Audit) -> None:
 def consolidating(audit: Audit) -> None:
     """From short-term memories to documents."""
     now = Now()
-    kept = '{"memories": [{"content": "Ada likes night trains.", "sources": [1]}]}'
-    memory = audit.open(main=ScriptedModel(kept), clock=now)
+    answer = '{"memories": [{"content": "Ada likes night trains.", "sources": [1]}]}'
+    memory = audit.open(main=ScriptedModel(answer), clock=now)
     me = audit.scope(memory)
     http = audit.http(memory)
     me.entries.add("Ada took the night train to Lisbon and enjoyed it.")
@@ -449,7 +449,7 @@ def consolidating(audit: Audit) -> None:
     with audit.item("ref-48", "A periodic job does this if a setting enables it.") as item:
         me.entries.add("Ada bought a ticket for the night train to Porto.")
         now.pass_days(6)
-        job = audit.open(main=ScriptedModel(kept), clock=now, consolidate="knowledge")
+        job = audit.open(main=ScriptedModel(answer), clock=now, consolidate="knowledge")
         job.run_jobs(tenants=[audit.tenant])
         item.check("a document", me.knowledge.search("night trains"))
 

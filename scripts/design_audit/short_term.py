@@ -244,15 +244,15 @@ def langchain(audit: Audit) -> None:
 
     with audit.item("stm-29", "Messages come back as the same LangChain objects.") as item:
         call = {"name": "weather", "args": {"city": "Lisbon"}, "id": "c1", "type": "tool_call"}
-        said = [
+        messages = [
             SystemMessage("You are Scout."),
             HumanMessage("Sun?", name="ada"),
             AIMessage("", tool_calls=[call]),
             ToolMessage("sunny", tool_call_id="c1"),
             AIMessage("Yes."),
         ]
-        history.add_messages(said)
-        item.check("five kinds of message without loss", history.messages == said)
+        history.add_messages(messages)
+        item.check("five kinds of message without loss", history.messages == messages)
 
     with audit.item("stm-30", "It replaces LangChain's own PostgreSQL history.") as item:
         methods = ("add_messages", "get_messages", "clear", "aadd_messages", "aget_messages")
@@ -436,7 +436,9 @@ def access(audit: Audit) -> None:
         body = {"message": "I live in Lisbon.", "agent_id": "scout"}
         answer = plain.post("/api/chat", json=body).json()
         item.check("`memory_only` says so", answer.get("memory_only") is True)
-        item.check("the first agent is created, which is said", "scout" in answer["notice"])
+        item.check(
+            "the first agent is created, and the response says so", "scout" in answer["notice"]
+        )
         me = audit.scope(memory, agent=None)
         texts = [message.text for message in me.messages.window(answer["session_id"])]
         item.check("the message is stored", texts[0] == "I live in Lisbon.")
@@ -448,8 +450,8 @@ def access(audit: Audit) -> None:
 
     with audit.item("stm-53", "An answer can be streamed.") as item:
         streaming = audit.http(audit.open(main=ScriptedModel("By train.")))
-        asked = {"message": "How?", "stream": True, "agent_id": "scout"}
-        with streaming.stream("POST", "/api/chat", json=asked) as response:
+        request = {"message": "How?", "stream": True, "agent_id": "scout"}
+        with streaming.stream("POST", "/api/chat", json=request) as response:
             received = response.read().decode()
         item.check("as events", response.headers["content-type"].startswith("text/event-stream"))
         item.check("word by word", "event: text" in received and "event: done" in received)

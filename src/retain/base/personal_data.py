@@ -161,13 +161,13 @@ def is_iban(characters: str) -> bool:
 
 def _mask_card(match: re.Match[str]) -> str:
     """Mask a card number; digits that follow it, such as its check value, may be in the match."""
-    found = match[0]
-    ends = [place for place in range(len(found)) if found[place] in _GAPS]
-    for end in [len(found), *reversed(ends)]:
-        digits = "".join(character for character in found[:end] if character not in _GAPS)
+    text = match[0]
+    ends = [place for place in range(len(text)) if text[place] in _GAPS]
+    for end in [len(text), *reversed(ends)]:
+        digits = "".join(character for character in text[:end] if character not in _GAPS)
         if len(digits) >= MIN_CARD_DIGITS and is_card(digits):
-            return _MARK.format("card") + found[end:]
-    return found
+            return _MARK.format("card") + text[end:]
+    return text
 
 
 def _mask_ibans(text: str) -> str:
