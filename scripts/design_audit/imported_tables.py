@@ -274,9 +274,9 @@ def conversation_tables(audit: Audit) -> None:
         item.check("the tenant's", me.state.get("plan", area="tenant").value == "free")
 
     with audit.item("sql-59", "Telemetry is imported, with nulls for unknown values.") as item:
-        (call,) = list(audit.scope(audit.open(), user=None, agent=None).interactions.list())
-        item.check("the call", (call.route, call.model, call.latency_ms) == ("chat", "m", 12))
-        item.check("unknown tokens", call.tokens_in is None and call.tokens_out is None)
+        (stored,) = list(audit.scope(audit.open(), user=None, agent=None).interactions.list())
+        item.check("the call", (stored.route, stored.model, stored.latency_ms) == ("chat", "m", 12))
+        item.check("unknown tokens", stored.tokens_in is None and stored.tokens_out is None)
 
     with audit.item(
         "sql-60", "A mistake in the source is found before anything is written."

@@ -375,7 +375,7 @@ def test_the_queue_covers_all_agents_and_boards_newest_first(
     ]
     assert admin.entries.counts() == {"core": 4, "journal": 0}
     with pytest.raises(Invalid, match="review: must be pending or refused"):
-        admin.entries.queue(review="accepted")
+        admin.entries.queue(review="accepted")  # type: ignore[arg-type]
     with pytest.raises(Invalid, match="review: must be one of accepted, pending, refused"):
         admin.entries.list(review="nonsense")  # type: ignore[arg-type]
 
