@@ -53,7 +53,8 @@ class Rows:
         """Run a race and add its rows."""
         counts_before = len(self.overhead_rows), len(self.comparison_rows)
         contenders: dict[str, Call] = {"adapter": case.adapter}
-        library, objects = case.library, case.objects
+        library = case.library
+        objects = case.objects
         if library is not None:
             contenders["library"] = library
         if library is not None and objects is not None:

@@ -97,16 +97,16 @@ def problems(services: Services, tenant: str) -> list[str]:
     failures = _failures(services, tenant)
     if not failures:
         return []
-    found = []
+    sentences = []
     for session in due(services, tenant, 0):
         failure = failures.get(session.session)
         if failure is not None:
             outcome = "given up for a day" if failure.is_given_up else "will be tried again"
-            found.append(
+            sentences.append(
                 f"Summary of session {failure.session}: failed {failure.tries} times, {outcome}. "
                 f"{failure.error}"
             )
-    return found
+    return sentences
 
 
 def _failures(services: Services, tenant: str) -> dict[str, Failure]:

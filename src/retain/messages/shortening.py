@@ -38,6 +38,8 @@ def prompt_tokens(role: str, size: int, has_calls: bool, room: int) -> int:
     """Return about how many tokens a message that is not the newest takes in a prompt."""
     if size > limits.REF_TOKENS and (role == "user" or has_calls):
         size = limits.SHORT_TOKENS
+    if size <= limits.SHORT_TOKENS and 2 * size <= room:
+        return size  # most messages, which fit in any case
     return min(size, largest_in_window(room))
 
 
