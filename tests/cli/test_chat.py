@@ -22,7 +22,7 @@ from retain import Memory
 from retain.base.errors import ModelUnavailable
 from retain.cli.main import main
 from retain.models.model import RemoteModel
-from retain.testing import FakeService, ScriptedModel, calling
+from retain.testing import FakeService, ModelRequest, ScriptedModel, calling
 from tests.server.talking import serve
 
 PYTHON = sys.executable
@@ -201,6 +201,33 @@ def test_commands_in_a_pipe(run: Run, env: dict[str, str]) -> None:
             if message.role == "user"
         ]
     assert sorted(texts) == ["/etc/hosts is a file.", "My sister lives in Lisbon."]
+
+
+def test_long_sessions_are_summarized(run: Run, env: dict[str, str]) -> None:
+    """S2: by the model, without a server or a job beside the command; later answers use it."""
+    summary = "Ada asked about the harbour of Porto several times."
+
+    def answer(request: ModelRequest) -> str:
+        return summary if "running summary" in request.system else "Fine."
+
+    with FakeService(answer) as service:
+        settings = {
+            "RETAIN_MODEL": "fake",
+            "RETAIN_BASE_URL": service.url,
+            "RETAIN_API_KEY": "k",
+            "RETAIN_SUMMARY_ENABLED": "true",
+            "RETAIN_SUMMARY_THRESHOLD": "4",
+            "RETAIN_SUMMARY_KEEP_LAST": "2",
+        }
+        lines = "".join(f"Question {n} about the harbour.\n" for n in range(4))
+        chat = run(stdin=lines, **settings)
+        assert chat.stdout.splitlines() == ["Fine."] * 4, chat.stderr
+        assert run("And now?", **settings).returncode == 0
+        assert summary in f"{service.requests[-1].body}"
+    with Memory.open(env["RETAIN_DATABASE"]) as memory:
+        (session,) = memory.scope(user="default").sessions.list()
+    assert session.summarized_count >= 2
+    assert session.summary == summary
 
 
 def test_one_message(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,8 +25,10 @@ from langgraph.store.base import (
     MatchCondition,
     PutOp,
     SearchOp,
+    TTLConfig,
 )
 from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
 
 from retain import Memory, Scope
 from retain.api.namespaces import readable_name, stored
@@ -399,6 +402,40 @@ def test_expired_items_are_gone_and_reading_extends_the_expiry(
     assert {item.key for item in store.search(("m",))} == {"for good"}
     assert store.list_namespaces() == [("m",)]
     assert RetainStore(open_memory(now).scope(tenant="nobody")).sweep_ttl() == 0
+
+
+@one_engine
+def test_the_guide_is_right_about_the_default_of_refresh_on_read(
+    open_memory: Callable[..., Memory], now: Now
+) -> None:
+    """Reads extend an item's life here but not in SqliteStore; the option makes both equal."""
+
+    def extends(store: BaseStore, expiry: Callable[[], object]) -> bool:
+        store.put(("m",), "k", {"x": 1})
+        before = expiry()
+        now.pass_days(1 / 48)
+        time.sleep(0.01)
+        assert store.get(("m",), "k") is not None
+        assert before is not None
+        return expiry() != before
+
+    def sqlite_store_extends(ttl: TTLConfig) -> bool:
+        with SqliteStore.from_conn_string(":memory:", ttl=ttl) as store:
+            store.setup()
+            read = "select expires_at from store"
+            return extends(store, lambda: store.conn.execute(read).fetchone()[0])
+
+    def our_store_extends(ttl: TTLConfig) -> bool:
+        scope = open_memory(now).scope(tenant="acme", user="ada")
+        store = RetainStore(scope, ttl=ttl)
+        return extends(store, lambda: scope.items.get(["m"], "k").expires_at)
+
+    silent: TTLConfig = {"default_ttl": 60}
+    assert (sqlite_store_extends(silent), our_store_extends(silent)) == (False, True)
+    for refresh in (True, False):
+        stated: TTLConfig = {"default_ttl": 60, "refresh_on_read": refresh}
+        assert sqlite_store_extends(stated) is refresh
+        assert our_store_extends(stated) is refresh
 
 
 def test_a_batch_reads_the_state_before_and_writes_atomically(me: Scope) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
@@ -12,11 +13,13 @@ from retain import Memory
 from retain.base import limits
 from retain.base.errors import Unreachable
 from retain.server import health as health_module
+from retain.server.app import create_app
 from retain.server.health import READY_SECONDS, Health
 from retain.server.serve import WAIT_SECONDS
-from retain.testing import with_faults
+from retain.testing import ScriptedModel, with_faults
 from tests.calling import Calling
-from tests.conftest import one_engine
+from tests.conftest import Now, one_engine
+from tests.kinds.test_summaries import with_model
 
 
 @one_engine
@@ -138,3 +141,26 @@ def test_visibility_of_the_status(calling: Calling, memory: Memory) -> None:
     assert everything["worked_at"] is None or datetime.fromisoformat(
         everything["worked_at"]
     ) <= datetime.now(UTC)
+
+
+@one_engine
+def test_the_status_says_why_a_summary_was_given_up(
+    calling: Calling, open_memory: Callable[..., Memory], now: Now
+) -> None:
+    """Operations shows these sentences; only to admins of the tenant and to the operator."""
+    model = ScriptedModel("I'm sorry, I can't help with that.", name="refusing")
+    memory = with_model(open_memory(clock=now, summary_enabled=True), model)
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    me.sessions.add("long")
+    for number in range(41):
+        me.messages.append("long", "user", f"Message {number}")
+    for _ in range(20):
+        memory.run_jobs()
+        now.pass_days(1 / 24)
+    app = create_app(memory)
+    (problem,) = calling("acme", over=app).get("/api/status").json()["problems"]
+    assert problem.startswith("Summary of session long: failed 5 times, given up for a day.")
+    assert "it refuses" in problem
+    assert calling("other", over=app).get("/api/status").json()["problems"] == []
+    operator = calling(memory.settings.tenant, over=app)
+    assert operator.get("/api/status").json()["problems"] == [problem]

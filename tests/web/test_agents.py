@@ -62,6 +62,18 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
 
 
 @one_engine
+def test_the_default_agent_needs_no_setup(web: Web, memory: Memory) -> None:
+    """Its settings say which defaults it uses, not that it is missing; saving them stores it."""
+    page = web.open("/agents/assistant")
+    expect(page.get_by_text("assistant uses the defaults: the main model")).to_be_visible()
+    expect(page.get_by_text("set up", exact=False)).to_have_count(0)
+    page.get_by_label("Prompt").fill("You help.")
+    page.get_by_role("button", name="Save").click()
+    expect(page.get_by_text("assistant uses the defaults")).to_have_count(0)
+    assert memory.scope(tenant="default").agents.get("assistant").prompt == "You help."
+
+
+@one_engine
 def test_a_conflicting_edit_is_shown_and_neither_is_lost(web: Web, memory: Memory) -> None:
     agents = memory.scope(tenant="default").agents
     agents.add("scout", prompt="You scout.")
