@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retain.base import clock
-from retain.search import ranking
+from retain.search import features, ranking
 from retain.search.candidates import Candidate, Corpus, digest
 from retain.search.question import Question, parse_question
 from retain.search.ranking import Ranked, rank
@@ -30,9 +30,8 @@ def candidate(number: int, text: str, **more: object) -> Candidate:
 
 
 def corpus(question: Question, candidates: list[Candidate], count: int = 100) -> Corpus:
-    return Corpus(
-        count, [sum(word in one.digest.counts for one in candidates) for word in question.words]
-    )
+    counts = features._WordCounts(candidates).of(question.words)
+    return Corpus(count, (counts > 0).sum(axis=0).tolist())
 
 
 def order(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import threading
 import zlib
+from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,14 +15,22 @@ from retain.search import words
 from retain.search.question import contains_question
 from retain.search.search_engine import Item
 
-MAX_CACHED_WORDS = 2_000_000
-"""Limit of the digest cache: about 200 MB of memory."""
+MAX_CACHED_BYTES = 32 << 20
+"""Limit of the digest cache: about 75,000 messages of 25 different words."""
+ENTRY_BYTES = 240
+"""Memory of a cached digest without its words."""
+COUNT_MASK = 0xFF
+"""The bits of a word code that are a count; the others are a hash of the word."""
 
 
 class Digest(NamedTuple):
-    """Everything that ranking needs of a row's text."""
+    """Everything that ranking needs of a row's text.
 
-    counts: Mapping[str, int]  # occurrences of each index word
+    It is compact, because tens of thousands of them are cached: a dictionary of the words would
+    take four times the memory, in blocks of a size that fragments the heap.
+    """
+
+    words: bytes  # the word codes of the index words, 64 bits each: a hash and a count
     length: int  # words, without stop words
     has_question: bool  # True if the text contains a question
     fingerprint: int  # checksum of the words in their order; 0 if there are none
@@ -56,36 +65,43 @@ def digest(author: str, title: str, text: str, at: int | None) -> Digest:
     counts = Counter([*terms, *words.metadata_words(author, title, at)])
     length = 1 + sum(count for word, count in counts.items() if word not in words.STOP)
     fingerprint = zlib.adler32(" ".join(terms).encode()) if terms else 0
-    return Digest(counts, length, contains_question(text), fingerprint)
+    codes = array("q", [word_code(word) | min(count, COUNT_MASK) for word, count in counts.items()])
+    return Digest(codes.tobytes(), length, contains_question(text), fingerprint)
+
+
+def word_code(word: str) -> int:
+    """Return the word code of a word with a count of 0. It is valid in this process only."""
+    return hash(word) & ~COUNT_MASK
 
 
 class DigestCache:
     """The digests of rows, shared by all threads of a process. Rows never change.
 
-    Evicts the oldest digests when it is full.
+    Evicts the older half when it is full.
     """
 
-    def __init__(self, max_words: int = MAX_CACHED_WORDS) -> None:
-        self._max_words = max_words
+    def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._reset()
 
     def _reset(self) -> None:
         self._process = os.getpid()
-        self._size = 0
-        self._digests: dict[tuple[int, int, int], Digest] = {}
+        self.bytes = 0
+        self._digests: dict[int, Digest] = {}
         self._lock = threading.Lock()
 
     def get(self, row: Item) -> Digest:
         """Return the digest of a row; compute it if it is not cached."""
-        # A number alone could be reused after the schema was dropped and created again.
-        key = (row.number, row.at, len(row.text))
+        # A number alone could be reused after the schema was dropped and created again. The hash of
+        # all three is smaller than a tuple of them.
+        key = hash((row.number, row.at, len(row.text)))
         cached = self._digests.get(key)
         if cached is None:
             cached = digest(row.author, row.title, row.text, row.at)
             self._add(key, cached)
         return cached
 
-    def _add(self, key: tuple[int, int, int], new: Digest) -> None:
+    def _add(self, key: int, new: Digest) -> None:
         if self._process != os.getpid():
             # In a forked child, the lock may be held by a thread that exists only in the parent.
             self._reset()
@@ -93,7 +109,11 @@ class DigestCache:
             if key in self._digests:
                 return  # another thread was faster
             self._digests[key] = new
-            self._size += len(new.counts)
-            while self._size > self._max_words and len(self._digests) > 1:
-                oldest = next(iter(self._digests))
-                self._size -= len(self._digests.pop(oldest).counts)
+            self.bytes += ENTRY_BYTES + len(new.words)
+            if self.bytes > self._max_bytes:
+                self._evict()
+
+    def _evict(self) -> None:
+        newer = list(self._digests.items())[len(self._digests) // 2 :]
+        self._digests = dict(newer)
+        self.bytes = sum(ENTRY_BYTES + len(cached.words) for _, cached in newer)

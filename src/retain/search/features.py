@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from retain.base import clock
-from retain.search.candidates import Candidate, Corpus
+from retain.search.candidates import COUNT_MASK, Candidate, Corpus, word_code
 from retain.search.question import Question
 
 if TYPE_CHECKING:
@@ -31,19 +31,11 @@ def measure(
     question: Question, candidates: Sequence[Candidate], corpus: Corpus
 ) -> dict[str, Array]:
     """Return the features by name."""
-    import numpy as np
-
-    counts = np.array(
-        [
-            [candidate.digest.counts.get(word, 0) for word in question.words]
-            for candidate in candidates
-        ],
-        float,
-    )
-    counts = counts.reshape(len(candidates), len(question.words))
+    words = _WordCounts(candidates)
+    counts = words.of(question.words)
     rarity = _word_rarity(question, corpus)
     features: dict[str, Array] = {}
-    _add_text_features(features, question, candidates, counts, rarity)
+    _add_text_features(features, question, candidates, words, counts, rarity)
     _add_meaning_features(features, candidates)
     base = features["words"]
     if "meaning" in features:
@@ -54,6 +46,32 @@ def measure(
     _add_neighbour_features(features, base, counts, rarity, threads, candidates)
     _add_session_features(features, base, counts, rarity, threads)
     return features
+
+
+class _WordCounts:
+    """The occurrences of words in the candidates."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        import numpy as np
+
+        packed = [candidate.digest.words for candidate in candidates]
+        codes = np.frombuffer(b"".join(packed), np.int64)
+        self._count = len(candidates)
+        self._candidate = np.repeat(
+            np.arange(len(packed)), [len(words) // codes.itemsize for words in packed]
+        )
+        self._occurrences = codes & COUNT_MASK
+        self._words = codes & ~COUNT_MASK
+
+    def of(self, words: Sequence[str]) -> Array:
+        """Return the occurrences of words: a row for each candidate, a column for each word."""
+        import numpy as np
+
+        counts = np.zeros((self._count, len(words)))
+        for column, word in enumerate(words):
+            places = np.flatnonzero(self._words == word_code(word))
+            counts[self._candidate[places], column] = self._occurrences[places]
+        return counts
 
 
 def _word_rarity(question: Question, corpus: Corpus) -> Array:
@@ -79,6 +97,7 @@ def _add_text_features(
     features: dict[str, Array],
     question: Question,
     candidates: Sequence[Candidate],
+    words: _WordCounts,
     counts: Array,
     rarity: Array,
 ) -> None:
@@ -101,11 +120,7 @@ def _add_text_features(
     features["asks"] = asks * (1 - is_answer)
     quoted = np.zeros(len(candidates))
     for phrase in question.phrases:
-        shares = [
-            sum(word in candidate.digest.counts for word in phrase) / len(phrase)
-            for candidate in candidates
-        ]
-        quoted = np.maximum(quoted, shares)
+        quoted = np.maximum(quoted, (words.of(phrase) > 0).sum(axis=1) / len(phrase))
     features["quoted"] = quoted
 
 
