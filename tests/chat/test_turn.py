@@ -756,3 +756,18 @@ def test_an_inactive_agent_does_not_answer(chat: Any) -> None:
     assert talk.transcript() == []
     talk.me.agents.edit("scout", active=True)
     assert talk.say().text == "In Turin."
+
+
+@one_engine
+def test_a_retry_gets_the_saved_answer_of_an_agent_that_is_inactive_now(chat: Any) -> None:
+    talk = chat("In Turin.", "Never said.")
+    talk.me.agents.add("scout")
+    first = talk.say("Where?", key="k")
+    talk.me.agents.edit("scout", active=False)
+    again = talk.say("Where?", key="k")
+    assert (again.text, again.again) == (first.text, True)
+    with pytest.raises(Conflict, match="'scout' is inactive"):
+        talk.say("Where?", key="other")
+    with pytest.raises(KeyReused):
+        talk.say("When?", key="k")
+    assert len(talk.transcript()) == 2

@@ -20,8 +20,10 @@ from retain import Memory
 from retain.auth.api_keys import Keys
 from retain.base.errors import ModelUnavailable
 from retain.server import running_turns as running
+from retain.server.app import create_app
 from retain.server.sse import HEARTBEAT
 from retain.testing import FakeService, ScriptedModel, calling
+from tests.calling import Calling
 from tests.chaos.sizes import FULL
 from tests.conftest import Limited, one_engine
 from tests.server.talking import WAIT, Event, PausingModel, RunningServer, events, serve, stream
@@ -1074,6 +1076,34 @@ def test_a_silent_stream_sends_heartbeats_and_a_long_one_is_truncated() -> None:
     assert [event.id for event in received] == list(range(received[0].id, 23))
     assert received[0].id > 1
     assert event_names(received)[-2:] == ["message", "done"]
+
+
+@one_engine
+def test_a_repeated_request_is_answered_after_its_agent_was_made_inactive(
+    memory: Memory, calling: Calling
+) -> None:
+    """Also by another process, in a group, and without a session in the request."""
+    headers = {"X-Retain-User": "ada"}
+    first = calling(over=create_app(memory))
+    for name in ("scout", "critic"):
+        assert first.post("/api/agents", json={"name": name}).status_code == 201
+    requests: list[dict[str, Any]] = [
+        {"message": "Hello", "agent_id": "scout", "key": "alone"},
+        {"message": "Hello", "agents": ["scout", "critic"], "key": "group"},
+    ]
+    for body in requests:
+        assert first.post("/api/chat", json=body, headers=headers).status_code == 200
+    for name in ("scout", "critic"):
+        first.patch(f"/api/agents/{name}", json={"active": False})
+    second = calling(over=create_app(memory))
+    alone = second.post("/api/chat", json=requests[0], headers=headers)
+    assert (alone.status_code, alone.json()["again"]) == (200, True), alone.text
+    group = second.post("/api/chat", json=requests[1], headers=headers)
+    assert group.status_code == 200, group.text
+    assert [reply["again"] for reply in group.json()["replies"]] == [True, True]
+    for body in requests:
+        unknown = second.post("/api/chat", json={**body, "key": "new"}, headers=headers)
+        assert unknown.status_code == 409, unknown.text
 
 
 @one_engine

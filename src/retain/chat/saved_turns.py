@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from retain.base.errors import NotFound
 from retain.chat.events import Answer
-from retain.chat.turn import OpenTurn, build_answer, derive_key, find_saved_turn
+from retain.chat.turn import OpenTurn, answer_key, build_answer, derive_key, find_saved_turn
 from retain.memory import Scope
 from retain.storage import leases
 
@@ -31,7 +31,7 @@ def find_answer(scope: Scope, session: str, key: str, agent: str | None = None) 
     agent = agent or scope.owner.agent or stored.agent
     scope = Scope(scope.services, replace(scope.owner, user=stored.user, agent=agent))
     seq = message_number(scope, session, key)
-    turn = find_saved_turn(scope, session, derive_key(key, f"said {agent}"))
+    turn = find_saved_turn(scope, session, answer_key(key, agent))
     open_turn = OpenTurn(
         scope, stored, key, message="", seq=seq, images=(), again=True, overtaken=False
     )

@@ -19,6 +19,7 @@ from typing import Any
 from retain.base import canonical, ids, limits, masking
 from retain.base.errors import (
     BadAnswer,
+    Conflict,
     Invalid,
     KeyReused,
     ModelError,
@@ -173,7 +174,8 @@ def begin(
 ) -> Iterator[OpenTurn]:
     """Wait until the session is free, hold it, and store the message and its images.
 
-    Raises Conflict if an agent of the turn (default: the scope's) is inactive.
+    Raises Conflict if an agent of the turn (default: the scope's) is inactive and has not answered
+    an earlier request with the same key.
     """
     key = ids.uuid7() if key is None else canonical.key(key, "key")
     stored = scope.sessions.get(session)
@@ -183,7 +185,11 @@ def begin(
     )
     scope = scope if caller is None else caller.acting(scope, "chat", f"session {stored.id}")
     for name in agents or [scope.owner.agent or ""]:
-        find_active_agent(scope, name)
+        try:
+            find_active_agent(scope, name)
+        except Conflict:
+            if not has_answered(scope, stored.id, key, name):
+                raise
     stored_images = pictures.check(stored.id, images)
     content = _message_to_store(message, stored_images)
     _check(memory.settings, content)
@@ -230,7 +236,7 @@ def answer(
     """Return an agent's answer to the message: run and save the turn, or read the saved one."""
     scope = Scope(_lenient(open_turn.scope.services), replace(open_turn.scope.owner, agent=agent))
     session = open_turn.session.id
-    key = derive_key(open_turn.key, f"said {agent}")
+    key = answer_key(open_turn.key, agent)
     emit(
         Event(
             "start", agent, {"key": open_turn.key, "session": session, "asked_seq": open_turn.seq}
@@ -589,6 +595,17 @@ def _lenient(services: Services) -> Services:
     if settings.secrets != "reject":
         return services
     return replace(services, settings=replace(settings, secrets="mask"))
+
+
+def answer_key(key: str, agent: str) -> str:
+    """Return the key under which an agent's answer in a turn is saved."""
+    return derive_key(key, f"said {agent}")
+
+
+def has_answered(scope: Scope, session: str, key: str, agent: str) -> bool:
+    """Return whether an agent's answer to an earlier request with the same key is saved."""
+    scope = Scope(scope.services, replace(scope.owner, agent=agent))
+    return find_saved_turn(scope, session, answer_key(key, agent)) is not None
 
 
 def find_saved_turn(scope: Scope, session: str, key: str) -> Turn | None:

@@ -24,7 +24,7 @@ from retain.api import problem
 from retain.api.responses import answer
 from retain.auth.principal import Permission, Principal
 from retain.base import canonical, ids, limits
-from retain.base.errors import AlreadyExists, Invalid, NotFound, Overloaded, RetainError
+from retain.base.errors import AlreadyExists, Conflict, Invalid, NotFound, Overloaded, RetainError
 from retain.chat import group, saved_turns, serialization, turn
 from retain.chat.caller import Caller
 from retain.chat.events import Answer, Event
@@ -243,7 +243,7 @@ class Chat:
             principal.owner_of(None, name)
         key = _key(request, body.key)
         by = Caller(principal, problem.request_id(request))
-        ready = partial(_ready, scope, message, body, agents, by)
+        ready = partial(_ready, scope, message, body, agents, key, by)
         notice = ""
         try:
             scope, session, digest = await run_in_threadpool(ready)
@@ -335,7 +335,7 @@ def _key(request: Request, body: str | None) -> str:
 
 
 def _ready(
-    scope: Scope, message: str, body: TurnRequest, agents: Sequence[str], by: Caller
+    scope: Scope, message: str, body: TurnRequest, agents: Sequence[str], key: str, by: Caller
 ) -> tuple[Scope, Session, bytes]:
     """Return the scope and session of a turn, and the digest of the request.
 
@@ -343,11 +343,26 @@ def _ready(
     """
     turn.check(scope.services.settings, message, body.images)
     for agent in group.names(agents) if agents else ():
-        if agent != scope.owner.agent:
+        if agent == scope.owner.agent:
+            continue
+        try:
             require_agent(of_agent(scope, agent))
+        except Conflict:
+            first = of_agent(scope, scope.owner.agent or agents[0])
+            if not _has_answered(first, body.session_id, key, agent):
+                raise
     parts = [message, scope.owner.agent, body.images, list(agents)]
     digest = hashlib.sha256(json.dumps(parts).encode()).digest()
     return *enter(scope, body.session_id, agent=agents[0] if agents else AGENT, caller=by), digest
+
+
+def _has_answered(scope: Scope, session_id: str | None, key: str, agent: str) -> bool:
+    """Return whether the request repeats a turn in which the agent has answered."""
+    try:
+        session = _going_on(scope, session_id)
+    except NotFound:
+        return False
+    return turn.has_answered(scope, session.id, key, agent)
 
 
 def _add_first_agent(scope: Scope, by: Caller) -> bool:
