@@ -16,6 +16,30 @@ def count_lines(text: str) -> int:
     return len(text.splitlines())
 
 
+@server.tool("read.file")
+def read_with_dot() -> str:
+    """Return which of two tools with similar names this is."""
+    return "read.file"
+
+
+@server.tool("read_file")
+def read_with_underscore() -> str:
+    """Return which of two tools with similar names this is."""
+    return "read_file"
+
+
+@server.tool(f"{'very_' * 13}long_name_1")
+def first_long_name() -> str:
+    """Return which of two tools with long names this is."""
+    return "the first"
+
+
+@server.tool(f"{'very_' * 13}long_name_2")
+def second_long_name() -> str:
+    """Return which of two tools with long names this is."""
+    return "the second"
+
+
 @server.tool()
 def report() -> str:
     """Return a long report."""

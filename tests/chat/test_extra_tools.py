@@ -321,6 +321,20 @@ def test_an_agent_calls_the_tools_of_an_mcp_server(talk: Any, demo: Any) -> None
     assert "demo__report" in chat.model.requests[0].tools
 
 
+def test_tools_of_a_server_whose_names_become_equal_are_numbered(talk: Any, demo: Any) -> None:
+    """Models accept only some characters and 64 of them; every tool stays available."""
+    long_name = f"demo__{'very_' * 13}"
+    chat = talk(
+        ("demo__read_file", {}),
+        ("demo__read_file_2", {}),
+        (long_name[:64], {}),
+        (f"{long_name[:62]}_2", {}),
+        tools=["demo"],
+        servers={"demo": demo},
+    )
+    assert chat.say() == ["read.file", "read_file", "the first", "the second"]
+
+
 def test_a_call_that_takes_too_long_is_an_error(talk: Any, demo: Any, limited: Limited) -> None:
     wait = calling(("demo__wait", {"seconds": 6}))
     chat = talk(tools=["demo"], servers={"demo": demo}, then=[wait, "Done."])

@@ -165,7 +165,7 @@ def test_mcp_servers_of_agents_are_connected_if_called(look: Doctor, engine: str
     status, found = look(mcp_servers={"demo": demo, "away": away})
     assert (status, found["MCP server demo"][0]["state"]) == (0, "ok")
     status, found = look("--models", mcp_servers={"demo": demo, "away": away})
-    assert "offers 6 tools" in found["MCP server demo"][0]["found"]
+    assert "offers 10 tools" in found["MCP server demo"][0]["found"]
     assert (status, found["MCP server away"][0]["state"]) == (1, "problem")
     assert "sk-secret" not in json.dumps(found)
 

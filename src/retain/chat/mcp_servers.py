@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -78,18 +78,21 @@ class McpConnections:
             listed = _listed.get(server)
         if listed is None or listed.until < time.monotonic():
             try:
-                tools = self._call(server, _list_tools)
-                listed = _Listed(time.monotonic() + LIST_SECONDS, tools)
+                descriptions = self._call(server, _list_tools)
+                listed = _Listed(time.monotonic() + LIST_SECONDS, descriptions)
             except ToolFailure as failure:
                 listed = _Listed(time.monotonic() + RETRY_SECONDS, problem=str(failure))
             with _lock:
                 _listed[server] = listed
         if listed.problem:
             raise ToolFailure(listed.problem)
-        return [self._tool(server, tool) for tool in listed.tools]
+        tools: dict[str, ExtraTool] = {}
+        for tool in listed.tools:
+            name = _unused_name(f"{server.name}__{tool.name}", tools)
+            tools[name] = self._tool(server, tool, name)
+        return list(tools.values())
 
-    def _tool(self, server: McpServer, tool: Any) -> ExtraTool:
-        name = _NOT_ALLOWED.sub("_", f"{server.name}__{tool.name}")[:MAX_NAME_CHARACTERS]
+    def _tool(self, server: McpServer, tool: Any, name: str) -> ExtraTool:
         reads = bool(tool.annotations and tool.annotations.read_only_hint)
 
         def run(arguments: Mapping[str, Any]) -> Any:
@@ -140,6 +143,18 @@ class McpConnections:
         client: Client = self._stack.enter_context(connection)
         self._clients[server.name] = client
         return client
+
+
+def _unused_name(name: str, used: Collection[str]) -> str:
+    """Return a name that models accept. Names that become equal are numbered: `a_b`, `a_b_2`."""
+    name = _NOT_ALLOWED.sub("_", name)
+    unused = name[:MAX_NAME_CHARACTERS]
+    number = 1
+    while unused in used:
+        number += 1
+        suffix = f"_{number}"
+        unused = name[: MAX_NAME_CHARACTERS - len(suffix)] + suffix
+    return unused
 
 
 @asynccontextmanager
