@@ -108,7 +108,18 @@ def test_a_journal_entry_expires_to_the_microsecond(memory: Memory, me: Scope, n
     )
 
 
-@pytest.mark.parametrize("blank", ["", " ", "\n\t \u3000", "\u200b", "\ufeff \u200b\u200d"])
+@pytest.mark.parametrize(
+    "blank",
+    [
+        "",
+        " ",
+        "\n\t \u3000",
+        "\u200b",
+        "\ufeff \u200b\u200d",
+        "\x1c\x85\x07",
+        "\U000e0041",
+    ],
+)
 def test_blank_content_is_rejected(me: Scope, blank: str) -> None:
     """J2: also zero-width spaces."""
     kept = me.entries.add("kept")
@@ -121,6 +132,12 @@ def test_blank_content_is_rejected(me: Scope, blank: str) -> None:
             call()
         assert str(error.value) == "content: must not be blank."
     assert list(me.entries.list()) == [kept]
+
+
+def test_content_of_characters_that_python_does_not_know_is_accepted(me: Scope) -> None:
+    """A newer emoji, or a character of an icon font."""
+    for content in ("\U0001fae9", "\U0001fbff", "\ue000"):
+        assert me.entries.add(content).content == content
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "語", "😀"])

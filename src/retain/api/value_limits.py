@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from retain.base import limits
+from retain.base.canonical import VISIBLE
 from retain.kinds import SEARCHABLE_KINDS
 from retain.kinds.entries.entry import REVIEWS, Entry
 
@@ -19,7 +20,7 @@ _CONTROL = "\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029\U0010ffff"
 _KEY = f"[^{_CONTROL}]*[^\\s{_CONTROL}][^{_CONTROL}]*"
 KEY: Schema = {"pattern": f"^{_KEY}$"}
 """A name, id or key: not blank, without control characters."""
-NOT_BLANK: Schema = {"pattern": r"\S"}
+NOT_BLANK: Schema = {"pattern": VISIBLE}
 ETAG: Schema = {"pattern": r'^(W/)?"[0-9]{1,15}"$', "examples": ['"3"']}
 _KEY_ITEM: Schema = {"type": "string", **KEY}
 _KEYS: Schema = {"minItems": 1, "items": _KEY_ITEM}

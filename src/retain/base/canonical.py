@@ -30,12 +30,25 @@ T = TypeVar("T")
 Json = Any
 """A JSON value: None, bool, int, float, str, list or dict of these, or JsonText."""
 
+VISIBLE = (
+    "[^\\s\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e"
+    "\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\U000e0000-\U000e007f]"
+)
+"""Pattern of one visible character: no whitespace, control, zero-width or tag character.
+
+Private and not yet assigned characters count as visible: a font may show them.
+"""
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class JsonText(str):
     """Text that already is JSON, to be stored byte for byte."""
+
+
+def is_visible(text: str) -> bool:
+    """Return whether a text has a visible character."""
+    return re.search(VISIBLE, text) is not None
 
 
 def key(value: str, field: str, policy: Policy = OFF) -> str:

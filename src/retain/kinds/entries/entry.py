@@ -100,8 +100,7 @@ def checked_content(value: str, field: str = "content", policy: Policy = OFF) ->
     if len(stripped) > MAX_CHARACTERS:
         raise TooLarge(field=field, size=len(stripped), unit="characters", limit=MAX_CHARACTERS)
     text = canonical.text(stripped, field, 4 * MAX_CHARACTERS, policy)
-    # Zero-width spaces are blank too.
-    if not any(character.isprintable() and not character.isspace() for character in text):
+    if not canonical.is_visible(text):
         raise Invalid(field=field, problem="must not be blank")
     return text
 
