@@ -1,7 +1,9 @@
 """`make soak ARGS=SECONDS`: check that a server under mixed load does not grow and keeps its data.
 
-Concurrent clients read, append, search, assemble contexts, chat and call MCP without a pause. Memory, threads and open files of
-the server are sampled twenty times; the first fifth is warm-up. The exit status is 1 if they grew or any check failed.
+Concurrent clients read, append, search, assemble contexts, chat and call MCP without a pause.
+Memory, threads and open files of the server are sampled twenty times; the first fifth is warm-up.
+After each sample, messages older than a fifth of the run are purged: the amount of data stays the
+same after the warm-up, so growth is a leak. The exit status is 1 if anything grew or a check failed.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ SAMPLES = 20
 WARM = SAMPLES // 5
 MAX_GROWTH = 1.1
 """Growth over the warm state that still counts as flat: allocators round up."""
-STEP = "{:>8} {:>10} {:>12} {:>8} {:>6} {:>10}  {}"
+DAY_SECONDS = 86_400
+STEP = "{:>8} {:>10} {:>12} {:>8} {:>6} {:>9} {:>10}  {}"
 
 
 def requests(key: str) -> list[str]:
@@ -35,10 +38,10 @@ def requests(key: str) -> list[str]:
     auth_headers = headers(key)
     rpc = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
     both = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-06-18"}
-    found = []
+    round_of_requests = []
     for number in range(CLIENTS):
         session = f"s{number}"
-        found += [
+        round_of_requests += [
             written("POST", f"/api/messages/{session}", BODY, **auth_headers),
             written("GET", f"/api/messages/{session}/window?last=50", **auth_headers),
             written("POST", "/api/search", {"query": "train to Bern"}, **auth_headers),
@@ -63,7 +66,7 @@ def requests(key: str) -> list[str]:
                 **both,
             ),
         ]
-    return found
+    return round_of_requests
 
 
 def soak(seconds: float, database: str, folder: Path) -> bool:
@@ -73,54 +76,76 @@ def soak(seconds: float, database: str, folder: Path) -> bool:
         me = scope_of(memory)
         for number in range(CLIENTS):
             me.sessions.add(f"s{number}")
-    print(STEP.format("after", "answers", "memory", "threads", "files", "slowest 1%", "statuses"))
-    held: list[tuple[int, int, int]] = []
+    print(
+        STEP.format(
+            "after", "answers", "memory", "threads", "files", "messages", "slowest 1%", "statuses"
+        )
+    )
+    samples: list[tuple[int, int, int]] = []
     statuses: Counter[int] = Counter()
+    sample_seconds = seconds / SAMPLES
     with (
         servers.scripted(database, folder / "log") as server,
         Clients() as clients,
     ):
         process = psutil.Process(server.process.pid)
-        job = Job(server.address, requests(key), CLIENTS, seconds / SAMPLES)
-        for sample in range(1, SAMPLES + 1):
+        job = Job(server.address, requests(key), CLIENTS, sample_seconds)
+        for number in range(1, SAMPLES + 1):
             outcome = clients.run(job)
-            held.append((process.memory_info().rss, process.num_threads(), process.num_fds()))
+            samples.append((process.memory_info().rss, process.num_threads(), process.num_fds()))
             statuses += outcome.statuses
-            print(_line(sample * seconds / SAMPLES, outcome, held[-1]), flush=True)
+            messages = _purge(database, WARM * sample_seconds)
+            line = _line(number * sample_seconds, outcome, samples[-1], messages)
+            print(line, flush=True)
     with Memory.open(database, settings=Settings()) as memory:
         wrong = [str(finding) for finding in memory.verify() if not finding.ok]
     bad = {status: number for status, number in statuses.items() if status >= 500 or status == 0}
-    grown = _grown(held)
-    for name, found in (("verify", wrong), ("bad answers", bad), ("grown", grown)):
-        print(f"{name}: {found or 'none'}")
+    warm, end = _warm_and_end(samples, 0)
+    ratio = f"{end / warm:.2f} × the warm state"
+    print(f"memory: {warm / MEBIBYTE:.1f} MiB to {end / MEBIBYTE:.1f} MiB, {ratio}")
+    grown = _grown(samples)
+    for name, problems in (("verify", wrong), ("bad answers", bad), ("grown", grown)):
+        print(f"{name}: {problems or 'none'}")
     return not (wrong or bad or grown)
 
 
-def _line(after: float, outcome: Outcome, held: Sequence[int]) -> str:
-    rate, memory = f"{outcome.good:,.0f}/s", f"{held[0] / MEBIBYTE:.1f} MiB"
-    statuses = dict(sorted(outcome.statuses.items()))
+def _purge(database: str, older_than_seconds: float) -> int:
+    """Remove old messages; return how many there were before."""
+    with Memory.open(database, settings=Settings()) as memory:
+        messages = memory.counts()["messages"]
+        memory.purge(days=older_than_seconds / DAY_SECONDS)
+    return messages
+
+
+def _line(after: float, outcome: Outcome, sample: Sequence[int], messages: int) -> str:
+    memory, threads, files = sample
     return STEP.format(
         f"{after:.0f} s",
-        rate,
-        memory,
-        held[1],
-        held[2],
+        f"{outcome.good:,.0f}/s",
+        f"{memory / MEBIBYTE:.1f} MiB",
+        threads,
+        files,
+        f"{messages:,}",
         f"{outcome.slowest(0.99) * 1000:.0f} ms",
-        statuses,
+        dict(sorted(outcome.statuses.items())),
     )
 
 
-def _grown(held: Sequence[tuple[int, int, int]]) -> list[str]:
-    """Return the measures that grew: the last fifth of the samples against the second."""
-    found = []
+def _warm_and_end(samples: Sequence[tuple[int, int, int]], place: int) -> tuple[float, float]:
+    """Return the medians of a measure: in the second fifth of the samples, and in the last."""
+    warm = statistics.median(sample[place] for sample in samples[WARM : 2 * WARM])
+    end = statistics.median(sample[place] for sample in samples[-WARM:])
+    return warm, end
+
+
+def _grown(samples: Sequence[tuple[int, int, int]]) -> list[str]:
+    """Return the measures that grew."""
+    grown = []
     for place, name in enumerate(("memory", "threads", "files")):
-        warm, end = (
-            statistics.median(sample[place] for sample in samples)
-            for samples in (held[WARM : 2 * WARM], held[-WARM:])
-        )
+        warm, end = _warm_and_end(samples, place)
         if end > warm * MAX_GROWTH + (0 if name == "memory" else 8):
-            found.append(f"{name} {warm:,.0f} to {end:,.0f}")
-    return found
+            grown.append(f"{name} {warm:,.0f} to {end:,.0f}")
+    return grown
 
 
 def main() -> int:

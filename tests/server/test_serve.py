@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import platform
 import signal
 import socket
 import subprocess
@@ -156,6 +157,32 @@ serve._end()
     assert done.returncode == 1
     assert "STOP_SECONDS is over" in done.stderr
     assert done.stderr.count('"event": "line ') == 2000
+
+
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="only glibc has several heaps")
+def test_the_threads_of_a_server_share_two_heaps(tmp_path: Path) -> None:
+    """A heap per thread keeps what its thread freed: memory would grow for hours."""
+    script = """
+import ctypes, sys, threading
+from retain.server import serve
+serve._limit_malloc_arenas()
+ready = threading.Barrier(12)
+def work():
+    block = bytearray(50_000)
+    ready.wait()
+threads = [threading.Thread(target=work) for _ in range(12)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+file = ctypes.c_void_p(libc.fopen(sys.argv[1].encode(), b"w"))
+libc.malloc_info(0, file)
+libc.fclose(file)
+"""
+    env = {name: value for name, value in os.environ.items() if name != "MALLOC_ARENA_MAX"}
+    report = tmp_path / "heaps.xml"
+    subprocess.run([sys.executable, "-c", script, str(report)], env=env, check=True)
+    assert 1 <= report.read_text().count("<heap nr=") <= 2
 
 
 def read(connection: socket.socket, end: bytes) -> None:

@@ -20,7 +20,7 @@ from retain.storage import files
 from retain.storage.files import filesystem_of, is_network
 from retain.storage.sqlite import engine as sqlite
 from retain.storage.sqlite.connection import APPLICATION_ID, BusyHandler, open_connection
-from retain.storage.sqlite.engine import SqliteDatabase
+from retain.storage.sqlite.engine import MAX_IDLE_READERS, SqliteDatabase
 from tests.conftest import SETTINGS
 from tests.storage.behind import fill
 
@@ -66,6 +66,18 @@ def test_every_connection_has_the_safety_settings(file: Path) -> None:
             assert connection.pragma("secure_delete") == 1
             assert connection.pragma("mmap_size") in (0, None)
             assert connection.pragma("query_only") == (0 if connection is database._writing else 1)
+
+
+def test_the_page_caches_of_all_readers_together_are_small(file: Path) -> None:
+    with Memory.open(address(file), settings=SETTINGS) as memory:
+        append(memory)
+        database = memory.database
+        assert isinstance(database, SqliteDatabase)
+        assert database._idle
+        for connection in database._idle:
+            kibibytes = -connection.pragma("cache_size")
+            assert 0 < kibibytes * MAX_IDLE_READERS <= 32 * 1024
+        assert database._writer().pragma("cache_size") == -8192
 
 
 def test_the_bundled_library_has_no_wal_reset_race() -> None:

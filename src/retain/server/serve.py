@@ -41,6 +41,9 @@ KEEP_ALIVE_SECONDS = 75
 """Longer than that of proxies, which would otherwise send a request on a closing connection."""
 GARBAGE_THRESHOLD = 20_000
 """Objects between two searches for garbage; a response of 50 messages makes a few hundred."""
+MAX_MALLOC_ARENAS = 2
+"""Heaps of the C library for all threads. The default of glibc is 8 for each core. Each keeps what
+its threads freed: 30 MiB more under a mixed load, on 2 cores."""
 _FINISHING = 0.8  # share of the stop time for requests; the rest is for background tasks
 _NO_KEY = """retain: nobody can come in yet: this server needs a key, and there is none.
 Make one, on this database: retain keys create NAME --permissions read,write,delete,admin"""
@@ -191,6 +194,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, and report that the server is ready."""
+        _limit_malloc_arenas()
         await super().startup(sockets)
         gc.freeze()  # the app itself stays: do not search it for garbage again and again
         gc.set_threshold(GARBAGE_THRESHOLD)
@@ -238,6 +242,17 @@ def _end() -> None:
     )
     logs.flush()
     os._exit(1)
+
+
+def _limit_malloc_arenas() -> None:
+    """Let all threads share a few heaps, unless MALLOC_ARENA_MAX says how many."""
+    if sys.platform != "linux" or "MALLOC_ARENA_MAX" in os.environ:
+        return
+    import ctypes
+
+    m_arena_max = -8  # the parameter's number in malloc.h
+    with suppress(OSError, AttributeError):  # only glibc has this function
+        ctypes.CDLL(None).mallopt(m_arena_max, MAX_MALLOC_ARENAS)
 
 
 def _allow_many_files() -> None:
