@@ -9,6 +9,8 @@ from datetime import datetime
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+from retain.api.rendering import STORED_FIELDS
+from retain.base import clock
 from retain.base.canonical import JsonText
 from retain.kinds.items import Match, PlacedItem
 from retain.kinds.kind import Page
@@ -49,8 +51,11 @@ def _record_from_json(kind: type, value: Mapping[str, Any]) -> Any:
     arguments = {
         field.name: from_json(hints[field.name], value.get(field.name))
         for field in fields(kind)
-        if field.name != "raw"
+        if field.name not in STORED_FIELDS
     }
+    if kind is Message:
+        created_at = datetime.fromisoformat(value["created_at"])
+        arguments["created_micros"] = clock.from_datetime(created_at, "created_at")
     raw_field = _RAW_FIELDS.get(kind)
     if raw_field:
         text = json.dumps(value[raw_field], ensure_ascii=False, separators=(",", ":"))

@@ -11,6 +11,9 @@ from retain.kinds.kind import Page
 from retain.kinds.state import Item
 from retain.messages.message import Message
 
+STORED_FIELDS = {"raw", "created_micros"}
+"""Fields of records that JSON has in another form: as `content` or `value`, and `created_at`."""
+
 
 def as_json(value: Any) -> Any:
     """Return a record, a page or a list of records as JSON values.
@@ -27,9 +30,10 @@ def as_json(value: Any) -> Any:
         record = {
             field.name: as_json(getattr(value, field.name))
             for field in fields(value)
-            if field.name != "raw"
+            if field.name not in STORED_FIELDS
         }
         if isinstance(value, Message):
+            record["created_at"] = as_json(value.created_at)
             record["content"] = value.content
         if isinstance(value, Item | PlacedItem):
             record["value"] = value.value

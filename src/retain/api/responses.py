@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from retain.api.rendering import as_json
 from retain.auth.idempotency import StoredResponse
+from retain.base import clock
 from retain.kinds.kind import Page
 from retain.messages.message import Message
 
@@ -75,7 +76,7 @@ def _message(message: Message) -> _MessageJson:
         values["tokens_in"],
         values["tokens_out"],
         values["cost"],
-        values["created_at"],
+        clock.to_datetime(values["created_micros"]),
         msgspec.Raw(values["raw"]),
     )
 

@@ -32,6 +32,7 @@ from pydantic_core import PydanticCustomError
 
 from retain.api.endpoints import Endpoint, parameter_help
 from retain.api.examples import EXAMPLES
+from retain.api.rendering import STORED_FIELDS
 from retain.api.value_limits import KEY, TIME, parameter_limits
 from retain.base import canonical
 from retain.base.canonical import Json, JsonText
@@ -313,9 +314,12 @@ def shape(hint: Any) -> Any:
 def _record(kind: type) -> type[BaseModel]:
     hints = get_type_hints(kind)
     model_fields: dict[str, Any] = {
-        field.name: (shape(hints[field.name]), ...) for field in fields(kind) if field.name != "raw"
+        field.name: (shape(hints[field.name]), ...)
+        for field in fields(kind)
+        if field.name not in STORED_FIELDS
     }
     if kind is Message:
+        model_fields["created_at"] = (datetime, ...)
         model_fields["content"] = (dict[str, Any], ...)
     if kind in (Item, PlacedItem):
         model_fields["value"] = (Any if kind is Item else dict[str, Any], ...)

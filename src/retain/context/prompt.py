@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from retain.base import tokens
+from retain.base import limits, tokens
 from retain.context import recall, render
 from retain.context.budget import LAYERS, share
 from retain.context.recall import Recalled
@@ -104,7 +104,9 @@ class PromptWriter:
         for name in SECTION_LAYERS:
             self._fill(name, self.material.sections.get(name), self.shares[name])
         has_long = any(
-            is_long_text(message.tokens, message.raw) for message in self.material.messages
+            is_long_text(message.tokens, message.raw)
+            for message in self.material.messages
+            if message.tokens > limits.REF_TOKENS
         )
         if "references" in self.material.sections or has_long:
             self.written["fragment"] = FRAGMENT

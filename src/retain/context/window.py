@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -126,10 +126,12 @@ def window(
     key → placeholder. Without `ends_with_question`, a newer user message follows the window.
     """
     shown = lines(messages, known, speakers)
-    newest = _newest_question(messages, shown) if ends_with_question else 0
     user_seqs = {message.seq for message in messages if message.role == "user"}
+    newest = _newest_question(user_seqs, shown) if ends_with_question else 0
     shown = [
-        line if line.seq == newest else _limited(line, budget, line.seq in user_seqs)
+        line
+        if line.tokens <= limits.SHORT_TOKENS or line.seq == newest
+        else _limited(line, budget, line.seq in user_seqs)
         for line in shown
     ]
     if newest and newest == messages[-1].seq:
@@ -137,13 +139,17 @@ def window(
     return _fit(messages, shown, budget)
 
 
-def _newest_question(messages: Sequence[Message], shown: Sequence[Line]) -> int:
+def _newest_question(user_seqs: Set[int], shown: Sequence[Line]) -> int:
     """Return the number of the newest message in which the user says something; 0 if none does."""
-    user_seqs = {message.seq for message in messages if message.role == "user"}
-    shown_user_seqs = [
-        line.seq for line in shown if line.seq in user_seqs and line.message.result is None
-    ]
-    return max(shown_user_seqs, default=0)
+    newest_first = reversed(shown)
+    return next(
+        (
+            line.seq
+            for line in newest_first
+            if line.seq in user_seqs and line.message.result is None
+        ),
+        0,
+    )
 
 
 def _limited(line: Line, budget: int, is_from_user: bool) -> Line:

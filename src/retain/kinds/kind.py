@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -236,7 +237,7 @@ class Kind:
             self.name,
             verb,
             self._owner.tenant,
-            self._main_table(),
+            _main_table(type(self)),
             row,
             subject,
             self._owner.user,
@@ -245,11 +246,6 @@ class Kind:
         return self._services.writer.write(
             change, work, idempotent=idempotent, frees_space=frees_space, long=long
         )
-
-    @classmethod
-    def _main_table(cls) -> Table:
-        """Return the table that has the kind's name, or its first one."""
-        return next((table for table in cls.tables if table.name == cls.name), cls.tables[0])
 
     def _user(self) -> str:
         """Return the scope's user; raise Invalid if it has none."""
@@ -271,6 +267,12 @@ class Kind:
 
     def _limit(self, limit: int) -> int:
         return canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
+
+
+@functools.cache
+def _main_table(kind: type[Kind]) -> Table:
+    """Return the table that has the kind's name, or its first one."""
+    return next((table for table in kind.tables if table.name == kind.name), kind.tables[0])
 
 
 def own_session(tx: Transaction, owner: Owner, session: str) -> int:

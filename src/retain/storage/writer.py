@@ -9,8 +9,7 @@ transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from retain.storage.database import Database, Work
 from retain.storage.tables import Table
@@ -20,9 +19,8 @@ RowKey = Mapping[str, Any]
 """The primary key of a row, without the tenant: column names to values."""
 
 
-@dataclass(frozen=True)
-class Change:
-    """One write: which verb of which kind changes what."""
+class Change(NamedTuple):
+    """One write: which verb of which kind changes what. A tuple, because every write creates one."""
 
     kind: str
     verb: str

@@ -3322,7 +3322,7 @@ export interface components {
         };
         /**
          * Message
-         * @description One message; `raw` is its content as JSON text, exactly as it is stored.
+         * @description One message.
          */
         Message: {
             /** Session */

@@ -15,9 +15,9 @@ from retain.storage.database import Row, Transaction
 
 def message_rows(
     session: str,
-    seq: int,
     user: str,
     agent: str,
+    seq: int,
     role: str,
     author: str | None,
     texts: Sequence[str],
@@ -90,7 +90,7 @@ def _lock(tx: Transaction, keys: Sequence[Place]) -> None:
 def _rows(row: Row, _: str) -> list[Item]:
     session, seq, user, agent, role, author, raw, at = row
     texts = searchable_texts(role, json.loads(raw))
-    return message_rows(session, seq, user, agent, role, author, texts, at)
+    return message_rows(session, user, agent, seq, role, author, texts, at)
 
 
 MESSAGE_INDEX = Findable("messages", ("", 0), _missing, _stray, _lock, _rows)

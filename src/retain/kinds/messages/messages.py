@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from retain.base import canonical, clock
@@ -374,7 +375,7 @@ class Messages(Kind):
         mentions = new_message.mentioned(session, values)
         if mentions:
             tx.many(_INSERT_MENTION, mentions)
-        return records(session, [[value[name] for name in COLUMNS] for value in values])
+        return records(session, map(itemgetter(*COLUMNS), values))
 
     @staticmethod
     def hit_source(hit: Hit, session: str) -> str:

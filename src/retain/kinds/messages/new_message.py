@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from typing import Any
 
 from retain.base import canonical, clock, limits
@@ -75,6 +76,8 @@ def _unsaid(role: str, content: Content) -> bool:
     True for a user message that only holds tool results, as one provider sends them, and for an
     assistant message that only holds reasoning.
     """
+    if isinstance(content, str):
+        return False
     parts = (
         content.get("parts") if isinstance(content, Mapping) and not content.get("text") else None
     )
@@ -109,13 +112,8 @@ def digest(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def items(session: str, user: str, agent: str, values: Sequence[Mapping[str, Any]]) -> list[Item]:
     """Return the index rows of a session's messages."""
-    names = ("seq", "role", "author", "said", "created_at")
-    rows = [[value[name] for name in names] for value in values]
-    return [
-        item
-        for seq, role, author, texts, at in rows
-        for item in message_rows(session, seq, user, agent, role, author, texts, at)
-    ]
+    rows = map(itemgetter("seq", "role", "author", "said", "created_at"), values)
+    return [item for row in rows for item in message_rows(session, user, agent, *row)]
 
 
 def mentioned(session: str, values: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
