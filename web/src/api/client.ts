@@ -22,14 +22,14 @@ type AnswerOf<O> = O extends { responses: infer R }
         : never;
     }[keyof R]
   : never;
-export type Said<O> = NamesOf<O> & {
+export type RequestOptions<O> = NamesOf<O> & {
   query?: Partial<QueryOf<O>> & { user?: string; agent?: string };
   body?: BodyOf<O>;
   signal?: AbortSignal;
   ifMatch?: number;
 };
 
-/** A failure: what the server said of it, or that it could not be reached. */
+/** A failed request: the server's error, or that it could not be reached. */
 export class Problem extends Error {
   constructor(
     readonly status: number,
@@ -44,13 +44,13 @@ export class Problem extends Error {
   }
 
   /** True if the same request may succeed later: there was no response, or a temporary failure. */
-  get passing(): boolean {
-    return PASSING.has(this.status);
+  get temporary(): boolean {
+    return TEMPORARY_STATUSES.has(this.status);
   }
 }
 
-const PASSING = new Set([0, 429, 502, 503, 504]); // 502 and 504 are a proxy's words for a server that restarts
-const TRIES = 3;
+const TEMPORARY_STATUSES = new Set([0, 429, 502, 503, 504]); // a proxy answers 502 or 504 while the server restarts
+const MAX_ATTEMPTS = 3;
 const UNREACHABLE = "The server does not answer. Is it running? What you wrote is still here.";
 const BROKEN_OFF = "The server’s answer broke off. Try again.";
 const SIGNED_OUT = "You are signed out. Sign in, then try again.";
@@ -63,69 +63,72 @@ export function signIn(token: string | null, whenSignedOut: (problem: Problem) =
   signedOut = whenSignedOut;
 }
 
-export const get = <P extends PathOf<"get">>(path: P, said?: Said<Operation<"get", P>>) => call("get", path, said);
-export const put = <P extends PathOf<"put">>(path: P, said?: Said<Operation<"put", P>>) => call("put", path, said);
-export const post = <P extends PathOf<"post">>(path: P, said?: Said<Operation<"post", P>>) => call("post", path, said);
-export const patch = <P extends PathOf<"patch">>(path: P, said?: Said<Operation<"patch", P>>) =>
-  call("patch", path, said);
-export const remove = <P extends PathOf<"delete">>(path: P, said?: Said<Operation<"delete", P>>) =>
-  call("delete", path, said);
+export const get = <P extends PathOf<"get">>(path: P, options?: RequestOptions<Operation<"get", P>>) =>
+  call("get", path, options);
+export const put = <P extends PathOf<"put">>(path: P, options?: RequestOptions<Operation<"put", P>>) =>
+  call("put", path, options);
+export const post = <P extends PathOf<"post">>(path: P, options?: RequestOptions<Operation<"post", P>>) =>
+  call("post", path, options);
+export const patch = <P extends PathOf<"patch">>(path: P, options?: RequestOptions<Operation<"patch", P>>) =>
+  call("patch", path, options);
+export const remove = <P extends PathOf<"delete">>(path: P, options?: RequestOptions<Operation<"delete", P>>) =>
+  call("delete", path, options);
 
 async function call<M extends Method, P extends PathOf<M>>(
   method: M,
   path: P,
-  said: Said<Operation<M, P>> = {} as Said<Operation<M, P>>,
+  options: RequestOptions<Operation<M, P>> = {} as RequestOptions<Operation<M, P>>,
 ): Promise<AnswerOf<Operation<M, P>>> {
-  const headers: Record<string, string> = said.body === undefined ? {} : { "Content-Type": "application/json" };
-  if (said.ifMatch !== undefined) headers["If-Match"] = `"${said.ifMatch}"`;
-  const body = said.body === undefined ? undefined : JSON.stringify(said.body);
-  const where = address(path as string, said.path as Record<string, unknown> | undefined, said.query);
-  const how = { method: method.toUpperCase(), headers, body, signal: said.signal };
-  const ask = () => patient(where, how);
-  if (method === "get") return (await ask()) as AnswerOf<Operation<M, P>>;
-  return (await meant(`${method} ${where} ${said.ifMatch} ${body}`, (key) => {
+  const headers: Record<string, string> = options.body === undefined ? {} : { "Content-Type": "application/json" };
+  if (options.ifMatch !== undefined) headers["If-Match"] = `"${options.ifMatch}"`;
+  const body = options.body === undefined ? undefined : JSON.stringify(options.body);
+  const url = address(path as string, options.path as Record<string, unknown> | undefined, options.query);
+  const init = { method: method.toUpperCase(), headers, body, signal: options.signal };
+  const attempt = () => fetchWithRetry(url, init);
+  if (method === "get") return (await attempt()) as AnswerOf<Operation<M, P>>;
+  return (await withIdempotencyKey(`${method} ${url} ${options.ifMatch} ${body}`, (key) => {
     headers["Idempotency-Key"] = key;
-    return ask();
+    return attempt();
   })) as AnswerOf<Operation<M, P>>;
 }
 
-const UNSURE_FOR = 600_000;
-const unsure = new Map<string, { key: string; at: number }>();
+const PENDING_KEY_MS = 600_000;
+const pendingKeys = new Map<string, { key: string; at: number }>();
 
-/** Do a change with its idempotency key. Where nobody knows whether it was done, whoever asks for the very same next means
- * the same one, and it has the same key: "Try again" never makes a second. */
-async function meant<T>(change: string, act: (key: string) => Promise<T>): Promise<T> {
-  const before = unsure.get(change);
-  const key = before && Date.now() - before.at < UNSURE_FOR ? before.key : crypto.randomUUID();
+/** Send a write with an idempotency key. If its outcome is unknown, the same write uses the same key next time, so that
+ * "Try again" never does it twice. */
+async function withIdempotencyKey<T>(change: string, request: (key: string) => Promise<T>): Promise<T> {
+  const pending = pendingKeys.get(change);
+  const key = pending && Date.now() - pending.at < PENDING_KEY_MS ? pending.key : crypto.randomUUID();
   try {
-    const answer = await act(key);
-    unsure.clear(); // whoever has done something else since, and asks again, means it once more
+    const answer = await request(key);
+    pendingKeys.clear(); // a write that is repeated after this success is a new one
     return answer;
   } catch (error) {
-    if (error instanceof Problem && error.status >= 400 && error.status < 500) unsure.delete(change);
-    else unsure.set(change, { key, at: Date.now() });
+    if (error instanceof Problem && error.status >= 400 && error.status < 500) pendingKeys.delete(change);
+    else pendingKeys.set(change, { key, at: Date.now() });
     throw error;
   }
 }
 
-/** An address with its names and its query filled in; what is null or undefined is left out. */
+/** The address with its path parameters and query; empty, null and undefined values are left out. */
 export function address(path: string, names: Record<string, unknown> = {}, query: object = {}): string {
   const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(String(names[name])));
-  const asked = new URLSearchParams();
+  const params = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== null && value !== "") asked.set(name, String(value));
+    if (value !== undefined && value !== null && value !== "") params.set(name, String(value));
   }
-  return asked.size ? `${filled}?${asked}` : filled;
+  return params.size ? `${filled}?${params}` : filled;
 }
 
-/** Fetch, again where nobody answered: a change is sent with the same idempotency key, so it happens once. */
-async function patient(where: string, how: RequestInit): Promise<unknown> {
+/** Fetch with retries after temporary failures. A write keeps its idempotency key, so it happens once. */
+async function fetchWithRetry(url: string, init: RequestInit): Promise<unknown> {
   for (let tried = 1; ; tried++) {
     try {
-      return await read(await fetched(where, how), how.signal);
+      return await read(await fetchSignedIn(url, init), init.signal);
     } catch (error) {
-      if (!(error instanceof Problem) || !error.passing || tried >= TRIES) throw error;
-      await pause(Math.min(error.retryAfter || 0.3 * tried, 2), how.signal ?? undefined);
+      if (!(error instanceof Problem) || !error.temporary || tried >= MAX_ATTEMPTS) throw error;
+      await pause(Math.min(error.retryAfter || 0.3 * tried, 2), init.signal ?? undefined);
     }
   }
 }
@@ -141,38 +144,38 @@ async function read(answer: Response, signal?: AbortSignal | null): Promise<unkn
   }
 }
 
-/** One fetch; an answer that is no success is a Problem. Whoever was signed out meanwhile can sign in, and it goes on. */
-export const fetched = (where: string, how: RequestInit = {}) => signedIn(() => once(where, how));
+/** Fetch once; raise a Problem for an error response. If the sign-in has expired, wait for a new one and repeat. */
+export const fetchSignedIn = (url: string, init: RequestInit = {}) => withSignIn(() => fetchOnce(url, init));
 
-/** Ask; whoever was signed out meanwhile can sign in, and is asked for once more. */
-export async function signedIn<T>(ask: () => Promise<T>): Promise<T> {
+/** Run a request; if the sign-in has expired, wait for a new one and run it again. */
+export async function withSignIn<T>(attempt: () => Promise<T>): Promise<T> {
   try {
-    return await ask();
+    return await attempt();
   } catch (error) {
-    if (!(error instanceof Problem) || !shutOut(error)) throw error;
-    if (await signedOut(error)) return ask();
+    if (!(error instanceof Problem) || !isSignedOut(error)) throw error;
+    if (await signedOut(error)) return attempt();
     throw error.status === 401 ? new Problem(401, error.title, SIGNED_OUT, error.type) : error;
   }
 }
 
 /** True if a request was rejected because the sign-in has expired or changed. */
-const shutOut = (problem: Problem) =>
+const isSignedOut = (problem: Problem) =>
   problem.status === 401 || (problem.status === 403 && problem.detail.includes("X-Retain-CSRF"));
 
-/** The headers that say that a change comes from this page. */
-export const proof = (): [string, string][] => (csrf ? [["X-Retain-CSRF", csrf]] : []);
-/** Nobody answered. */
+/** The headers that prove that a write comes from this page. */
+export const csrfHeaders = (): [string, string][] => (csrf ? [["X-Retain-CSRF", csrf]] : []);
+/** The problem of a server that does not answer. */
 export const unreachable = () => new Problem(0, "No answer", UNREACHABLE);
 
-/** One fetch by whoever one is now. */
-export async function once(where: string, how: RequestInit = {}): Promise<Response> {
-  const headers = new Headers(how.headers);
-  if (how.method && how.method !== "GET") for (const [name, value] of proof()) headers.set(name, value);
+/** Fetch once with the current sign-in. */
+export async function fetchOnce(url: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  if (init.method && init.method !== "GET") for (const [name, value] of csrfHeaders()) headers.set(name, value);
   let answer: Response;
   try {
-    answer = await fetch(where, { ...how, headers, credentials: "same-origin" });
+    answer = await fetch(url, { ...init, headers, credentials: "same-origin" });
   } catch (error) {
-    if (how.signal?.aborted) throw error;
+    if (init.signal?.aborted) throw error;
     throw unreachable();
   }
   if (answer.ok) return answer;
@@ -181,22 +184,23 @@ export async function once(where: string, how: RequestInit = {}): Promise<Respon
 
 /** The problem in an error response, which may come from a proxy and have any format. */
 export function problemOf(status: number, text: string, retryAfter: string | null): Problem {
-  const said = objectIn(text);
-  const word = (name: string, otherwise = "") => (typeof said[name] === "string" ? (said[name] as string) : otherwise);
-  const detail = word("detail", status > 501 && status < 505 ? UNREACHABLE : `The server answered ${status}.`);
-  const field = word("field") || null;
+  const body = parseObject(text);
+  const stringField = (name: string, otherwise = "") =>
+    typeof body[name] === "string" ? (body[name] as string) : otherwise;
+  const detail = stringField("detail", status > 501 && status < 505 ? UNREACHABLE : `The server answered ${status}.`);
+  const field = stringField("field") || null;
   return new Problem(
     status,
-    word("title", "Failed"),
+    stringField("title", "Failed"),
     detail,
-    word("type"),
+    stringField("type"),
     field,
-    word("request_id"),
+    stringField("request_id"),
     Number(retryAfter) || 0,
   );
 }
 
-function objectIn(text: string): Record<string, unknown> {
+function parseObject(text: string): Record<string, unknown> {
   try {
     return Object(JSON.parse(text));
   } catch {
@@ -204,24 +208,24 @@ function objectIn(text: string): Record<string, unknown> {
   }
 }
 
-/** Wait so many seconds, or until it is called off. */
+/** Wait for some seconds, or until the signal is aborted. */
 export function pause(seconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((done, fail) => {
     if (signal?.aborted) return fail(signal.reason);
-    const off = () => {
+    const cancel = () => {
       clearTimeout(timer);
       fail(signal?.reason);
     };
     const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", off);
+      signal?.removeEventListener("abort", cancel);
       done();
     }, seconds * 1000);
-    signal?.addEventListener("abort", off, { once: true });
+    signal?.addEventListener("abort", cancel, { once: true });
   });
 }
 
 /** The message to show for any failure. */
-export function told(error: unknown): string {
+export function errorMessage(error: unknown): string {
   if (error instanceof Problem) return error.detail;
   return error instanceof Error ? error.message : String(error);
 }

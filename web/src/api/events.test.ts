@@ -6,20 +6,20 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test("events are the same however the text was cut", () => {
+test("events are parsed the same however the text is split", () => {
   const text =
     'id: 1\nevent: text\ndata: {"text": "a"}\n\n: still here\n\nid: 2\r\ndata: b\r\ndata: c\r\n\r\ndata: {"not": \n\n';
-  const whole = parser()(text);
-  expect(whole).toEqual([
+  const expected = parser()(text);
+  expect(expected).toEqual([
     { id: "1", name: "text", data: { text: "a" } },
     { id: "2", name: "message", data: "b\nc" },
     { id: "2", name: "message", data: '{"not": ' },
   ]);
   const parse = parser();
-  expect([...text].flatMap((letter) => parse(letter))).toEqual(whole);
+  expect([...text].flatMap((letter) => parse(letter))).toEqual(expected);
 });
 
-test("a connection that died without a word is noticed", async () => {
+test("a silent connection times out", async () => {
   vi.useFakeTimers();
   let cancelled = false;
   const body = new ReadableStream<Uint8Array>({
@@ -29,14 +29,14 @@ test("a connection that died without a word is noticed", async () => {
     },
   });
   vi.stubGlobal("fetch", async () => new Response(body));
-  const heard: Event[] = [];
+  const received: Event[] = [];
   const listening = (async () => {
-    for await (const event of events("/api/notes/stream")) heard.push(event);
+    for await (const event of events("/api/notes/stream")) received.push(event);
   })().catch((error) => error);
   await vi.advanceTimersByTimeAsync(39_000);
-  expect(heard).toHaveLength(1);
+  expect(received).toHaveLength(1);
   expect(cancelled).toBe(false);
   await vi.advanceTimersByTimeAsync(2_000);
-  expect(await listening).toMatchObject({ status: 0, passing: true });
+  expect(await listening).toMatchObject({ status: 0, temporary: true });
   expect(cancelled).toBe(true);
 });

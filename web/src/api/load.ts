@@ -1,36 +1,36 @@
 // Load data for a page: once, again on request, or page by page. An older response never replaces a newer one, and a response to
 // another request is never shown as the current one.
 import { useCallback, useEffect, useEffectEvent, useRef, useState } from "react";
-import { begun, came, failed, type Held, NOTHING } from "./held";
+import { failed, type LoadState, NOTHING, started, succeeded } from "./loadState";
 
 export type Loaded<T> = {
   data: T | undefined;
   error: unknown;
   loading: boolean;
-  /** What is there answers the question before, until the new answer comes. */
+  /** The data belongs to the previous request, until the new response arrives. */
   stale: boolean;
   reload: () => void;
-  /** Show this from now on, for what the page itself has just changed. */
+  /** Replace the data after a change that the page itself made. */
   set: (data: T) => void;
 };
 
-/** Load something, and again whenever one of `on` changes; what was there stays until the new has come, or has failed. */
+/** Load data, and again whenever one of `on` changes; the old data stays until the new request succeeds or fails. */
 export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, on: readonly unknown[]): Loaded<T> {
   const question = useQuestion(on);
-  const { state, ask, stop, setState } = useHeld<T>();
-  const [round, setRound] = useState(0);
-  const now = useRef(question);
-  now.current = question;
-  const start = useEffectEvent(() => ask(question, load, (_, found) => found));
+  const { state, ask, stop, setState } = useLoadState<T>();
+  const [reloads, setRound] = useState(0);
+  const latestQuestion = useRef(question);
+  latestQuestion.current = question;
+  const start = useEffectEvent(() => ask(question, load, (_, result) => result));
   useEffect(() => {
     start();
     return stop;
-  }, [question, round, stop]);
-  const reload = useCallback(() => setRound((before) => before + 1), []);
+  }, [question, reloads, stop]);
+  const reload = useCallback(() => setRound((previous) => previous + 1), []);
   const set = useCallback(
     (data: T) => {
-      stop(); // what was asked for before this is older
-      setState(came(now.current, data));
+      stop(); // a running request would return older data
+      setState(succeeded(latestQuestion.current, data));
     },
     [stop, setState],
   );
@@ -42,12 +42,12 @@ export type Pages<T> = {
   items: T[];
   error: unknown;
   loading: boolean;
-  /** What is there answers the question before, until the new answer comes. */
+  /** The data belongs to the previous request, until the new response arrives. */
   stale: boolean;
   hasMore: boolean;
   more: () => void;
   reload: () => void;
-  /** Ask again for what failed: the next page, or all. */
+  /** Repeat the failed request: the next page, or the first. */
   retry: () => void;
   edit: (change: (items: T[]) => T[]) => void;
 };
@@ -58,22 +58,22 @@ export function usePages<T>(
   on: readonly unknown[],
 ): Pages<T> {
   const question = useQuestion(on);
-  const { state, ask, stop, setState } = useHeld<Page<T>>();
-  const [round, setRound] = useState(0);
+  const { state, ask, stop, setState } = useLoadState<Page<T>>();
+  const [reloads, setRound] = useState(0);
   const last = useRef<string>(undefined);
   const page = (after: string | undefined) => {
     last.current = after;
     ask(
       question,
       (signal) => load(after, signal),
-      (before, found) => (after ? { ...found, data: [...(before?.data ?? []), ...found.data] } : found),
+      (previous, result) => (after ? { ...result, data: [...(previous?.data ?? []), ...result.data] } : result),
     );
   };
   const start = useEffectEvent(() => page(undefined));
   useEffect(() => {
     start();
     return stop;
-  }, [question, round, stop]);
+  }, [question, reloads, stop]);
   const { data: items, next } = state.data ?? { data: [], next: null };
   const hasMore = next !== null && !state.stale;
   return {
@@ -83,42 +83,42 @@ export function usePages<T>(
     stale: state.stale,
     hasMore,
     more: () => hasMore && !state.loading && page(next),
-    reload: () => setRound((before) => before + 1),
+    reload: () => setRound((previous) => previous + 1),
     retry: () => page(last.current),
     edit: (change) =>
-      setState((before) => ({
-        ...before,
-        data: { next: before.data?.next ?? null, data: change(before.data?.data ?? []) },
+      setState((previous) => ({
+        ...previous,
+        data: { next: previous.data?.next ?? null, data: change(previous.data?.data ?? []) },
       })),
   };
 }
 
-/** The number of a question: another one whenever something in it is another. */
+/** The number of the request; it increases whenever one of `on` changes. */
 function useQuestion(on: readonly unknown[]): number {
-  const before = useRef({ on, number: 0 });
-  const same = on.every((value, place) => Object.is(value, before.current.on[place]));
-  if (!same) before.current = { on, number: before.current.number + 1 };
-  return before.current.number;
+  const previous = useRef({ on, number: 0 });
+  const same = on.every((value, index) => Object.is(value, previous.current.on[index]));
+  if (!same) previous.current = { on, number: previous.current.number + 1 };
+  return previous.current.number;
 }
 
-/** The last answer, and a way to ask for the next, which calls off the one before. */
-function useHeld<T>() {
-  const [state, setState] = useState<Held<T>>(NOTHING);
+/** The last response, and a function that starts the next request and aborts the previous one. */
+function useLoadState<T>() {
+  const [state, setState] = useState<LoadState<T>>(NOTHING);
   const running = useRef<AbortController>(undefined);
   const stop = useCallback(() => running.current?.abort(), []);
   const ask = <F>(
     question: number,
     load: (signal: AbortSignal) => Promise<F>,
-    join: (before: T | undefined, found: F) => T,
+    join: (previous: T | undefined, result: F) => T,
   ) => {
     stop();
-    const now = new AbortController();
-    const { signal } = now;
-    running.current = now;
-    setState((before) => begun(before, question));
+    const controller = new AbortController();
+    const { signal } = controller;
+    running.current = controller;
+    setState((previous) => started(previous, question));
     load(signal).then(
-      (found) => signal.aborted || setState((before) => came(question, join(before.data, found))),
-      (error) => signal.aborted || setState((before) => failed(before, question, error)),
+      (result) => signal.aborted || setState((previous) => succeeded(question, join(previous.data, result))),
+      (error) => signal.aborted || setState((previous) => failed(previous, question, error)),
     );
   };
   return { state, ask, stop, setState };

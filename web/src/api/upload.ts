@@ -1,24 +1,25 @@
 // Upload a file with progress: fetch cannot report how much of a body was sent.
-import { problemOf, proof, signedIn, unreachable } from "./client";
+import { csrfHeaders, problemOf, unreachable, withSignIn } from "./client";
 
-type How = {
-  /** The idempotency key: the same for a retry, so that it is there once. */
+type UploadOptions = {
+  /** The idempotency key: a retry uses the same one, so that the file is stored once. */
   key: string;
   signal: AbortSignal;
-  /** Told how much was sent, from 0 to 1; at 1 the server has it all and works on it. */
+  /** Called with the fraction sent, from 0 to 1; at 1 the server processes the file. */
   progress: (part: number) => void;
 };
 
-/** Send a file's content and give what the server answers. */
-export const upload = <T>(where: string, file: Blob, how: How) => signedIn(() => send<T>(where, file, how));
+/** Send a file and return the server's response. */
+export const upload = <T>(url: string, file: Blob, options: UploadOptions) =>
+  withSignIn(() => send<T>(url, file, options));
 
-function send<T>(where: string, file: Blob, { key, signal, progress }: How): Promise<T> {
+function send<T>(url: string, file: Blob, { key, signal, progress }: UploadOptions): Promise<T> {
   return new Promise((done, fail) => {
     const request = new XMLHttpRequest();
-    request.open("POST", where);
+    request.open("POST", url);
     request.setRequestHeader("Content-Type", "application/octet-stream");
     request.setRequestHeader("Idempotency-Key", key);
-    for (const [name, value] of proof()) request.setRequestHeader(name, value);
+    for (const [name, value] of csrfHeaders()) request.setRequestHeader(name, value);
     request.upload.onprogress = (event) => event.lengthComputable && progress(event.loaded / event.total);
     request.upload.onload = () => progress(1);
     request.onerror = () => fail(unreachable());

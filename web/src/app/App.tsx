@@ -1,16 +1,16 @@
 // Map addresses to pages. Each page is loaded on first use.
 import { Component, type ComponentType, lazy, type ReactNode, Suspense, useEffect, useRef } from "react";
-import { told, unreachable } from "../api/client";
+import { errorMessage, unreachable } from "../api/client";
 import { Link } from "../ui/Link";
 import { Failure, Loading } from "../ui/states";
 import { useTitle } from "../ui/title";
-import { say } from "../ui/toast";
+import { notify } from "../ui/toast";
+import { AppProvider, identity, useApp } from "./context";
 import { go, useRoute } from "./route";
 import { Shell } from "./Shell";
-import { identity, Known, useWho } from "./who";
 
-/** A page that is loaded when it is first gone to. */
-const later = (load: () => Promise<{ default: ComponentType }>) =>
+/** A page component that is loaded on first use. */
+const lazyPage = (load: () => Promise<{ default: ComponentType }>) =>
   lazy(() =>
     load().catch(() => {
       throw new Error(
@@ -20,49 +20,49 @@ const later = (load: () => Promise<{ default: ComponentType }>) =>
   );
 
 const PAGES = {
-  chat: later(() => import("../pages/chat/Chat")),
-  why: later(() => import("../pages/why/Why")),
-  agents: later(() => import("../pages/agents/Agents")),
-  memory: later(() => import("../pages/memory/Memory")),
-  search: later(() => import("../pages/search/Search")),
-  users: later(() => import("../pages/users/Users")),
-  setup: later(() => import("../pages/setup/Setup")),
-  operations: later(() => import("../pages/operations/Operations")),
+  chat: lazyPage(() => import("../pages/chat/Chat")),
+  why: lazyPage(() => import("../pages/why/Why")),
+  agents: lazyPage(() => import("../pages/agents/Agents")),
+  memory: lazyPage(() => import("../pages/memory/Memory")),
+  search: lazyPage(() => import("../pages/search/Search")),
+  users: lazyPage(() => import("../pages/users/Users")),
+  setup: lazyPage(() => import("../pages/setup/Setup")),
+  operations: lazyPage(() => import("../pages/operations/Operations")),
 };
-const SignIn = later(() => import("../pages/signin/SignIn"));
-const SignInAgain = later(() => import("../pages/signin/SignInAgain"));
+const SignIn = lazyPage(() => import("../pages/signin/SignIn"));
+const SignInAgain = lazyPage(() => import("../pages/signin/SignInAgain"));
 
 export function App() {
   return (
-    <Known>
+    <AppProvider>
       <Suspense fallback={<Loading />}>
-        <Here />
+        <CurrentPage />
       </Suspense>
-    </Known>
+    </AppProvider>
   );
 }
 
-function Here() {
-  const { here, away } = useWho();
+function CurrentPage() {
+  const { server, away } = useApp();
   const { parts, path } = useRoute();
-  const before = useRef<string>(undefined);
-  const home = parts.length === 0 || (here.signed_in && parts[0] === "sign-in");
+  const previousPath = useRef<string>(undefined);
+  const home = parts.length === 0 || (server.signed_in && parts[0] === "sign-in");
   useEffect(() => {
     if (home) go("/chat", true);
   }, [home]);
   useEffect(() => {
-    // The page that had the focus is gone: whoever goes by keyboard goes on at the new one.
-    const lost = before.current !== undefined && document.activeElement === document.body;
-    if (lost && before.current !== path) document.getElementById("main")?.focus({ preventScroll: true });
-    before.current = path;
+    // The focused page was removed: focus the new one for keyboard users.
+    const focusLost = previousPath.current !== undefined && document.activeElement === document.body;
+    if (focusLost && previousPath.current !== path) document.getElementById("main")?.focus({ preventScroll: true });
+    previousPath.current = path;
   }, [path]);
-  if (!here.signed_in) return <SignIn />;
+  if (!server.signed_in) return <SignIn />;
   const Page = PAGES[(parts[0] ?? "chat") as keyof typeof PAGES];
   return (
-    <Shell key={identity(here)}>
-      <Mishap key={parts[0] === "chat" ? "chat" : path /* a chat stays while one goes from talk to talk */}>
-        <Suspense fallback={<Loading />}>{home ? null : Page ? <Page /> : <Nowhere />}</Suspense>
-      </Mishap>
+    <Shell key={identity(server)}>
+      <ErrorBoundary key={parts[0] === "chat" ? "chat" : path /* the chat page stays mounted between conversations */}>
+        <Suspense fallback={<Loading />}>{home ? null : Page ? <Page /> : <PageNotFound />}</Suspense>
+      </ErrorBoundary>
       {away && (
         <Suspense fallback={null}>
           <SignInAgain />
@@ -72,7 +72,7 @@ function Here() {
   );
 }
 
-function Nowhere() {
+function PageNotFound() {
   useTitle("Page not found");
   return (
     <div className="page">
@@ -86,19 +86,19 @@ function Nowhere() {
   );
 }
 
-/** Load the page anew, once there is somebody who has it: a browser's own page of failure has no way back to ours. */
-const again = () =>
+/** Reload the page, but only if the server answers: the browser's own error page has no link back. */
+const reload = () =>
   fetch("/healthz").then(
     () => location.reload(),
-    () => say(told(unreachable())),
+    () => notify(errorMessage(unreachable())),
   );
 
-/** A mistake in one page is said there, and the others go on. */
-class Mishap extends Component<{ children: ReactNode }, { error?: unknown }> {
+/** Show an error of one page in its place; the rest of the app keeps working. */
+class ErrorBoundary extends Component<{ children: ReactNode }, { error?: unknown }> {
   override state: { error?: unknown } = {};
   static getDerivedStateFromError = (error: unknown) => ({ error });
   override render() {
     if (!this.state.error) return this.props.children;
-    return <Failure error={this.state.error} retry={again} />;
+    return <Failure error={this.state.error} retry={reload} />;
   }
 }

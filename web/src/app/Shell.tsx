@@ -1,18 +1,18 @@
 // The frame around every page: navigation, the current user, the theme.
 import { type ReactNode, useState } from "react";
-import { once, Problem } from "../api/client";
+import { fetchOnce, Problem } from "../api/client";
 import { Dialog } from "../ui/Dialog";
 import { Icon, type IconName } from "../ui/Icon";
 import { Link } from "../ui/Link";
 import { Failure } from "../ui/states";
 import { Toasts } from "../ui/toast";
+import { useApp } from "./context";
 import { go, to, useRoute } from "./route";
 import css from "./shell.module.css";
 import { useTheme } from "./theme";
 import { UserPicker } from "./UserPicker";
-import { useWho } from "./who";
 
-const PLACES: { at: string; label: string; icon: IconName; href: string }[] = [
+const SECTIONS: { at: string; label: string; icon: IconName; href: string }[] = [
   { at: "chat", label: "Chat", icon: "chat", href: "/chat" },
   { at: "why", label: "Why", icon: "why", href: "/why" },
   { at: "agents", label: "Agents", icon: "agents", href: "/agents" },
@@ -24,7 +24,7 @@ const PLACES: { at: string; label: string; icon: IconName; href: string }[] = [
 
 export function Shell({ children }: { children: ReactNode }) {
   const { parts } = useRoute();
-  const { user, choosable, here } = useWho();
+  const { user, choosable, server } = useApp();
   const [theme, turnTheme] = useTheme();
   const [choosing, setChoosing] = useState(false);
   return (
@@ -37,9 +37,9 @@ export function Shell({ children }: { children: ReactNode }) {
           <img src="/assets/icon.svg" alt="" width="24" height="24" /> <b>retain</b>
         </Link>
         <nav aria-label="Main" className={css.places}>
-          {PLACES.map((place) => (
-            <Link key={place.at} href={place.href} aria-current={parts[0] === place.at ? "page" : undefined}>
-              <Icon name={place.icon} /> <span>{place.label}</span>
+          {SECTIONS.map((section) => (
+            <Link key={section.at} href={section.href} aria-current={parts[0] === section.at ? "page" : undefined}>
+              <Icon name={section.icon} /> <span>{section.label}</span>
             </Link>
           ))}
         </nav>
@@ -60,7 +60,7 @@ export function Shell({ children }: { children: ReactNode }) {
       <main id="main" tabIndex={-1}>
         {children}
       </main>
-      {choosing && <Account close={() => setChoosing(false)} choosable={choosable} signedIn={here.needs_key} />}
+      {choosing && <Account close={() => setChoosing(false)} choosable={choosable} signedIn={server.needs_key} />}
       <Toasts />
     </div>
   );
@@ -68,13 +68,13 @@ export function Shell({ children }: { children: ReactNode }) {
 
 /** The current user, a way to switch to another one, and signing out. */
 function Account({ close, choosable, signedIn }: { close: () => void; choosable: boolean; signedIn: boolean }) {
-  const { user, choose, here, refresh } = useWho();
+  const { user, choose, server, refresh } = useApp();
   const { parts } = useRoute();
   const [error, setError] = useState<unknown>();
-  const leave = async () => {
+  const signOut = async () => {
     setError(undefined);
     try {
-      refresh(await (await once("/api/web/sign-out", { method: "POST" })).json());
+      refresh(await (await fetchOnce("/api/web/sign-out", { method: "POST" })).json());
     } catch (failed) {
       if (failed instanceof Problem && failed.status === 401) refresh();
       else setError(failed);
@@ -83,7 +83,7 @@ function Account({ close, choosable, signedIn }: { close: () => void; choosable:
   const pick = (name: string) => {
     choose(name);
     close();
-    if (parts[0] === "chat" || parts[0] === "why") go(`/${parts[0]}`); // not to a conversation of the user before
+    if (parts[0] === "chat" || parts[0] === "why") go(`/${parts[0]}`); // leave the previous user's conversation
   };
   return (
     <Dialog title="User" close={close}>
@@ -98,10 +98,10 @@ function Account({ close, choosable, signedIn }: { close: () => void; choosable:
       ) : (
         <p className="quiet">The key you signed in with gives access to this user only.</p>
       )}
-      {error !== undefined && <Failure error={error} retry={leave} />}
+      {error !== undefined && <Failure error={error} retry={signOut} />}
       <footer className="actions">
         {signedIn && (
-          <button type="button" onClick={leave}>
+          <button type="button" onClick={signOut}>
             Sign out
           </button>
         )}
@@ -111,8 +111,8 @@ function Account({ close, choosable, signedIn }: { close: () => void; choosable:
       </footer>
       {signedIn && <p className="quiet">Signing out deletes unsent drafts from this browser.</p>}
       <p className="quiet">
-        retain {here.version}
-        {here.me && `, as ${here.me.name} of ${here.me.tenant}`} · <a href="/docs">API reference</a>
+        retain {server.version}
+        {server.me && `, as ${server.me.name} of ${server.me.tenant}`} · <a href="/docs">API reference</a>
       </p>
     </Dialog>
   );

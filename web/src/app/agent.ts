@@ -1,7 +1,7 @@
 // The agent that a user last used on this device, in the chat or on a memory page.
-import { keep, kept } from "./keep";
+import { readStored, store } from "./storage";
 
 const nameOf = (user: string) => `chatAgent_${user}`;
 
-export const agentInUse = (user: string): string | null => kept(nameOf(user));
-export const keepAgent = (user: string, agent: string): void => keep(nameOf(user), agent);
+export const agentInUse = (user: string): string | null => readStored(nameOf(user));
+export const storeAgent = (user: string, agent: string): void => store(nameOf(user), agent);

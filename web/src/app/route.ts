@@ -1,31 +1,31 @@
 // Routing: the current address, and navigation without a page load.
 import { useSyncExternalStore } from "react";
 
-const heard = new Set<() => void>();
-const tell = () => {
-  for (const listener of heard) listener();
+const listeners = new Set<() => void>();
+const notify = () => {
+  for (const listener of listeners) listener();
 };
-window.addEventListener("popstate", tell);
+window.addEventListener("popstate", notify);
 
-/** Go to an address of this app; `replace` leaves no way back to the one before. */
+/** Navigate to an address of this app; with `replace`, Back skips the current one. */
 export function go(to: string, replace = false): void {
   if (to === location.pathname + location.search) return;
   history[replace ? "replaceState" : "pushState"](null, "", to);
-  tell();
+  notify();
 }
 
 export type Route = { parts: string[]; query: URLSearchParams; path: string };
 
-/** The address one is at: its parts, decoded, and its query. */
+/** The current address: its decoded parts and its query. */
 export function useRoute(): Route {
-  const at = useSyncExternalStore(
+  const address = useSyncExternalStore(
     (listener) => {
-      heard.add(listener);
-      return () => heard.delete(listener);
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
     () => location.pathname + location.search,
   );
-  const [path = "/", query = ""] = at.split("?");
+  const [path = "/", query = ""] = address.split("?");
   return { parts: path.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(query), path };
 }
 
@@ -37,10 +37,10 @@ function decoded(part: string): string {
   }
 }
 
-/** An address from its parts, each of which may be any text, and a query. */
+/** The address with these parts, which are encoded, and this query. */
 export function to(parts: readonly string[], query: Record<string, string | undefined> = {}): string {
-  const asked = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) if (value) asked.set(name, value);
+  const params = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value) params.set(name, value);
   const path = `/${parts.map(encodeURIComponent).join("/")}`;
-  return asked.size ? `${path}?${asked}` : path;
+  return params.size ? `${path}?${params}` : path;
 }

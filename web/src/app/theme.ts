@@ -1,18 +1,18 @@
 // Light or dark: the system setting, until the user chooses.
 import { useState } from "react";
-import { keep } from "./keep";
+import { store } from "./storage";
 
 export type Theme = "light" | "dark";
 
-const machine = (): Theme => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+const systemTheme = (): Theme => (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
 
 export function useTheme(): [Theme, () => void] {
-  const [theme, setTheme] = useState<Theme>((document.documentElement.dataset.theme as Theme) || machine());
-  const turn = () => {
+  const [theme, setTheme] = useState<Theme>((document.documentElement.dataset.theme as Theme) || systemTheme());
+  const toggle = () => {
     const next = theme === "dark" ? "light" : "dark";
     document.documentElement.dataset.theme = next;
-    keep("retain_theme", next);
+    store("retain_theme", next);
     setTheme(next);
   };
-  return [theme, turn];
+  return [theme, toggle];
 }

@@ -3,24 +3,24 @@ import { type FormEvent, useState } from "react";
 import { get } from "../api/client";
 import type { Ref, View } from "../api/index";
 import { useLoad } from "../api/load";
-import { useWho } from "../app/who";
+import { useApp } from "../app/context";
 import { Failure, Loading } from "../ui/states";
 import { count } from "../ui/time";
-import { FIRST, following, type Part, partOf, type Way } from "./parts";
+import { FIRST, following, type Part, partOf, type ViewMode } from "./parts";
 import css from "./refs.module.css";
 
-const WAYS: { way: Way; label: string; ask: string; hint: string; start: string }[] = [
-  { way: "page", label: "Pages", ask: "Page", hint: "1", start: "1" },
-  { way: "grep", label: "Search inside", ask: "Search inside", hint: "words to look for", start: "" },
-  { way: "lines", label: "Lines", ask: "Lines", hint: "120-160", start: "" },
-  { way: "head", label: "Beginning", ask: "First lines", hint: "20", start: "20" },
-  { way: "tail", label: "End", ask: "Last lines", hint: "20", start: "20" },
-  { way: "path", label: "JSON path", ask: "JSON path", hint: "$.items[0].name", start: "$" },
+const VIEWS: { mode: ViewMode; label: string; ask: string; hint: string; start: string }[] = [
+  { mode: "page", label: "Pages", ask: "Page", hint: "1", start: "1" },
+  { mode: "grep", label: "Search inside", ask: "Search inside", hint: "words to look for", start: "" },
+  { mode: "lines", label: "Lines", ask: "Lines", hint: "120-160", start: "" },
+  { mode: "head", label: "Beginning", ask: "First lines", hint: "20", start: "20" },
+  { mode: "tail", label: "End", ask: "Last lines", hint: "20", start: "20" },
+  { mode: "path", label: "JSON path", ask: "JSON path", hint: "$.items[0].name", start: "$" },
 ];
-const WRONG = "This asks for nothing yet: give a number, a range such as 120-160, or words.";
+const INVALID = "This asks for nothing yet: give a number, a range such as 120-160, or words.";
 
 export function RefContent({ of }: { of: Ref }) {
-  const { user } = useWho();
+  const { user } = useApp();
   const [part, setPart] = useState<Part>(FIRST);
   const [plain, setPlain] = useState(false);
   const view = useLoad(
@@ -29,7 +29,7 @@ export function RefContent({ of }: { of: Ref }) {
   );
   return (
     <section aria-label="Content" className={css.refContent}>
-      <Ask json={of.media === "json"} ask={setPart} busy={view.loading} />
+      <ViewForm json={of.media === "json"} ask={setPart} busy={view.loading} />
       <div className={css.refSeen} role="status">
         <span>{view.data?.what ?? "…"}</span>
         {view.data?.more && part.page === undefined && <span className="quiet">{view.data.more}</span>}
@@ -42,7 +42,7 @@ export function RefContent({ of }: { of: Ref }) {
       {view.data ? (
         <Text view={view.data} plain={plain} stale={view.loading} />
       ) : (
-        !view.error && <Loading what="Reading" />
+        !view.error && <Loading label="Reading" />
       )}
     </section>
   );
@@ -58,15 +58,15 @@ function Text({ view, plain, stale }: { view: View; plain: boolean; stale: boole
   );
 }
 
-/** Which part to show. */
-function Ask({ json, ask, busy }: { json: boolean; ask: (part: Part) => void; busy: boolean }) {
-  const [way, setWay] = useState<Way>("page");
+/** The form that chooses the part to show. */
+function ViewForm({ json, ask, busy }: { json: boolean; ask: (part: Part) => void; busy: boolean }) {
+  const [mode, setWay] = useState<ViewMode>("page");
   const [typed, setTyped] = useState("1");
   const [regular, setRegular] = useState(false);
-  const [wrong, setWrong] = useState(false);
-  const here = WAYS.find((one) => one.way === way) ?? WAYS[0];
-  const choose = (next: Way) => {
-    const start = WAYS.find((one) => one.way === next)?.start ?? "";
+  const [isInvalid, setWrong] = useState(false);
+  const selected = VIEWS.find((view) => view.mode === mode) ?? VIEWS[0];
+  const choose = (next: ViewMode) => {
+    const start = VIEWS.find((view) => view.mode === next)?.start ?? "";
     setWay(next);
     setTyped(start);
     setWrong(false);
@@ -75,51 +75,51 @@ function Ask({ json, ask, busy }: { json: boolean; ask: (part: Part) => void; bu
   };
   const submit = (event: FormEvent) => {
     event.preventDefault();
-    const part = partOf(way, typed, regular);
+    const part = partOf(mode, typed, regular);
     setWrong(!part);
     if (part) ask(part);
   };
   return (
     <form className={css.refAsk} onSubmit={submit}>
-      <select aria-label="Show" value={way} onChange={(event) => choose(event.target.value as Way)}>
-        {WAYS.filter((one) => json || one.way !== "path").map((one) => (
-          <option key={one.way} value={one.way}>
-            {one.label}
+      <select aria-label="Show" value={mode} onChange={(event) => choose(event.target.value as ViewMode)}>
+        {VIEWS.filter((view) => json || view.mode !== "path").map((view) => (
+          <option key={view.mode} value={view.mode}>
+            {view.label}
           </option>
         ))}
       </select>
       <input
-        aria-label={here?.ask}
-        aria-invalid={wrong || undefined}
-        type={way === "grep" ? "search" : "text"}
-        inputMode={way === "grep" || way === "path" ? undefined : "numeric"}
-        placeholder={here?.hint}
+        aria-label={selected?.ask}
+        aria-invalid={isInvalid || undefined}
+        type={mode === "grep" ? "search" : "text"}
+        inputMode={mode === "grep" || mode === "path" ? undefined : "numeric"}
+        placeholder={selected?.hint}
         value={typed}
         onChange={(event) => setTyped(event.target.value)}
       />
       <button type="submit" aria-disabled={busy}>
         Show
       </button>
-      {way === "grep" && (
+      {mode === "grep" && (
         <label className="check">
           <input type="checkbox" checked={regular} onChange={(event) => setRegular(event.target.checked)} /> Regular
           expression
         </label>
       )}
-      {wrong && (
+      {isInvalid && (
         <p className="wrong" role="alert">
-          {WRONG}
+          {INVALID}
         </p>
       )}
     </form>
   );
 }
 
-/** The page before and after; of anything else, what follows. */
+/** Buttons for the previous and next page, or for the part that follows. */
 function Pager({ view, go }: { view: View; go: (part: Part) => void }) {
   const next = following(view.next as Record<string, unknown>);
-  const { page: at, pages: all } = view;
-  if (at === null || all === null || all === 1) {
+  const { page, pages } = view;
+  if (page === null || pages === null || pages === 1) {
     if (!next) return null;
     return (
       <div className={css.refPager}>
@@ -131,12 +131,12 @@ function Pager({ view, go }: { view: View; go: (part: Part) => void }) {
   }
   return (
     <nav className={css.refPager} aria-label="Pages">
-      <button type="button" disabled={at <= 1} onClick={() => go({ page: at - 1 })}>
+      <button type="button" disabled={page <= 1} onClick={() => go({ page: page - 1 })}>
         Previous
       </button>
       <span>
-        {count(at)} of {view.what.includes("about") ? "about " : ""}
-        {count(all)}
+        {count(page)} of {view.what.includes("about") ? "about " : ""}
+        {count(pages)}
       </span>
       <button type="button" disabled={!next} onClick={() => next && go(next)}>
         Next

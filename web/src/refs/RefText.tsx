@@ -11,8 +11,8 @@ const RefViewer = lazy(() => import("./RefViewer"));
 export function RefText({ text }: { text: string }) {
   return (
     <>
-      {pieces(text).map((piece, place) => (
-        <Fragment key={place}>
+      {pieces(text).map((piece, index) => (
+        <Fragment key={index}>
           {typeof piece === "string" ? piece : <RefChip refKey={piece.key} description={piece.description} />}
         </Fragment>
       ))}
@@ -20,10 +20,10 @@ export function RefText({ text }: { text: string }) {
   );
 }
 
-/** What `Markdown` takes as `inline`: always the same function, so that nothing is drawn again for it. */
+/** The `inline` prop of `Markdown`: one constant function, so that it causes no rendering. */
 export const withRefs = (text: string) => (text.includes("[MemoryRef: ") ? <RefText text={text} /> : text);
 
-/** One reference, by its key; `description` is what it is called. */
+/** A chip for one reference; it shows the description, else the key. */
 export function RefChip({ refKey, description }: { refKey: string; description?: string }) {
   const [open, setOpen] = useState(false);
   return (

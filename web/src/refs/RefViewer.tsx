@@ -4,25 +4,25 @@ import { useState } from "react";
 import { address, get, patch } from "../api/client";
 import type { Ref } from "../api/index";
 import { useLoad } from "../api/load";
+import { useApp } from "../app/context";
 import { to } from "../app/route";
-import { useWho } from "../app/who";
 import { Dialog } from "../ui/Dialog";
 import { Link } from "../ui/Link";
 import { Failure, Loading } from "../ui/states";
 import { bytes, count, Time } from "../ui/time";
-import { say } from "../ui/toast";
+import { notify } from "../ui/toast";
 import { RefContent } from "./RefContent";
 import css from "./refs.module.css";
 
-type Shown = { refKey: string; close: () => void; changed?: (ref: Ref) => void };
+type Props = { refKey: string; close: () => void; changed?: (ref: Ref) => void };
 
-export default function RefViewer({ refKey, close, changed }: Shown) {
-  const { user } = useWho();
+export default function RefViewer({ refKey, close, changed }: Props) {
+  const { user } = useApp();
   const info = useLoad(
     (signal) => get("/api/refs/{key}/info", { path: { key: refKey }, query: { user }, signal }),
     [refKey, user],
   );
-  const take = (ref: Ref) => {
+  const update = (ref: Ref) => {
     info.set(ref);
     changed?.(ref);
   };
@@ -30,7 +30,7 @@ export default function RefViewer({ refKey, close, changed }: Shown) {
     <Dialog title="Stored output" close={close} wide>
       {info.data ? (
         <>
-          <About of={info.data} set={take} />
+          <About of={info.data} set={update} />
           <RefContent of={info.data} />
         </>
       ) : info.error ? (
@@ -44,7 +44,7 @@ export default function RefViewer({ refKey, close, changed }: Shown) {
 
 /** The metadata of the reference, and whether prompts list it. */
 function About({ of, set }: { of: Ref; set: (ref: Ref) => void }) {
-  const { user, may } = useWho();
+  const { user, may } = useApp();
   const [error, setError] = useState<unknown>();
   const [active, setActive] = useState(of.is_active);
   const turn = async (is_active: boolean) => {
@@ -52,7 +52,7 @@ function About({ of, set }: { of: Ref; set: (ref: Ref) => void }) {
     setActive(is_active);
     try {
       set(await patch("/api/refs/{key}", { path: { key: of.key }, query: { user }, body: { is_active } }));
-      say(is_active ? "Prompts mention it again." : "Prompts no longer mention it.");
+      notify(is_active ? "Prompts mention it again." : "Prompts no longer mention it.");
     } catch (failed) {
       setActive(!is_active);
       setError(failed);

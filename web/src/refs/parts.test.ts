@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
 import { following, partOf, pattern } from "./parts";
 
-test("plain words are looked for as they are", () => {
+test("plain words are escaped", () => {
   expect(pattern("a.b (c)", false)).toBe("(?i)a\\.b \\(c\\)");
   expect(pattern("a.b (c)", true)).toBe("a.b (c)");
 });
 
-test("what was typed is a part, or none yet", () => {
+test("typed text is parsed as a part", () => {
   expect(partOf("page", " 3 ", false)).toEqual({ page: 3 });
   expect(partOf("page", "0", false)).toBeNull();
   expect(partOf("lines", "10 – 20", false)).toEqual({ lines: "10-20" });
@@ -18,7 +18,7 @@ test("what was typed is a part, or none yet", () => {
   expect(partOf("grep", " ", true)).toBeNull();
 });
 
-test("what follows", () => {
+test("the part that follows", () => {
   expect(following({ page: 4 })).toEqual({ page: 4 });
   expect(following({ lines: [41, 80] })).toEqual({ lines: "41-80" });
   expect(following({})).toBeNull();

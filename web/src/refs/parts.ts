@@ -1,31 +1,31 @@
 // The requested part of a reference, as API parameters.
 
-export type Way = "page" | "grep" | "lines" | "head" | "tail" | "path";
+export type ViewMode = "page" | "grep" | "lines" | "head" | "tail" | "path";
 export type Part = { page?: number; grep?: string; lines?: string; head?: number; tail?: number; path?: string };
 export const FIRST: Part = { page: 1 };
 
-/** What was typed as a pattern: words as they are, unless they are meant as a regular expression. Case does not matter. */
+/** The typed text as a pattern: escaped and case-insensitive, unless it is a regular expression. */
 export function pattern(typed: string, regular: boolean): string {
   return regular ? typed : `(?i)${typed.replace(/[.*+?^${}()|[\]\\/#&~-]/g, "\\$&")}`;
 }
 
-/** What was typed, as a part; null while that is none. */
-export function partOf(way: Way, typed: string, regular: boolean): Part | null {
+/** The part that the typed text names; null if it is not valid. */
+export function partOf(mode: ViewMode, typed: string, regular: boolean): Part | null {
   const text = typed.trim();
-  if (way === "page" || way === "head" || way === "tail") {
-    return /^[1-9]\d{0,8}$/.test(text) ? { [way]: Number(text) } : null;
+  if (mode === "page" || mode === "head" || mode === "tail") {
+    return /^[1-9]\d{0,8}$/.test(text) ? { [mode]: Number(text) } : null;
   }
-  if (way === "lines") {
+  if (mode === "lines") {
     const range = /^([1-9]\d{0,8})(?:\s*[-–]\s*([1-9]\d{0,8}))?$/.exec(text);
     if (!range) return null;
     const [, first, last = first] = range;
     return Number(last) >= Number(first) ? { lines: `${first}-${last}` } : null;
   }
   if (!text) return null;
-  return way === "grep" ? { grep: pattern(typed, regular) } : { path: text.startsWith("$") ? text : `$.${text}` };
+  return mode === "grep" ? { grep: pattern(typed, regular) } : { path: text.startsWith("$") ? text : `$.${text}` };
 }
 
-/** What a view says comes next, as a part. */
+/** The part that follows a view. */
 export function following(next: Record<string, unknown>): Part | null {
   if (typeof next.page === "number") return { page: next.page };
   if (Array.isArray(next.lines)) return { lines: next.lines.join("-") };

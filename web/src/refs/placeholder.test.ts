@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { pieces } from "./placeholder";
 
-test("a placeholder is told from the text around it", () => {
+test("a placeholder is separated from the text around it", () => {
   expect(pieces("Ran. [MemoryRef: npm-install-7f3a - added 214 packages] Done.")).toEqual([
     "Ran. ",
     { key: "npm-install-7f3a", description: "added 214 packages" },
@@ -13,7 +13,7 @@ test("a placeholder is told from the text around it", () => {
   ]);
 });
 
-test("what only looks like one stays text", () => {
+test("an invalid placeholder stays text", () => {
   for (const text of [
     "[memoryref: a - x]",
     "[quoted MemoryRef: a - x]",

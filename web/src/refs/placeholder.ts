@@ -3,15 +3,15 @@
 export type Placeholder = { key: string; description: string };
 const WHOLE = /\[MemoryRef: ([A-Za-z0-9][A-Za-z0-9._-]{0,254})(?: - ([^[\]\n]*))?\]/g;
 
-/** A text in its pieces: plain text, and the placeholders between. */
+/** A text split into plain text and placeholders. */
 export function pieces(text: string): (string | Placeholder)[] {
-  const found: (string | Placeholder)[] = [];
+  const parts: (string | Placeholder)[] = [];
   let done = 0;
   for (const match of text.matchAll(WHOLE)) {
-    if (match.index > done) found.push(text.slice(done, match.index));
-    found.push({ key: match[1] as string, description: match[2] ?? "" });
+    if (match.index > done) parts.push(text.slice(done, match.index));
+    parts.push({ key: match[1] as string, description: match[2] ?? "" });
     done = match.index + match[0].length;
   }
-  if (done < text.length) found.push(text.slice(done));
-  return found;
+  if (done < text.length) parts.push(text.slice(done));
+  return parts;
 }

@@ -43,19 +43,19 @@ const LEGS: Record<string, string> = { words: "words", vectors: "meaning" };
 export const leg = (name: string) => LEGS[name] ?? name;
 /** The description of a signal. */
 export const meaning = (name: string) => MEANS[name] ?? "A signal of the search.";
-/** What a signal added to the place among the hits, against the average: +0.66. */
+/** The contribution of a signal to the rank, relative to the average: +0.66. */
 export const signed = (value: number) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(2)}`;
 
-/** The signals that told most, the strongest first. */
-export function strongest(why: Record<string, number>, most = 3): [string, number][] {
+/** The signals with the largest contributions, strongest first. */
+export function strongest(why: Record<string, number>, limit = 3): [string, number][] {
   return Object.entries(why)
     .filter(([, value]) => Math.abs(value) >= 0.005)
-    .sort((one, other) => Math.abs(other[1]) - Math.abs(one[1]))
-    .slice(0, most);
+    .sort((first, second) => Math.abs(second[1]) - Math.abs(first[1]))
+    .slice(0, limit);
 }
 
-export const WORDLESS = "Nothing has these words in it. These come nearest by meaning.";
+export const NO_KEYWORD_MATCH = "Nothing has these words in it. These come nearest by meaning.";
 
 /** True if there are hits, but none by keyword. */
-export const wordless = (hits: readonly { legs: string[] }[]) =>
+export const noKeywordMatch = (hits: readonly { legs: string[] }[]) =>
   hits.length > 0 && hits.every((hit) => !hit.legs.includes("words"));

@@ -12,7 +12,7 @@ export function AgentMark({ name, color, icon, large = false }: Marked) {
 
 type Marked = { name: string; color?: string; icon?: string; large?: boolean };
 
-/** The colour, as a property that the style sheet mixes with the paper so that any of them can be read on. */
+/** The colour as a CSS property; the style sheet mixes it with the background so that text on it stays readable. */
 function paint(color = ""): React.CSSProperties | undefined {
   return isColor(color) ? ({ "--mark": color } as React.CSSProperties) : undefined;
 }

@@ -2,14 +2,14 @@
 import { type KeyboardEvent, type PointerEvent, useEffect, useId, useRef, useState } from "react";
 import { Line, Patterns, Stack, Swatch } from "./ChartMarks";
 import { ChartTable } from "./ChartTable";
-import { type Charted, every, highest, ticks, value } from "./chart";
+import { type ChartProps, formatValue, highest, labelFilter, ticks } from "./chart";
 import css from "./chart.module.css";
 
 const HEIGHT = 190;
 const EDGE = { top: 12, right: 8, bottom: 24, left: 52 };
 
-export function Chart(props: Charted) {
-  const { title, series, places, marks, shape, children } = props;
+export function Chart(props: ChartProps) {
+  const { title, series, columns, marks, shape, children } = props;
   const [asTable, setAsTable] = useState(false);
   const id = useId();
   return (
@@ -21,12 +21,12 @@ export function Chart(props: Charted) {
           As a table
         </button>
       </header>
-      {asTable ? <ChartTable {...props} /> : <Drawn {...props} />}
-      {!asTable && (series.length > 1 || marks) && places.length > 0 && (
+      {asTable ? <ChartTable {...props} /> : <Plot {...props} />}
+      {!asTable && (series.length > 1 || marks) && columns.length > 0 && (
         <ul className={css.legend} aria-label={`What ${title} shows`}>
-          {series.map((one, nth) => (
-            <li key={one.name}>
-              <Swatch nth={nth} shape={shape} /> {one.name}
+          {series.map((item, nth) => (
+            <li key={item.name}>
+              <Swatch nth={nth} shape={shape} /> {item.name}
             </li>
           ))}
           {marks && (
@@ -43,23 +43,23 @@ export function Chart(props: Charted) {
   );
 }
 
-/** The picture, over which one value after the other can be read: the arrow keys move along it as on a slider. */
-function Drawn(props: Charted) {
-  const { title, places, series, shape, format } = props;
+/** The plot. Arrow keys move a cursor along it, as on a slider. */
+function Plot(props: ChartProps) {
+  const { title, columns, series, shape, format } = props;
   const [box, width] = useWidth();
   const [at, setAt] = useState<number | null>(null);
   const patterns = useId();
-  const steps = ticks(highest(series, shape === "bars"), 4, props.whole);
+  const steps = ticks(highest(series, shape === "bars"), 4, props.integers);
   const room = Math.max(0, width - EDGE.left - EDGE.right);
-  const slot = room / Math.max(1, places.length);
+  const slot = room / Math.max(1, columns.length);
   const top = steps.at(-1) ?? 1;
-  const x = (place: number) => EDGE.left + (place + 0.5) * slot;
+  const x = (index: number) => EDGE.left + (index + 0.5) * slot;
   const y = (value: number) => HEIGHT - EDGE.bottom - (value / top) * (HEIGHT - EDGE.top - EDGE.bottom);
-  const labelled = every(places.length, room, 64);
-  const last = places.length - 1;
-  const here = at === null ? null : Math.min(at, last);
+  const labelled = labelFilter(columns.length, room, 64);
+  const last = columns.length - 1;
+  const cursor = at === null ? null : Math.min(at, last);
   const move = (event: KeyboardEvent) => {
-    const to = moved(event.key, here ?? last, last, here === null);
+    const to = moved(event.key, cursor ?? last, last, cursor === null);
     if (to === undefined) return;
     event.preventDefault();
     setAt(to);
@@ -78,8 +78,8 @@ function Drawn(props: Charted) {
       aria-orientation="horizontal"
       aria-valuemin={0}
       aria-valuemax={last}
-      aria-valuenow={here ?? last}
-      aria-valuetext={text(props, here ?? last)}
+      aria-valuenow={cursor ?? last}
+      aria-valuetext={text(props, cursor ?? last)}
       onKeyDown={move}
       onBlur={() => setAt(null)}
       onPointerMove={point}
@@ -96,54 +96,54 @@ function Drawn(props: Charted) {
             </text>
           </g>
         ))}
-        {here !== null && (
-          <rect className={css.cursor} x={x(here) - slot / 2} y={EDGE.top} width={slot} height={y(0) - EDGE.top} />
+        {cursor !== null && (
+          <rect className={css.cursor} x={x(cursor) - slot / 2} y={EDGE.top} width={slot} height={y(0) - EDGE.top} />
         )}
-        {places.map(
-          (place, nth) =>
+        {columns.map(
+          (column, nth) =>
             labelled(nth) && (
-              <text key={place.name} x={x(nth)} y={HEIGHT - 6} textAnchor="middle">
-                {place.short}
+              <text key={column.name} x={x(nth)} y={HEIGHT - 6} textAnchor="middle">
+                {column.short}
               </text>
             ),
         )}
         {shape === "bars"
-          ? places.map((place, nth) => (
-              <Stack key={place.name} charted={props} place={nth} x={x(nth)} slot={slot} y={y} patterns={patterns} />
+          ? columns.map((column, nth) => (
+              <Stack key={column.name} charted={props} index={nth} x={x(nth)} slot={slot} y={y} patterns={patterns} />
             ))
-          : series.map((one, nth) => <Line key={one.name} series={one} nth={nth} x={x} y={y} />)}
+          : series.map((item, nth) => <Line key={item.name} series={item} nth={nth} x={x} y={y} />)}
       </svg>
-      {here !== null && <Values charted={props} place={here} left={x(here)} width={width} />}
+      {cursor !== null && <Values charted={props} index={cursor} left={x(cursor)} width={width} />}
     </div>
   );
 }
 
 /** The values of all series at the cursor position. */
-function Values({ charted, place, left, width }: { charted: Charted; place: number; left: number; width: number }) {
+function Values({ charted, index, left, width }: { charted: ChartProps; index: number; left: number; width: number }) {
   const side = left > width / 2 ? { right: width - left + 12 } : { left: left + 12 };
   return (
     <div className={css.values} style={side}>
-      <b>{charted.places[place]?.name}</b>
-      {charted.series.map((one, nth) => (
-        <span key={one.name}>
-          <Swatch nth={nth} shape={charted.shape} /> {one.name} <b>{value(charted, one.values[place])}</b>
+      <b>{charted.columns[index]?.name}</b>
+      {charted.series.map((item, nth) => (
+        <span key={item.name}>
+          <Swatch nth={nth} shape={charted.shape} /> {item.name} <b>{formatValue(charted, item.values[index])}</b>
         </span>
       ))}
-      {!!charted.marks?.values[place] && (
+      {!!charted.marks?.values[index] && (
         <span>
-          <span className={css.mark}>▾</span> {charted.marks.name} <b>{charted.marks.values[place]}</b>
+          <span className={css.mark}>▾</span> {charted.marks.name} <b>{charted.marks.values[index]}</b>
         </span>
       )}
     </div>
   );
 }
 
-/** Everything at one place, in words. */
-function text(charted: Charted, place: number): string {
-  const said = charted.series.map((one) => `${one.name} ${value(charted, one.values[place])}`);
-  const marked = charted.marks?.values[place];
-  if (charted.marks && marked) said.push(`${charted.marks.name} ${marked}`);
-  return `${charted.places[place]?.name ?? "nothing"}: ${said.join(", ")}`;
+/** All values of one column as text, for screen readers. */
+function text(charted: ChartProps, index: number): string {
+  const parts = charted.series.map((item) => `${item.name} ${formatValue(charted, item.values[index])}`);
+  const marked = charted.marks?.values[index];
+  if (charted.marks && marked) parts.push(`${charted.marks.name} ${marked}`);
+  return `${charted.columns[index]?.name ?? "nothing"}: ${parts.join(", ")}`;
 }
 
 /** The position that a key moves to; undefined for other keys. */
@@ -156,13 +156,13 @@ function moved(key: string, at: number, last: number, fresh: boolean): number | 
   return fresh ? at : Math.max(0, Math.min(last, at + by));
 }
 
-/** How wide something is, as it changes. */
+/** The current width of an element. */
 function useWidth(): [React.RefObject<HTMLDivElement | null>, number] {
   const box = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
   useEffect(() => {
     if (!box.current) return;
-    const watch = new ResizeObserver(([seen]) => setWidth(Math.floor(seen?.contentRect.width ?? 0)));
+    const watch = new ResizeObserver(([entry]) => setWidth(Math.floor(entry?.contentRect.width ?? 0)));
     watch.observe(box.current);
     return () => watch.disconnect();
   }, []);

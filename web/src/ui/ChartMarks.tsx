@@ -1,6 +1,6 @@
 // Distinguish chart series by colour and by a pattern, dash or point shape.
 import { useId } from "react";
-import { type Charted, pieces, type Series, stack } from "./chart";
+import { type ChartProps, lineSegments, type Series, stack } from "./chart";
 import css from "./chart.module.css";
 
 export const KINDS = 6;
@@ -21,8 +21,8 @@ export function Patterns({ id, amount }: { id: string; amount: number }) {
   );
 }
 
-/** A small piece of what a series is drawn with, for the legend. */
-export function Swatch({ nth, shape }: { nth: number; shape: Charted["shape"] }) {
+/** The colour and pattern of a series, for the legend. */
+export function Swatch({ nth, shape }: { nth: number; shape: ChartProps["shape"] }) {
   const kind = nth % KINDS;
   const id = useId();
   return (
@@ -42,21 +42,21 @@ export function Swatch({ nth, shape }: { nth: number; shape: Charted["shape"] })
   );
 }
 
-type Placed = {
-  charted: Charted;
-  place: number;
+type StackProps = {
+  charted: ChartProps;
+  index: number;
   x: number;
   slot: number;
   y: (value: number) => number;
   patterns: string;
 };
 
-/** The bars of one place on each other; a mark above them, and a word where a value is not known. */
-export function Stack({ charted, place, x, slot, y, patterns }: Placed) {
+/** The stacked bars of one column, with its mark and a question mark for an unknown value. */
+export function Stack({ charted, index, x, slot, y, patterns }: StackProps) {
   const width = Math.max(2, Math.min(40, slot * 0.72));
-  const parts = stack(charted.series, place);
+  const parts = stack(charted.series, index);
   const high = Math.max(0, ...parts.map((part) => part?.[1] ?? 0));
-  const unknown = charted.series.some((one) => one.values[place] === null);
+  const unknown = charted.series.some((item) => item.values[index] === null);
   return (
     <>
       {parts.map((part, nth) => {
@@ -72,7 +72,7 @@ export function Stack({ charted, place, x, slot, y, patterns }: Placed) {
           ?
         </text>
       )}
-      {!!charted.marks?.values[place] && (
+      {!!charted.marks?.values[index] && (
         <text className={css.mark} x={x} y={y(high) - 2} textAnchor="middle">
           ▾
         </text>
@@ -81,7 +81,7 @@ export function Stack({ charted, place, x, slot, y, patterns }: Placed) {
   );
 }
 
-/** A line, broken where nothing was measured. */
+/** A line, interrupted where values are missing. */
 export function Line({
   series,
   nth,
@@ -90,12 +90,12 @@ export function Line({
 }: {
   series: Series;
   nth: number;
-  x: (place: number) => number;
+  x: (index: number) => number;
   y: (value: number) => number;
 }) {
   const kind = nth % KINDS;
-  const points = pieces(series.values);
-  const crowded = series.values.length > 45;
+  const points = lineSegments(series.values);
+  const isCrowded = series.values.length > 45;
   return (
     <>
       {points.map((piece) => (
@@ -103,20 +103,20 @@ export function Line({
           key={piece[0]?.[0]}
           className={`${css.line} ${css[`stroke${kind}`]}`}
           strokeDasharray={DASHES[kind]}
-          d={piece.map(([place, value], first) => `${first ? "L" : "M"}${x(place)} ${y(value)}`).join("")}
+          d={piece.map(([index, value], first) => `${first ? "L" : "M"}${x(index)} ${y(value)}`).join("")}
         />
       ))}
       {points
-        .filter((piece) => !crowded || piece.length === 1)
+        .filter((piece) => !isCrowded || piece.length === 1)
         .flat()
-        .map(([place, value]) => (
-          <Point key={place} nth={kind} x={x(place)} y={y(value)} />
+        .map(([index, value]) => (
+          <Point key={index} nth={kind} x={x(index)} y={y(value)} />
         ))}
     </>
   );
 }
 
-/** A point of a line: a circle, a square or a diamond, full or hollow. */
+/** A point of a line: a circle, a square or a diamond, filled or hollow. */
 function Point({ nth, x, y }: { nth: number; x: number; y: number }) {
   const name = nth < 3 ? `${css[`fill${nth}`]} ${css[`stroke${nth}`]}` : `${css.hollow} ${css[`stroke${nth}`]}`;
   if (nth % 3 === 0) return <circle className={name} cx={x} cy={y} r="3" />;

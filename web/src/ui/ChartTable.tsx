@@ -1,9 +1,9 @@
 // The values of a chart as a table, for screen readers and for copying.
-import { type Charted, value } from "./chart";
+import { type ChartProps, formatValue } from "./chart";
 import css from "./chart.module.css";
 
-export function ChartTable(charted: Charted) {
-  const { title, places, series, marks } = charted;
+export function ChartTable(charted: ChartProps) {
+  const { title, columns, series, marks } = charted;
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
     <section className={`table ${css.chartTable}`} tabIndex={0} aria-label={`${title}, as a table`}>
@@ -12,9 +12,9 @@ export function ChartTable(charted: Charted) {
         <thead>
           <tr>
             <th scope="col">Time (UTC)</th>
-            {series.map((one) => (
-              <th key={one.name} scope="col" className="number">
-                {one.name}
+            {series.map((item) => (
+              <th key={item.name} scope="col" className="number">
+                {item.name}
               </th>
             ))}
             {marks && (
@@ -25,12 +25,12 @@ export function ChartTable(charted: Charted) {
           </tr>
         </thead>
         <tbody>
-          {places.map((place, nth) => (
-            <tr key={place.name}>
-              <th scope="row">{place.name}</th>
-              {series.map((one) => (
-                <td key={one.name} className="number">
-                  {value(charted, one.values[nth])}
+          {columns.map((column, nth) => (
+            <tr key={column.name}>
+              <th scope="row">{column.name}</th>
+              {series.map((item) => (
+                <td key={item.name} className="number">
+                  {formatValue(charted, item.values[nth])}
                 </td>
               ))}
               {marks && <td className="number">{marks.values[nth] ?? 0}</td>}

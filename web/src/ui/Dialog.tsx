@@ -2,31 +2,31 @@
 import { type ReactNode, useEffect, useId, useRef, useState } from "react";
 import { Icon } from "./Icon";
 
-type Shown = {
+type Props = {
   title: string;
   close: () => void;
   children: ReactNode;
   wide?: boolean;
-  /** Something was typed that closing would throw away: Escape and the cross ask first. */
+  /** Closing would discard typed text: Escape and the close button ask first. */
   dirty?: boolean;
 };
 
 /** The element to focus first: the first text field, else the first button, which cancels. */
-const BEGIN =
+const FIRST_FOCUS =
   ".dialog-body :is(textarea, input:not([type=checkbox], [type=radio], [type=search], [type=file], [disabled])), .dialog-body > footer button";
 
-export function Dialog({ title, close, children, wide = false, dirty = false }: Shown) {
+export function Dialog({ title, close, children, wide = false, dirty = false }: Props) {
   const [asking, setAsking] = useState(false);
-  const leave = () => (dirty ? setAsking(true) : close());
+  const requestClose = () => (dirty ? setAsking(true) : close());
   const ref = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => {
-    const before = document.activeElement as HTMLElement | null;
+    const previousFocus = document.activeElement as HTMLElement | null;
     ref.current?.showModal();
-    // The browser would begin at the cross: React's autoFocus came while the dialog was not to be seen yet.
-    ref.current?.querySelector<HTMLElement>(BEGIN)?.focus();
+    // The browser would focus the close button, because React's autoFocus runs before the dialog is visible.
+    ref.current?.querySelector<HTMLElement>(FIRST_FOCUS)?.focus();
     return () => {
-      before?.focus();
+      previousFocus?.focus();
       if (document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
     };
   }, []);
@@ -36,20 +36,20 @@ export function Dialog({ title, close, children, wide = false, dirty = false }: 
       className={wide ? "dialog wide" : "dialog"}
       aria-labelledby={id}
       onCancel={(event) => {
-        event.stopPropagation(); // of a dialog in this one
+        event.stopPropagation(); // it may come from a nested dialog
         event.preventDefault();
-        leave();
+        requestClose();
       }}
     >
       <header>
         <h2 id={id}>{title}</h2>
-        <button type="button" className="icon" aria-label="Close" onClick={leave}>
+        <button type="button" className="icon" aria-label="Close" onClick={requestClose}>
           <Icon name="close" />
         </button>
       </header>
       <div className="dialog-body">{children}</div>
       {asking && (
-        <Confirm title="Discard what you typed?" yes="Discard" act={close} close={() => setAsking(false)}>
+        <Confirm title="Discard what you typed?" yes="Discard" onConfirm={close} close={() => setAsking(false)}>
           <p>It is not saved yet.</p>
         </Confirm>
       )}
@@ -57,10 +57,17 @@ export function Dialog({ title, close, children, wide = false, dirty = false }: 
   );
 }
 
-type Asked = { title: string; children: ReactNode; yes: string; busy?: boolean; act: () => void; close: () => void };
+type ConfirmProps = {
+  title: string;
+  children: ReactNode;
+  yes: string;
+  busy?: boolean;
+  onConfirm: () => void;
+  close: () => void;
+};
 
-/** Ask before something is gone. */
-export function Confirm({ title, children, yes, busy = false, act, close }: Asked) {
+/** A confirmation before something is removed. */
+export function Confirm({ title, children, yes, busy = false, onConfirm, close }: ConfirmProps) {
   return (
     <Dialog title={title} close={close}>
       {children}
@@ -68,7 +75,7 @@ export function Confirm({ title, children, yes, busy = false, act, close }: Aske
         <button type="button" onClick={close} autoFocus>
           Cancel
         </button>
-        <button type="button" className="danger" onClick={act} disabled={busy}>
+        <button type="button" className="danger" onClick={onConfirm} disabled={busy}>
           {yes}
         </button>
       </footer>

@@ -1,23 +1,23 @@
 // A form field: label, hint and error, linked for screen readers.
 import { cloneElement, type ReactElement, useId } from "react";
 
-type Shown = {
+type Props = {
   label: string;
   hint?: string;
-  wrong?: string | null;
+  error?: string | null;
   children: ReactElement<{ id?: string; "aria-describedby"?: string; "aria-invalid"?: boolean }>;
 };
 
-export function Field({ label, hint, wrong, children }: Shown) {
+export function Field({ label, hint, error, children }: Props) {
   const id = useId();
-  const said = hint || wrong ? `${id}-said` : undefined;
+  const descriptionId = hint || error ? `${id}-said` : undefined;
   return (
     <div className="field">
       <label htmlFor={id}>{label}</label>
-      {cloneElement(children, { id, "aria-describedby": said, "aria-invalid": wrong ? true : undefined })}
-      {said && (
-        <p id={said} className={wrong ? "wrong" : "quiet"} role={wrong ? "alert" : undefined}>
-          {wrong || hint}
+      {cloneElement(children, { id, "aria-describedby": descriptionId, "aria-invalid": error ? true : undefined })}
+      {descriptionId && (
+        <p id={descriptionId} className={error ? "wrong" : "quiet"} role={error ? "alert" : undefined}>
+          {error || hint}
         </p>
       )}
     </div>

@@ -7,12 +7,12 @@ export function Hints({ label, items }: { label: string; items: readonly Hinted[
   const id = useId();
   return (
     <ul className="hints" aria-label={label}>
-      {items.map((item, place) => (
+      {items.map((item, index) => (
         <li key={item.text}>
-          <button type="button" className={item.strong ? "chip accent" : "chip"} aria-describedby={`${id}-${place}`}>
+          <button type="button" className={item.strong ? "chip accent" : "chip"} aria-describedby={`${id}-${index}`}>
             {item.text}
           </button>
-          <span role="tooltip" id={`${id}-${place}`}>
+          <span role="tooltip" id={`${id}-${index}`}>
             {item.hint}
           </span>
         </li>

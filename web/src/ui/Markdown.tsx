@@ -9,10 +9,10 @@ import { heavy } from "./heavy";
 
 const PARSE = { extensions: [gfm()], mdastExtensions: [gfmFromMarkdown()] };
 
-/** Which lines of the text (from 1) changed a moment ago: what stands on them is marked. */
+/** The lines of the text (from 1) that changed recently; their elements are marked. */
 export const Changed = createContext<ReadonlySet<number> | null>(null);
 
-/** Text that may have Markdown in it. `inline` turns pieces of plain text into elements of one's own (references, marks). */
+/** Rendered Markdown. `inline` renders plain text, for example with references as chips. */
 export const Markdown = memo(function Markdown({
   text,
   inline,
@@ -23,7 +23,7 @@ export const Markdown = memo(function Markdown({
   try {
     if (!heavy(text)) return <div className="markdown">{blocks(text, inline)}</div>;
   } catch {
-    // nested deeper than the parser or a browser can follow: no text takes its page away
+    // nested too deeply for the parser or the browser: show the text unrendered
   }
   return <pre className="plain">{text}</pre>;
 });
@@ -32,20 +32,20 @@ function blocks(text: string, inline: Inline): ReactNode {
   const root = fromMarkdown(text, PARSE);
   const links: Links = new Map();
   for (const node of root.children) if (node.type === "definition") links.set(node.identifier, node.url);
-  return root.children.map((node, place) => (
-    <Block key={place} node={node}>
+  return root.children.map((node, index) => (
+    <Block key={index} node={node}>
       {element(node, { inline, links })}
     </Block>
   ));
 }
 
-/** A part of the document; a list is marked by its items. */
+/** A block of the document; in a list, the items are marked instead. */
 function Block({ node, children }: { node: Nodes; children: ReactNode }) {
   const changed = useChanged(node);
   return changed && node.type !== "list" ? <div className="changed">{children}</div> : children;
 }
 
-function Point({ node, children }: { node: Nodes; children: ReactNode }) {
+function ListItem({ node, children }: { node: Nodes; children: ReactNode }) {
   const changed = useChanged(node);
   return <li className={changed ? "changed" : undefined}>{children}</li>;
 }
@@ -61,28 +61,28 @@ function useChanged(node: Nodes): boolean {
 type Inline = ((text: string) => ReactNode) | undefined;
 /** The addresses of reference-style links, by name. */
 type Links = Map<string, string>;
-type How = { inline: Inline; links: Links };
+type RenderOptions = { inline: Inline; links: Links };
 
-function children(node: Parent, how: How): ReactNode {
-  return node.children.map((child, place) => <Fragment key={place}>{element(child as Nodes, how)}</Fragment>);
+function children(node: Parent, options: RenderOptions): ReactNode {
+  return node.children.map((child, index) => <Fragment key={index}>{element(child as Nodes, options)}</Fragment>);
 }
 
-function element(node: Nodes, how: How): ReactNode {
+function element(node: Nodes, options: RenderOptions): ReactNode {
   switch (node.type) {
     case "text":
-      return how.inline ? how.inline(node.value) : node.value;
+      return options.inline ? options.inline(node.value) : node.value;
     case "html":
       return node.value;
     case "paragraph":
-      return <p>{children(node, how)}</p>;
+      return <p>{children(node, options)}</p>;
     case "heading":
-      return <Heading depth={node.depth}>{children(node, how)}</Heading>;
+      return <Heading depth={node.depth}>{children(node, options)}</Heading>;
     case "emphasis":
-      return <em>{children(node, how)}</em>;
+      return <em>{children(node, options)}</em>;
     case "strong":
-      return <strong>{children(node, how)}</strong>;
+      return <strong>{children(node, options)}</strong>;
     case "delete":
-      return <del>{children(node, how)}</del>;
+      return <del>{children(node, options)}</del>;
     case "inlineCode":
       return <code>{node.value}</code>;
     case "code":
@@ -92,26 +92,30 @@ function element(node: Nodes, how: How): ReactNode {
         </pre>
       );
     case "blockquote":
-      return <blockquote>{children(node, how)}</blockquote>;
+      return <blockquote>{children(node, options)}</blockquote>;
     case "list":
-      return node.ordered ? <ol start={node.start ?? 1}>{children(node, how)}</ol> : <ul>{children(node, how)}</ul>;
+      return node.ordered ? (
+        <ol start={node.start ?? 1}>{children(node, options)}</ol>
+      ) : (
+        <ul>{children(node, options)}</ul>
+      );
     case "listItem":
       return (
-        <Point node={node}>
+        <ListItem node={node}>
           {node.checked !== null && node.checked !== undefined && (node.checked ? "☑ " : "☐ ")}
-          {children(node, how)}
-        </Point>
+          {children(node, options)}
+        </ListItem>
       );
     case "link":
-      return <Outside href={node.url}>{children(node, how)}</Outside>;
+      return <ExternalLink href={node.url}>{children(node, options)}</ExternalLink>;
     case "image":
-      return <Outside href={node.url}>[image: {node.alt || node.url}]</Outside>;
+      return <ExternalLink href={node.url}>[image: {node.alt || node.url}]</ExternalLink>;
     case "table":
       return (
         <div className="table">
           <table>
-            <thead>{row(node.children[0], how, "th")}</thead>
-            <tbody>{node.children.slice(1).map((line, place) => row(line, how, "td", place))}</tbody>
+            <thead>{row(node.children[0], options, "th")}</thead>
+            <tbody>{node.children.slice(1).map((line, index) => row(line, options, "td", index))}</tbody>
           </table>
         </div>
       );
@@ -120,38 +124,42 @@ function element(node: Nodes, how: How): ReactNode {
     case "thematicBreak":
       return <hr />;
     case "linkReference":
-      return <Outside href={how.links.get(node.identifier) ?? ""}>{children(node, how)}</Outside>;
+      return <ExternalLink href={options.links.get(node.identifier) ?? ""}>{children(node, options)}</ExternalLink>;
     case "imageReference":
-      return <Outside href={how.links.get(node.identifier) ?? ""}>[image: {node.alt || node.identifier}]</Outside>;
+      return (
+        <ExternalLink href={options.links.get(node.identifier) ?? ""}>
+          [image: {node.alt || node.identifier}]
+        </ExternalLink>
+      );
     case "footnoteReference":
       return `[^${node.identifier}]`;
     case "footnoteDefinition":
-      return children(node, how);
+      return children(node, options);
     case "definition":
       return `[${node.identifier}]: ${node.url}`;
     default:
-      return "children" in node ? children(node as Parent, how) : "value" in node ? String(node.value) : null;
+      return "children" in node ? children(node as Parent, options) : "value" in node ? String(node.value) : null;
   }
 }
 
-function row(line: TableRow | undefined, how: How, Cell: "th" | "td", key?: number): ReactNode {
+function row(line: TableRow | undefined, options: RenderOptions, Cell: "th" | "td", key?: number): ReactNode {
   return (
     <tr key={key}>
-      {line?.children.map((cell, place) => (
-        <Cell key={place}>{children(cell, how)}</Cell>
+      {line?.children.map((cell, index) => (
+        <Cell key={index}>{children(cell, options)}</Cell>
       ))}
     </tr>
   );
 }
 
-/** A heading below those of the page itself. */
+/** A heading, two levels below those of the page. */
 function Heading({ depth, children }: { depth: number; children: ReactNode }) {
   const Tag = `h${Math.min(depth + 2, 6)}` as "h3";
   return <Tag>{children}</Tag>;
 }
 
-/** A link to elsewhere, if it is one that only opens a page. */
-function Outside({ href, children }: { href: string; children: ReactNode }) {
+/** An external link; only http, https and mailto addresses become links. */
+function ExternalLink({ href, children }: { href: string; children: ReactNode }) {
   if (!/^(https?:|mailto:)/i.test(href)) return <span title={href}>{children}</span>;
   return (
     <a href={href} target="_blank" rel="noopener noreferrer nofollow" title={href}>

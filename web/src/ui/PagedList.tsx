@@ -4,12 +4,12 @@ import type { Pages } from "../api/load";
 import { Failure, Loading } from "./states";
 import { VirtualList } from "./VirtualList";
 
-type Shown<T> = Omit<ComponentProps<typeof VirtualList<T>>, "items" | "nearEnd" | "stale"> & {
+type Props<T> = Omit<ComponentProps<typeof VirtualList<T>>, "items" | "nearEnd" | "stale"> & {
   pages: Pages<T>;
   empty: ReactNode;
 };
 
-export function PagedList<T>({ pages, empty, ...rest }: Shown<T>) {
+export function PagedList<T>({ pages, empty, ...rest }: Props<T>) {
   const { items, error, loading } = pages;
   return (
     <>

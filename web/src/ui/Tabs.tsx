@@ -3,19 +3,19 @@ import { useEffect, useRef, useState } from "react";
 import { Icon } from "./Icon";
 import { Link } from "./Link";
 
-export type Tab = { href: string; label: string; here: boolean; badge?: number | string };
+export type Tab = { href: string; label: string; current: boolean; badge?: number | string };
 
 export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
   const row = useRef<HTMLElement>(null);
   const [hidden, setHidden] = useState({ left: false, right: false });
-  const at = tabs.map((tab) => `${tab.here} ${tab.badge ?? ""}`).join();
+  const state = tabs.map((tab) => `${tab.current} ${tab.badge ?? ""}`).join();
   useEffect(() => {
     const node = row.current;
     if (!node) return;
     let frame = 0;
     const show = () => {
       node.querySelector("[aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
-      look();
+      updateHidden();
     };
     const reveal = () => {
       show();
@@ -25,20 +25,20 @@ export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
         frame = requestAnimationFrame(show);
       });
     };
-    const look = () => {
+    const updateHidden = () => {
       const left = node.scrollLeft > 2;
       const right = node.scrollLeft + node.clientWidth < node.scrollWidth - 2;
-      setHidden((before) => (before.left === left && before.right === right ? before : { left, right }));
+      setHidden((previous) => (previous.left === left && previous.right === right ? previous : { left, right }));
     };
     reveal();
-    node.addEventListener("scroll", look, { passive: true });
+    node.addEventListener("scroll", updateHidden, { passive: true });
     window.addEventListener("resize", reveal);
     return () => {
       cancelAnimationFrame(frame);
-      node.removeEventListener("scroll", look);
+      node.removeEventListener("scroll", updateHidden);
       window.removeEventListener("resize", reveal);
     };
-  }, [at]);
+  }, [state]);
   const scroll = (by: number) => row.current?.scrollBy({ left: by, behavior: "smooth" });
   return (
     <div className="tabs-row">
@@ -49,7 +49,7 @@ export function Tabs({ label, tabs }: { label: string; tabs: Tab[] }) {
       )}
       <nav ref={row} className="tabs" aria-label={label}>
         {tabs.map((tab) => (
-          <Link key={tab.href} href={tab.href} aria-current={tab.here ? "page" : undefined}>
+          <Link key={tab.href} href={tab.href} aria-current={tab.current ? "page" : undefined}>
             {tab.label}
             {!!tab.badge && <span className="badge">{tab.badge}</span>}
           </Link>

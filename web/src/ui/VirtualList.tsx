@@ -2,11 +2,11 @@
 import { useVirtualizer, type Virtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, type Ref, useEffect, useEffectEvent, useImperativeHandle, useRef } from "react";
 
-type Shown<T> = {
+type Props<T> = {
   items: readonly T[];
   keyOf: (item: T) => string | number;
   children: (item: T, index: number) => ReactNode;
-  /** About how tall an item is, in pixels; each is measured once it is seen. */
+  /** The estimated height of an item in pixels; each item is measured once it is visible. */
   size?: number;
   label: string;
   className?: string;
@@ -27,7 +27,7 @@ export function VirtualList<T>({
   nearEnd,
   stale = false,
   handle,
-}: Shown<T>) {
+}: Props<T>) {
   const box = useRef<HTMLDivElement>(null);
   const list = useVirtualizer({
     count: items.length,
@@ -37,8 +37,8 @@ export function VirtualList<T>({
     overscan: 6,
   });
   useImperativeHandle(handle, () => list, [list]);
-  const seen = list.getVirtualItems();
-  const last = seen.at(-1)?.index ?? -1;
+  const visible = list.getVirtualItems();
+  const last = visible.at(-1)?.index ?? -1;
   const reachedEnd = useEffectEvent(() => nearEnd?.());
   useEffect(() => {
     if (items.length && last >= items.length - 5) reachedEnd();
@@ -47,7 +47,7 @@ export function VirtualList<T>({
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
     <div ref={box} className={`virtual ${className}`} tabIndex={0} inert={stale} aria-busy={stale}>
       <ul className="virtual-all" aria-label={label} style={{ height: list.getTotalSize() }}>
-        {seen.map((row) => (
+        {visible.map((row) => (
           <li
             key={row.key}
             ref={list.measureElement}

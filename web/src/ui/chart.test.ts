@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { compact, duration, every, highest, money, pieces, stack, ticks } from "./chart";
+import { compact, duration, highest, labelFilter, lineSegments, money, stack, ticks } from "./chart";
 
 test.each([
   [0, [0, 1]],
@@ -9,9 +9,9 @@ test.each([
   [1234, [0, 500, 1000, 1500]],
   [0.0031, [0, 0.001, 0.002, 0.003, 0.004]],
   [Number.NaN, [0, 1]],
-])("steps up to %d are round", (most, steps) => expect(ticks(most)).toEqual(steps));
+])("steps up to %d are round", (max, steps) => expect(ticks(max)).toEqual(steps));
 
-test("what is stacked adds up, and what has no value has no place", () => {
+test("stacked series add up, and a missing value has no bar", () => {
   const series = [
     { name: "a", values: [1, 0, null] },
     { name: "b", values: [2, 3, 4] },
@@ -36,23 +36,23 @@ test("what is stacked adds up, and what has no value has no place", () => {
   expect(highest([], true)).toBe(0);
 });
 
-test("a line has a gap where nothing was measured", () => {
-  expect(pieces([null, 1, 2, null, 3])).toEqual([
+test("a line has a gap where a value is missing", () => {
+  expect(lineSegments([null, 1, 2, null, 3])).toEqual([
     [
       [1, 1],
       [2, 2],
     ],
     [[4, 3]],
   ]);
-  expect(pieces([null, null])).toEqual([]);
+  expect(lineSegments([null, null])).toEqual([]);
 });
 
-test("labels do not touch, and the newest has one", () => {
-  const shown = every(30, 600, 60);
-  const places = Array.from({ length: 30 }, (_, place) => place).filter(shown);
-  expect(places.at(-1)).toBe(29);
-  expect(places.length).toBeLessThanOrEqual(10);
-  expect(every(3, 600, 60)(0)).toBe(true);
+test("labels do not touch, and the newest column has one", () => {
+  const shown = labelFilter(30, 600, 60);
+  const indices = Array.from({ length: 30 }, (_, index) => index).filter(shown);
+  expect(indices.at(-1)).toBe(29);
+  expect(indices.length).toBeLessThanOrEqual(10);
+  expect(labelFilter(3, 600, 60)(0)).toBe(true);
 });
 
 test.each([

@@ -3,85 +3,85 @@ import type { ReactNode } from "react";
 
 export type Series = { name: string; values: readonly (number | null)[] };
 
-export type Charted = {
+export type ChartProps = {
   title: string;
   shape: "bars" | "lines";
-  /** Each place on the axis: its name in full, and in short below it. */
-  places: readonly { name: string; short: string }[];
+  /** The columns of the axis, each with its full and its short name. */
+  columns: readonly { name: string; short: string }[];
   series: readonly Series[];
   format: (value: number) => string;
   /** The values are counts: the ticks are integers. */
-  whole?: boolean;
+  integers?: boolean;
   /** The label of a missing value, which differs from zero. */
   missing?: string;
-  /** Something to be told of some places, marked above them. */
+  /** Values that are marked above their columns, such as errors. */
   marks?: Series;
   /** Controls of the chart, beside its title. */
   children?: ReactNode;
 };
 
-/** A value as people read it; what is not known is not nothing. */
-export function value({ format, missing = "none" }: Charted, given: number | null | undefined): string {
-  return given === null || given === undefined ? missing : format(given);
+/** A value for display; a missing value is not shown as zero. */
+export function formatValue({ format, missing = "none" }: ChartProps, value: number | null | undefined): string {
+  return value === null || value === undefined ? missing : format(value);
 }
 
 /** Round steps from 0 to at least the highest value: 1, 2, 2.5 or 5 times a power of ten. */
-export function ticks(highest: number, about = 4, whole = false): number[] {
+export function ticks(highest: number, about = 4, integers = false): number[] {
   if (!(highest > 0)) return [0, 1];
   const rough = highest / about;
   const power = 10 ** Math.floor(Math.log10(rough));
-  const factors = whole && power < 10 ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10];
-  const round = power * (factors.find((factor) => factor * power >= rough * 0.999) ?? 10);
-  const step = whole ? Math.max(1, round) : round;
-  const most = Math.ceil(highest / step - 1e-9);
-  return Array.from({ length: most + 1 }, (_, place) => Number((place * step).toPrecision(12)));
+  const factors = integers && power < 10 ? [1, 2, 5, 10] : [1, 2, 2.5, 5, 10];
+  const rounded = power * (factors.find((factor) => factor * power >= rough * 0.999) ?? 10);
+  const step = integers ? Math.max(1, rounded) : rounded;
+  const count = Math.ceil(highest / step - 1e-9);
+  return Array.from({ length: count + 1 }, (_, index) => Number((index * step).toPrecision(12)));
 }
 
 /** The highest value of all series, or of their sums where they are stacked. */
 export function highest(series: readonly Series[], stacked: boolean): number {
   const length = series[0]?.values.length ?? 0;
-  let most = 0;
-  for (let place = 0; place < length; place++) {
-    const here = series.map((one) => one.values[place] ?? 0);
-    most = Math.max(most, stacked ? here.reduce((sum, value) => sum + value, 0) : Math.max(0, ...here));
+  let max = 0;
+  for (let index = 0; index < length; index++) {
+    const values = series.map((item) => item.values[index] ?? 0);
+    max = Math.max(max, stacked ? values.reduce((sum, value) => sum + value, 0) : Math.max(0, ...values));
   }
-  return most;
+  return max;
 }
 
-/** From where to where each series goes in one stack; nothing where it has no value. */
-export function stack(series: readonly Series[], place: number): ([number, number] | null)[] {
+/** The start and end of each series in one stack; null for a series without a value. */
+export function stack(series: readonly Series[], index: number): ([number, number] | null)[] {
   let from = 0;
-  return series.map((one) => {
-    const value = one.values[place];
+  return series.map((item) => {
+    const value = item.values[index];
     if (!value) return null;
     from += value;
     return [from - value, from];
   });
 }
 
-/** A line as pieces of points: where a value is missing it is not drawn on as if there were one. */
-export function pieces(values: readonly (number | null)[]): [number, number][][] {
-  const found: [number, number][][] = [];
+/** The segments of a line; a missing value interrupts it. */
+export function lineSegments(values: readonly (number | null)[]): [number, number][][] {
+  const segments: [number, number][][] = [];
   let open = false;
-  values.forEach((value, place) => {
+  values.forEach((value, index) => {
     if (value === null) {
       open = false;
       return;
     }
-    if (!open) found.push([]);
-    found.at(-1)?.push([place, value]);
+    if (!open) segments.push([]);
+    segments.at(-1)?.push([index, value]);
     open = true;
   });
-  return found;
+  return segments;
 }
 
-/** Every so manyth label, so that no two touch; the newest is among them. */
-export function every(length: number, width: number, room: number): (place: number) => boolean {
+/** A filter for the labels that fit without touching; the newest label is always among them. */
+export function labelFilter(length: number, width: number, room: number): (index: number) => boolean {
   const step = Math.max(1, Math.ceil((length * room) / Math.max(width, room)));
-  return (place) => (length - 1 - place) % step === 0;
+  return (index) => (length - 1 - index) % step === 0;
 }
 
-/** A number in few letters: 1,234 is 1.2k. */
+/** A short number: 1,234 is 1.2k. */
 export function compact(value: number): string {
   for (const [size, letter] of [
     [1e9, "G"],
@@ -93,12 +93,12 @@ export function compact(value: number): string {
   return trim(value);
 }
 
-/** At most three digits that mean something, and no zeros at the end. */
+/** A number with at most three significant digits and no trailing zeros. */
 function trim(value: number): string {
   return String(Number(value.toPrecision(3)));
 }
 
-/** Money, to the cent, or as exact as it must be to be seen at all. */
+/** An amount in dollars, rounded to cents; smaller amounts keep two significant digits. */
 export function money(value: number): string {
   if (value === 0) return "$0";
   if (value < 0.01) return `$${Number(value.toPrecision(2))}`;
@@ -106,11 +106,11 @@ export function money(value: number): string {
 }
 
 /** A number that may be unknown. */
-export function known(value: number | null, format: (value: number) => string): string {
+export function formatKnown(value: number | null, format: (value: number) => string): string {
   return value === null ? "–" : format(value);
 }
 
-/** How long something took. */
+/** A duration for display. */
 export function duration(ms: number): string {
   if (ms < 1) return `${Number(ms.toPrecision(2))} ms`;
   return ms < 1000 ? `${Math.round(ms)} ms` : `${trim(ms / 1000)} s`;

@@ -2,7 +2,7 @@ import { fromMarkdown } from "mdast-util-from-markdown";
 import { expect, test } from "vitest";
 import { decodeNamedCharacterReference } from "./entities";
 
-test("names that people write, and none that nobody knows", () => {
+test("decodes common entity names and no unknown ones", () => {
   expect(decodeNamedCharacterReference("lt")).toBe("<");
   expect(decodeNamedCharacterReference("nbsp")).toBe("\u00a0");
   expect(decodeNamedCharacterReference("Uuml")).toBe("Ü");
@@ -10,6 +10,6 @@ test("names that people write, and none that nobody knows", () => {
     expect(decodeNamedCharacterReference(name)).toBe(false);
 });
 
-test("Markdown reads them without a page", () => {
+test("Markdown decodes entities without a document", () => {
   expect(JSON.stringify(fromMarkdown("R&amp;D &lt;b&gt; &copy; &#65;"))).toContain("R&D <b> © A");
 });

@@ -8,7 +8,9 @@ const NAMES =
   "szlig ß agrave à aacute á acirc â atilde ã auml ä aring å aelig æ ccedil ç egrave è eacute é ecirc ê euml ë iacute í icirc î " +
   "ntilde ñ ograve ò oacute ó ocirc ô otilde õ ouml ö oslash ø ugrave ù uacute ú ucirc û uuml ü Auml Ä Aring Å Eacute É Ouml Ö Oslash Ø Uuml Ü";
 const words = NAMES.split(" ");
-const known = new Map(words.flatMap((name, place) => (place % 2 ? [] : [[name, words[place + 1] as string] as const])));
+const characters = new Map(
+  words.flatMap((name, index) => (index % 2 ? [] : [[name, words[index + 1] as string] as const])),
+);
 
 /** The character for a name between `&` and `;`; false if it is unknown. */
-export const decodeNamedCharacterReference = (name: string): string | false => known.get(name) ?? false;
+export const decodeNamedCharacterReference = (name: string): string | false => characters.get(name) ?? false;

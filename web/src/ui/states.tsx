@@ -1,11 +1,11 @@
 // Loading, empty and error states.
 import type { ReactNode } from "react";
-import { Problem, told } from "../api/client";
+import { errorMessage, Problem } from "../api/client";
 
-export function Loading({ what = "Loading" }: { what?: string }) {
+export function Loading({ label = "Loading" }: { label?: string }) {
   return (
     <p className="loading" role="status">
-      <span className="visually-hidden">{what}…</span>
+      <span className="visually-hidden">{label}…</span>
       <i aria-hidden="true" />
       <i aria-hidden="true" />
       <i aria-hidden="true" />
@@ -18,7 +18,7 @@ export function Failure({ error, retry, children }: { error: unknown; retry?: ()
   const id = error instanceof Problem ? error.requestId : "";
   return (
     <div className="failure" role="alert">
-      <p>{told(error)}</p>
+      <p>{errorMessage(error)}</p>
       {id && <p className="quiet">In the server’s log: {id}</p>}
       {children}
       {retry && (
@@ -30,7 +30,7 @@ export function Failure({ error, retry, children }: { error: unknown; retry?: ()
   );
 }
 
-/** Nothing is here yet: what it would be, and what to do next. */
+/** An empty list: what it would contain, and what to do next. */
 export function Empty({ title, children }: { title: string; children?: ReactNode }) {
   return (
     <div className="empty">

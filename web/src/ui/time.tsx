@@ -10,9 +10,9 @@ const UNITS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["minute", 60],
 ];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-const whole = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
+const dateAndTime = new Intl.DateTimeFormat("en-GB", { dateStyle: "medium", timeStyle: "short" });
 
-/** How far a moment is from now: "5 minutes ago", "in 2 days". */
+/** The distance of a timestamp from now: "5 minutes ago", "in 2 days". */
 export function ago(at: string, now = Date.now()): string {
   const seconds = (new Date(at).getTime() - now) / 1000;
   for (const [unit, size] of UNITS) {
@@ -21,7 +21,7 @@ export function ago(at: string, now = Date.now()): string {
   return Math.abs(seconds) < 10 ? "just now" : relative.format(Math.trunc(seconds), "second");
 }
 
-/** The time, growing every so many seconds while somebody looks. */
+/** The current time, updated every `seconds` while the component is mounted. */
 export function useNow(seconds: number): number {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
@@ -31,29 +31,29 @@ export function useNow(seconds: number): number {
   return now;
 }
 
-/** A moment: how long ago it was, and the whole of it on hovering and for programs. */
+/** A timestamp as relative time; the full date is its tooltip and its `dateTime`. */
 export function Time({ at }: { at: string }) {
-  useNow(30); // drawn again by and by, and whenever else, always by the clock of the moment
+  useNow(30); // render again every 30 seconds
   return (
-    <time dateTime={at} title={whole.format(new Date(at))}>
+    <time dateTime={at} title={dateAndTime.format(new Date(at))}>
       {ago(at)}
     </time>
   );
 }
 
-/** A moment in full. */
-export const moment = (at: string) => whole.format(new Date(at));
-/** A number with its thousands apart. */
+/** A timestamp as date and time. */
+export const moment = (at: string) => dateAndTime.format(new Date(at));
+/** A number with thousands separators. */
 export const count = (value: number) => value.toLocaleString("en");
 
 /** A size in bytes. */
 export function bytes(value: number): string {
   const units = ["B", "KiB", "MiB", "GiB"];
-  let place = 0;
-  let left = value;
-  while (left >= 1024 && place < units.length - 1) {
-    left /= 1024;
-    place++;
+  let unit = 0;
+  let amount = value;
+  while (amount >= 1024 && unit < units.length - 1) {
+    amount /= 1024;
+    unit++;
   }
-  return `${place ? left.toFixed(left < 10 ? 1 : 0) : left} ${units[place]}`;
+  return `${unit ? amount.toFixed(amount < 10 ? 1 : 0) : amount} ${units[unit]}`;
 }

@@ -4,21 +4,21 @@ import { useSyncExternalStore } from "react";
 type Toast = { id: number; text: string; undo?: () => void; label: string };
 let shown: Toast[] = [];
 let last = 0;
-const heard = new Set<() => void>();
+const listeners = new Set<() => void>();
 const set = (toasts: Toast[]) => {
   shown = toasts;
-  for (const listener of heard) listener();
+  for (const listener of listeners) listener();
 };
 
-/** Say that something was done; with `undo`, offer to take it back, or what else its `label` says. */
-export function say(text: string, undo?: () => void, label = "Undo"): void {
+/** Show a notification; with `undo`, add a button with the text `label` that calls it. */
+export function notify(text: string, undo?: () => void, label = "Undo"): void {
   const id = ++last;
   set([...shown, { id, text, undo, label }]);
   setTimeout(() => set(shown.filter((toast) => toast.id !== id)), undo ? 8000 : 4000);
 }
 
 /** Run the action of a notification once, and close the notification. */
-function act(toast: Toast): void {
+function runAction(toast: Toast): void {
   set(shown.filter((other) => other.id !== toast.id));
   toast.undo?.();
 }
@@ -26,8 +26,8 @@ function act(toast: Toast): void {
 export function Toasts() {
   const toasts = useSyncExternalStore(
     (listener) => {
-      heard.add(listener);
-      return () => heard.delete(listener);
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
     () => shown,
   );
@@ -37,7 +37,7 @@ export function Toasts() {
         <p key={toast.id}>
           {toast.text}
           {toast.undo && (
-            <button type="button" onClick={() => act(toast)}>
+            <button type="button" onClick={() => runAction(toast)}>
               {toast.label}
             </button>
           )}

@@ -2,20 +2,20 @@
 import { type FormEvent, useState } from "react";
 import type { Entry } from "../../api";
 import { post } from "../../api/client";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { Failure } from "../../ui/states";
 import css from "./agents.module.css";
-import { characters, MOST_CHARACTERS } from "./editing";
+import { characters, MAX_CHARACTERS } from "./editing";
 
-type Shown = { agent: string; close: () => void; added: (entry: Entry) => void };
+type Props = { agent: string; close: () => void; added: (entry: Entry) => void };
 
-/** What was typed and not added, should the dialog be closed by mistake. */
+/** Typed text that was not added; it is restored if the dialog was closed by mistake. */
 const unsaved = new Map<string, string>();
 
-export function AddEntry({ agent, close, added }: Shown) {
-  const { user, choosable } = useWho();
+export function AddEntry({ agent, close, added }: Props) {
+  const { user, choosable } = useApp();
   const [text, setText] = useState(unsaved.get(agent) ?? "");
   const [kind, setKind] = useState<"journal" | "core">("journal");
   const [everybody, setEverybody] = useState(false);
@@ -46,7 +46,7 @@ export function AddEntry({ agent, close, added }: Shown) {
       <form onSubmit={save}>
         <Field
           label="Content"
-          wrong={length > MOST_CHARACTERS ? `${length.toLocaleString("en")} characters; at most 10,000.` : null}
+          error={length > MAX_CHARACTERS ? `${length.toLocaleString("en")} characters; at most 10,000.` : null}
         >
           <textarea
             rows={5}
@@ -90,7 +90,7 @@ export function AddEntry({ agent, close, added }: Shown) {
           <button type="button" onClick={close}>
             Cancel
           </button>
-          <button type="submit" className="primary" disabled={busy || !length || length > MOST_CHARACTERS}>
+          <button type="submit" className="primary" disabled={busy || !length || length > MAX_CHARACTERS}>
             {busy ? "Adding…" : "Add"}
           </button>
         </footer>

@@ -1,14 +1,14 @@
 // The fields of an agent: prompt, model, tools, colour and icon.
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Field } from "../../ui/Field";
 import css from "./agents.module.css";
 import type { Draft } from "./draft";
 import { Looks } from "./Looks";
 
-type Shown = { name: string; draft: Draft; change: (draft: Draft) => void; disabled?: boolean };
+type Props = { name: string; draft: Draft; change: (draft: Draft) => void; disabled?: boolean };
 
-export function AgentForm({ name, draft, change, disabled = false }: Shown) {
-  const { here } = useWho();
+export function AgentForm({ name, draft, change, disabled = false }: Props) {
+  const { server } = useApp();
   const set = (part: Partial<Draft>) => change({ ...draft, ...part });
   return (
     <fieldset className={`${css.parts} ${css.agentFields}`} disabled={disabled}>
@@ -26,12 +26,12 @@ export function AgentForm({ name, draft, change, disabled = false }: Shown) {
       </Field>
       <Field
         label="Model"
-        hint={here.model ? `Empty: the main model, ${here.model}.` : "Empty: the main model, once one is set."}
+        hint={server.model ? `Empty: the main model, ${server.model}.` : "Empty: the main model, once one is set."}
       >
         <input
           value={draft.model}
           onChange={(event) => set({ model: event.target.value })}
-          placeholder={here.model ?? "main model"}
+          placeholder={server.model ?? "main model"}
           autoComplete="off"
           spellCheck={false}
         />
@@ -55,10 +55,10 @@ export function AgentForm({ name, draft, change, disabled = false }: Shown) {
 
 /** An empty list means all memory tools, so the form offers that as an explicit choice. */
 function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[]) => void }) {
-  const { here } = useWho();
-  const unknown = chosen.filter((name) => !here.tools.some((tool) => tool.name === name));
-  const known = [...here.tools, ...unknown.map((name) => ({ name, description: "This server has no such tool." }))];
-  const all = chosen.length === 0;
+  const { server } = useApp();
+  const unknown = chosen.filter((name) => !server.tools.some((tool) => tool.name === name));
+  const tools = [...server.tools, ...unknown.map((name) => ({ name, description: "This server has no such tool." }))];
+  const allTools = chosen.length === 0;
   const turn = (name: string, on: boolean) => {
     const next = on ? [...chosen, name] : chosen.filter((other) => other !== name);
     change(next);
@@ -69,22 +69,22 @@ function Tools({ chosen, change }: { chosen: string[]; change: (tools: string[])
       <p className="quiet">Tools that the agent can call in a chat.</p>
       <div className={css.toolChoice}>
         <label className="check">
-          <input type="radio" name="which-tools" checked={all} onChange={() => change([])} /> All memory tools
+          <input type="radio" name="which-tools" checked={allTools} onChange={() => change([])} /> All memory tools
         </label>
         <label className="check">
           <input
             type="radio"
             name="which-tools"
-            checked={!all}
-            onChange={() => change(known.map((tool) => tool.name))}
+            checked={!allTools}
+            onChange={() => change(tools.map((tool) => tool.name))}
           />{" "}
           Only selected tools
         </label>
       </div>
-      {!all && (
+      {!allTools && (
         <>
           <ul>
-            {known.map((tool) => (
+            {tools.map((tool) => (
               <li key={tool.name}>
                 <label className="check">
                   <input

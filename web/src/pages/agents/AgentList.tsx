@@ -3,8 +3,8 @@ import { useEffect, useRef, useState } from "react";
 import type { Agent } from "../../api";
 import { get } from "../../api/client";
 import { useLoad, usePages } from "../../api/load";
+import { useApp } from "../../app/context";
 import { go, to } from "../../app/route";
-import { useWho } from "../../app/who";
 import { AgentMark } from "../../ui/AgentMark";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
@@ -12,18 +12,21 @@ import { Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
 import { useTitle } from "../../ui/title";
 import css from "./agents.module.css";
-import { ASSISTANT, place } from "./places";
+import { ASSISTANT, agentPath } from "./places";
 
-type Shown = Pick<Agent, "name" | "model" | "color" | "icon" | "prompt"> & { missing?: boolean };
+type ListedAgent = Pick<Agent, "name" | "model" | "color" | "icon" | "prompt"> & { missing?: boolean };
 
 export function AgentList() {
-  const { may } = useWho();
+  const { may } = useApp();
   useTitle("Agents");
-  const agents = usePages<Shown>((after, signal) => get("/api/agents", { query: { limit: 100, after }, signal }), []);
-  const implicit: Shown = { name: ASSISTANT, model: "", color: "", icon: "", prompt: "", missing: true };
+  const agents = usePages<ListedAgent>(
+    (after, signal) => get("/api/agents", { query: { limit: 100, after }, signal }),
+    [],
+  );
+  const implicit: ListedAgent = { name: ASSISTANT, model: "", color: "", icon: "", prompt: "", missing: true };
   const started = !agents.loading || agents.items.length > 0;
-  const named = agents.items.some((agent) => agent.name === ASSISTANT) || agents.hasMore;
-  const shown = named || !started ? agents.items : [implicit, ...agents.items];
+  const hasAssistant = agents.items.some((agent) => agent.name === ASSISTANT) || agents.hasMore;
+  const shown = hasAssistant || !started ? agents.items : [implicit, ...agents.items];
   return (
     <div className="page">
       <header>
@@ -41,7 +44,7 @@ export function AgentList() {
         ))}
       </ul>
       {agents.error ? <Failure error={agents.error} retry={agents.retry} /> : null}
-      {agents.loading && <Loading what="Loading agents" />}
+      {agents.loading && <Loading label="Loading agents" />}
       {agents.hasMore && !agents.loading && (
         <button type="button" onClick={agents.more}>
           More agents
@@ -51,16 +54,16 @@ export function AgentList() {
   );
 }
 
-function Card({ agent }: { agent: Shown }) {
-  const { here } = useWho();
-  const [ref, seen] = useSeen();
-  const main = here.model ? `main model (${here.model})` : "main model";
+function Card({ agent }: { agent: ListedAgent }) {
+  const { server } = useApp();
+  const [ref, isVisible] = useVisible();
+  const main = server.model ? `main model (${server.model})` : "main model";
   return (
     <li ref={ref} className={`card ${css.agentCard}`}>
       <AgentMark {...agent} large />
       <div>
         <h2>
-          <Link className={css.agentName} href={place(agent.name, agent.missing ? "settings" : "memory")}>
+          <Link className={css.agentName} href={agentPath(agent.name, agent.missing ? "settings" : "memory")}>
             {agent.name}
           </Link>
         </h2>
@@ -68,15 +71,15 @@ function Card({ agent }: { agent: Shown }) {
           {agent.missing && <span className="chip">default agent</span>} {agent.model || main}
         </p>
         {agent.prompt && <p className={css.agentPrompt}>{agent.prompt}</p>}
-        {seen ? <Facts name={agent.name} /> : <p className="quiet">&nbsp;</p>}
+        {isVisible ? <Facts name={agent.name} /> : <p className="quiet">&nbsp;</p>}
         <p className={css.agentLinks}>
           <Link href={to(["chat", agent.name])} aria-label={`Chat with ${agent.name}`}>
             Chat
           </Link>
-          <Link href={place(agent.name, "memory")} aria-label={`Memory of ${agent.name}`}>
+          <Link href={agentPath(agent.name, "memory")} aria-label={`Memory of ${agent.name}`}>
             Memory
           </Link>
-          <Link href={place(agent.name)} aria-label={`Settings of ${agent.name}`}>
+          <Link href={agentPath(agent.name)} aria-label={`Settings of ${agent.name}`}>
             Settings
           </Link>
         </p>
@@ -85,9 +88,9 @@ function Card({ agent }: { agent: Shown }) {
   );
 }
 
-/** How much it remembers, and when it was last talked to. */
+/** The number of memories, and the time of the last conversation. */
 function Facts({ name }: { name: string }) {
-  const { user } = useWho();
+  const { user } = useApp();
   const facts = useLoad(
     async (signal) => {
       const query = { user, agent: name };
@@ -117,9 +120,9 @@ function Facts({ name }: { name: string }) {
 }
 
 /** True once an element has been visible. */
-function useSeen(): [React.RefObject<HTMLLIElement | null>, boolean] {
+function useVisible(): [React.RefObject<HTMLLIElement | null>, boolean] {
   const ref = useRef<HTMLLIElement>(null);
-  const [seen, setSeen] = useState(false);
+  const [isVisible, setSeen] = useState(false);
   useEffect(() => {
     const watch = new IntersectionObserver((entries) => {
       if (entries.some((entry) => entry.isIntersecting)) setSeen(true);
@@ -127,5 +130,5 @@ function useSeen(): [React.RefObject<HTMLLIElement | null>, boolean] {
     if (ref.current) watch.observe(ref.current);
     return () => watch.disconnect();
   }, []);
-  return [ref, seen];
+  return [ref, isVisible];
 }

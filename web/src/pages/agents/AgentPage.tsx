@@ -1,8 +1,8 @@
 // One agent: settings, private memory, proposals and whiteboards, each with its own address.
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
+import { useApp } from "../../app/context";
 import { go, to } from "../../app/route";
-import { useWho } from "../../app/who";
 import { AgentMark } from "../../ui/AgentMark";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
@@ -14,7 +14,7 @@ import css from "./agents.module.css";
 import { Boards } from "./Boards";
 import { Entries } from "./Entries";
 import { Proposals } from "./Proposals";
-import { place, TABS, type Tab } from "./places";
+import { agentPath, TABS, type Tab } from "./places";
 import { Settings } from "./Settings";
 
 const LABELS: Record<Tab, string> = {
@@ -25,14 +25,14 @@ const LABELS: Record<Tab, string> = {
 };
 
 export function AgentPage({ name, tab }: { name: string; tab: Tab }) {
-  const { user } = useWho();
+  const { user } = useApp();
   useTitle(`${name}: ${LABELS[tab]}`);
   const agent = useLoad((signal) => findAgent(name, signal), [name]);
   const waiting = useLoad(
     (signal) => get("/api/consolidations", { query: { user, agent: name, status: "proposed", limit: 100 }, signal }),
     [name, user],
   );
-  const many = waiting.data?.next ? `${waiting.data.data.length}+` : waiting.data?.data.length;
+  const proposalCount = waiting.data?.next ? `${waiting.data.data.length}+` : waiting.data?.data.length;
   return (
     <div className={tab === "memory" ? `page ${css.agent} ${css.fills}` : `page ${css.agent}`}>
       <header>
@@ -47,11 +47,11 @@ export function AgentPage({ name, tab }: { name: string; tab: Tab }) {
       </header>
       <Tabs
         label={`Pages of ${name}`}
-        tabs={TABS.map((one) => ({
-          href: place(name, one),
-          label: LABELS[one],
-          here: one === tab,
-          badge: one === "proposals" ? many : undefined,
+        tabs={TABS.map((tabName) => ({
+          href: agentPath(name, tabName),
+          label: LABELS[tabName],
+          current: tabName === tab,
+          badge: tabName === "proposals" ? proposalCount : undefined,
         }))}
       />
       {tab === "memory" && <Entries agent={name} />}
@@ -63,7 +63,7 @@ export function AgentPage({ name, tab }: { name: string; tab: Tab }) {
         ) : agent.error ? (
           <Failure error={agent.error} retry={agent.reload} />
         ) : (
-          <Loading what="Loading the agent" />
+          <Loading label="Loading the agent" />
         ))}
     </div>
   );

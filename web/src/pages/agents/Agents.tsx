@@ -3,11 +3,11 @@ import { useRoute } from "../../app/route";
 import { AgentList } from "./AgentList";
 import { AgentPage } from "./AgentPage";
 import { NewAgent } from "./NewAgent";
-import { found } from "./places";
+import { pageOf } from "./places";
 
 export default function Agents() {
-  const at = found(useRoute().parts);
-  if (at.page === "list") return <AgentList />;
-  if (at.page === "new") return <NewAgent />;
-  return <AgentPage name={at.name} tab={at.tab} />;
+  const page = pageOf(useRoute().parts);
+  if (page.page === "list") return <AgentList />;
+  if (page.page === "new") return <NewAgent />;
+  return <AgentPage name={page.name} tab={page.tab} />;
 }

@@ -3,7 +3,7 @@ import { type FormEvent, useState } from "react";
 import type { Entry } from "../../api";
 import { get, post } from "../../api/client";
 import { usePages } from "../../api/load";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { VirtualList } from "../../ui/VirtualList";
 import css from "./agents.module.css";
@@ -12,10 +12,10 @@ import { useEditing } from "./editing";
 import { RemoveEntry } from "./RemoveEntry";
 import { Share } from "./Share";
 
-type Shown = { agent: string; board: string; members: string[]; shared: () => void; changed: () => void };
+type Props = { agent: string; board: string; members: string[]; shared: () => void; changed: () => void };
 
-export function Board({ agent, board, members, shared, changed }: Shown) {
-  const { user, may } = useWho();
+export function Board({ agent, board, members, shared, changed }: Props) {
+  const { user, may } = useApp();
   const [sharing, setSharing] = useState(false);
   const [removing, setRemoving] = useState<Entry>();
   const scope = { user, agent };
@@ -24,11 +24,11 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
       get("/api/entries", { query: { ...scope, kind: "whiteboard", board, limit: 100, after }, signal }),
     [user, agent, board],
   );
-  const took = (entry: Entry) => {
+  const onSaved = (entry: Entry) => {
     list.edit((items) => items.map((item) => (item.id === entry.id ? entry : item)));
     changed();
   };
-  const editing = useEditing(user, took);
+  const editing = useEditing(user, onSaved);
   return (
     <section className={css.board} aria-label={`Whiteboard ${board}`}>
       <p className={css.boardMembers}>
@@ -64,7 +64,9 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
           nearEnd={list.more}
           stale={list.stale}
         >
-          {(entry) => <EntryRow entry={entry} editing={editing} took={took} remove={setRemoving} title={entry.agent} />}
+          {(entry) => (
+            <EntryRow entry={entry} editing={editing} onSaved={onSaved} remove={setRemoving} title={entry.agent} />
+          )}
         </VirtualList>
       )}
       {!list.loading && !list.error && list.items.length === 0 && (
@@ -73,7 +75,7 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
         </Empty>
       )}
       {list.error ? <Failure error={list.error} retry={list.retry} /> : null}
-      {list.loading && !list.items.length && <Loading what="Loading the board" />}
+      {list.loading && !list.items.length && <Loading label="Loading the board" />}
       {sharing && (
         <Share agent={agent} board={board} members={members} close={() => setSharing(false)} shared={shared} />
       )}
@@ -82,7 +84,7 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
           entry={removing}
           scope={scope}
           close={() => setRemoving(undefined)}
-          gone={(ids) => {
+          onRemoved={(ids) => {
             list.edit((items) => items.filter((item) => !ids.has(item.id)));
             changed();
           }}
@@ -92,9 +94,9 @@ export function Board({ agent, board, members, shared, changed }: Shown) {
   );
 }
 
-/** A line in the agent's name. */
+/** Add a line in the agent's name. */
 function Write({ agent, board, added }: { agent: string; board: string; added: (entry: Entry) => void }) {
-  const { user } = useWho();
+  const { user } = useApp();
   const [text, setText] = useState("");
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
@@ -104,7 +106,7 @@ function Write({ agent, board, added }: { agent: string; board: string; added: (
     setError(undefined);
     try {
       added(await post("/api/entries", { query: { user, agent }, body: { content: text, kind: "whiteboard", board } }));
-      setText((now) => (now.startsWith(text) ? now.slice(text.length) : now)); // somebody may have written on
+      setText((now) => (now.startsWith(text) ? now.slice(text.length) : now)); // the user may have typed more
     } catch (failed) {
       setError(failed);
     }

@@ -2,32 +2,32 @@
 import { useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
+import { useApp } from "../../app/context";
 import { go, useRoute } from "../../app/route";
-import { useWho } from "../../app/who";
 import { Icon } from "../../ui/Icon";
 import { Segments } from "../../ui/Segments";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { AsSeen } from "./AsSeen";
+import { AgentView } from "./AgentView";
 import { Board } from "./Board";
-import { place } from "./places";
+import { agentPath } from "./places";
 import { Share } from "./Share";
 
 export function Boards({ agent }: { agent: string }) {
-  const { user, may } = useWho();
+  const { user, may } = useApp();
   const { query } = useRoute();
   const [making, setMaking] = useState(false);
-  const [round, setRound] = useState(0);
+  const [reloads, setRound] = useState(0);
   const scope = { user, agent };
   const boards = useLoad((signal) => get("/api/entries/boards", { query: scope, signal }), [user, agent]);
   const names = Object.keys(boards.data ?? {}).sort();
-  const at = names.find((name) => name === query.get("board")) ?? names[0];
-  const goTo = (board: string) => go(place(agent, "whiteboard", { board }), true);
+  const selected = names.find((name) => name === query.get("board")) ?? names[0];
+  const goTo = (board: string) => go(agentPath(agent, "whiteboard", { board }), true);
   if (!boards.data) return boards.error ? <Failure error={boards.error} retry={boards.reload} /> : <Loading />;
   return (
     <>
       <div className="toolbar">
         {names.length > 0 && (
-          <Segments label="Boards" choices={names.map((name) => [name, name])} chosen={at} choose={goTo} />
+          <Segments label="Boards" choices={names.map((name) => [name, name])} chosen={selected} choose={goTo} />
         )}
         {may("write") && (
           <button type="button" onClick={() => setMaking(true)}>
@@ -36,7 +36,7 @@ export function Boards({ agent }: { agent: string }) {
         )}
       </div>
       {boards.error ? <Failure error={boards.error} retry={boards.reload} /> : null}
-      {at === undefined ? (
+      {selected === undefined ? (
         <Empty title={`${agent} shares no whiteboard`}>
           <p>
             A whiteboard is seen by the agents that share it, and by nobody else. Each writes on it and reads what the
@@ -46,14 +46,14 @@ export function Boards({ agent }: { agent: string }) {
       ) : (
         <>
           <Board
-            key={at}
+            key={selected}
             agent={agent}
-            board={at}
-            members={boards.data[at] ?? []}
+            board={selected}
+            members={boards.data[selected] ?? []}
             shared={boards.reload}
-            changed={() => setRound((before) => before + 1)}
+            changed={() => setRound((previous) => previous + 1)}
           />
-          <AsSeen scope={scope} path="/api/entries/whiteboard" label="As the agent sees it" round={round} />
+          <AgentView scope={scope} path="/api/entries/whiteboard" label="As the agent sees it" reloads={reloads} />
         </>
       )}
       {making && (

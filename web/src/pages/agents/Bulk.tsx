@@ -1,21 +1,21 @@
 // Actions for selected entries: export or remove them.
 import { useState } from "react";
 import type { Entry } from "../../api";
-import { post, told } from "../../api/client";
-import { useWho } from "../../app/who";
+import { errorMessage, post } from "../../api/client";
+import { useApp } from "../../app/context";
 import { Confirm } from "../../ui/Dialog";
 import { count } from "../../ui/time";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./agents.module.css";
 import { downloadJson } from "./download";
 import type { Scope } from "./editing";
-import { inParts, type Picked } from "./picking";
+import { inParts, type Selection } from "./picking";
 
-type Shown = {
+type Props = {
   scope: Scope;
-  picked: Picked<Entry>;
+  selection: Selection<Entry>;
   loaded: number;
-  /** Whether there may be more that match than are loaded. */
+  /** True if more entries match than are loaded. */
   more: boolean;
   pickLoaded: () => void;
   pickMatching: () => Promise<void>;
@@ -23,24 +23,24 @@ type Shown = {
   removed: (ids: ReadonlySet<string>) => void;
 };
 
-const AT_ONCE = 500;
+const BATCH_SIZE = 500;
 const entries = (amount: number) => `${count(amount)} ${amount === 1 ? "entry" : "entries"}`;
 
-export function Bulk({ scope, picked, loaded, more, pickLoaded, pickMatching, clear, removed }: Shown) {
-  const { may } = useWho();
+export function Bulk({ scope, selection, loaded, more, pickLoaded, pickMatching, clear, removed }: Props) {
+  const { may } = useApp();
   const [asking, setAsking] = useState(false);
   const [gathering, setGathering] = useState(false);
-  const [wrong, setWrong] = useState<string>();
+  const [error, setWrong] = useState<string>();
   const gather = async () => {
     setGathering(true);
     setWrong(undefined);
-    await pickMatching().catch((error) => setWrong(told(error)));
+    await pickMatching().catch((error) => setWrong(errorMessage(error)));
     setGathering(false);
   };
   return (
     <section className={css.bulk} aria-label="Picked entries">
-      <b role="status">{count(picked.size)} selected</b>
-      {picked.size < loaded && (
+      <b role="status">{count(selection.size)} selected</b>
+      {selection.size < loaded && (
         <button type="button" className="link" onClick={pickLoaded}>
           Select the {count(loaded)} loaded
         </button>
@@ -50,13 +50,13 @@ export function Bulk({ scope, picked, loaded, more, pickLoaded, pickMatching, cl
           {gathering ? "Selecting…" : "Select all that match"}
         </button>
       )}
-      {wrong && (
+      {error && (
         <span className="wrong" role="alert">
-          {wrong}
+          {error}
         </span>
       )}
       <span className={css.space} />
-      <button type="button" onClick={() => downloadJson(scope.agent, "picked", [...picked.values()])}>
+      <button type="button" onClick={() => downloadJson(scope.agent, "selection", [...selection.values()])}>
         Export
       </button>
       {may("delete") && (
@@ -67,48 +67,48 @@ export function Bulk({ scope, picked, loaded, more, pickLoaded, pickMatching, cl
       <button type="button" onClick={clear}>
         Clear
       </button>
-      {asking && <Removing scope={scope} picked={picked} close={() => setAsking(false)} removed={removed} />}
+      {asking && <RemoveDialog scope={scope} selection={selection} close={() => setAsking(false)} removed={removed} />}
     </section>
   );
 }
 
-function Removing({
+function RemoveDialog({
   scope,
-  picked,
+  selection,
   close,
   removed,
-}: Pick<Shown, "scope" | "picked" | "removed"> & { close: () => void }) {
+}: Pick<Props, "scope" | "selection" | "removed"> & { close: () => void }) {
   const [done, setDone] = useState<number>();
-  const [wrong, setWrong] = useState<string>();
-  const act = async () => {
-    const gone = new Set<string>();
+  const [error, setWrong] = useState<string>();
+  const confirmRemoval = async () => {
+    const removedIds = new Set<string>();
     setWrong(undefined);
     try {
-      for (const ids of inParts([...picked.keys()], AT_ONCE)) {
-        setDone(gone.size);
+      for (const ids of inParts([...selection.keys()], BATCH_SIZE)) {
+        setDone(removedIds.size);
         await post("/api/entries/remove", { query: scope, body: { ids } });
-        for (const id of ids) gone.add(id);
+        for (const id of ids) removedIds.add(id);
       }
-      say(`${entries(gone.size)} deleted.`);
+      notify(`${entries(removedIds.size)} deleted.`);
       close();
     } catch (error) {
-      setWrong(told(error));
+      setWrong(errorMessage(error));
       setDone(undefined);
     }
-    removed(gone);
+    removed(removedIds);
   };
   return (
     <Confirm
-      title={`Delete ${entries(picked.size)}?`}
+      title={`Delete ${entries(selection.size)}?`}
       yes={done === undefined ? "Delete" : `Deleting, ${count(done)} so far…`}
       busy={done !== undefined}
-      act={act}
+      onConfirm={confirmRemoval}
       close={close}
     >
       <p>{scope.agent} forgets them for good, and with them what was proposed to be made of them.</p>
-      {wrong && (
+      {error && (
         <p className="wrong" role="alert">
-          {wrong}
+          {error}
         </p>
       )}
     </Confirm>

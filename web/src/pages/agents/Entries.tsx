@@ -1,106 +1,106 @@
 // An agent's private memory: its entries, newest first, 100 at a time, and all actions on them.
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import type { Entry } from "../../api";
-import { get, post, told } from "../../api/client";
+import { errorMessage, get, post } from "../../api/client";
+import { useDebounced } from "../../api/debounced";
 import { useLoad } from "../../api/load";
-import { useSettled } from "../../api/settled";
+import { useApp } from "../../app/context";
 import { useRoute } from "../../app/route";
-import { useWho } from "../../app/who";
 import { Icon } from "../../ui/Icon";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import { VirtualList } from "../../ui/VirtualList";
 import { AddEntry } from "./AddEntry";
-import { AsSeen } from "./AsSeen";
+import { AgentView } from "./AgentView";
 import css from "./agents.module.css";
 import { Bulk } from "./Bulk";
 import { downloadJson } from "./download";
 import { EntryRow } from "./EntryRow";
 import { type Scope, useEditing } from "./editing";
+import { matching, useEntries, useEntry } from "./entryQueries";
 import { Filters } from "./Filters";
 import { type Filter, isFiltered, NO_FILTER } from "./filters";
-import { matching, useEntries, useOne } from "./found";
 import { Import } from "./Import";
-import { type Picked, pick, pickAll } from "./picking";
+import { pick, pickAll, type Selection } from "./picking";
 import { RemoveEntry } from "./RemoveEntry";
 
 export function Entries({ agent }: { agent: string }) {
-  const { user, may } = useWho();
+  const { user, may } = useApp();
   const { query } = useRoute();
   const [filter, setFilter] = useState<Filter>({ ...NO_FILTER, text: query.get("search") ?? "" });
-  const text = useSettled(filter.text, 250);
-  const sought = useMemo(() => ({ ...filter, text }), [filter, text]);
+  const text = useDebounced(filter.text, 250);
+  const searchFilter = useMemo(() => ({ ...filter, text }), [filter, text]);
   const scope: Scope = filter.everybody ? { agent } : { user, agent };
-  const list = useEntries(scope, sought);
+  const list = useEntries(scope, searchFilter);
   const counts = useLoad((signal) => get("/api/entries/counts", { query: scope, signal }), [agent, scope.user]);
-  const one = useOne(query.get("entry"), scope);
-  const [round, setRound] = useState(0);
-  const [picked, setPicked] = useState<Picked<Entry>>(new Map());
+  const linkedEntry = useEntry(query.get("entry"), scope);
+  const [reloads, setRound] = useState(0);
+  const [selection, setPicked] = useState<Selection<Entry>>(new Map());
   const [anchor, setAnchor] = useState<string | null>(null);
   const [adding, setAdding] = useState(false);
   const [importing, setImporting] = useState(false);
   const [removing, setRemoving] = useState<Entry>();
   const changed = () => {
     counts.reload();
-    setRound((before) => before + 1);
+    setRound((previous) => previous + 1);
   };
-  const took = (entry: Entry) => {
+  const onSaved = (entry: Entry) => {
     list.edit((items) => items.map((item) => (item.id === entry.id ? entry : item)));
-    if (one.data?.id === entry.id) one.set(entry);
+    if (linkedEntry.data?.id === entry.id) linkedEntry.set(entry);
     changed();
   };
-  const gone = (ids: ReadonlySet<string>) => {
+  const onRemoved = (ids: ReadonlySet<string>) => {
     list.edit((items) => items.filter((item) => !ids.has(item.id)));
-    setPicked((before) => new Map([...before].filter(([id]) => !ids.has(id))));
-    if (one.data && ids.has(one.data.id)) one.set(null);
+    setPicked((previous) => new Map([...previous].filter(([id]) => !ids.has(id))));
+    if (linkedEntry.data && ids.has(linkedEntry.data.id)) linkedEntry.set(null);
     changed();
   };
-  const editing = useEditing(scope.user, took);
+  const editing = useEditing(scope.user, onSaved);
   const review = (entry: Entry, verdict: "accept" | "refuse") => {
-    const said = { path: { id: entry.id }, query: { ...scope, agent: entry.agent } };
+    const options = { path: { id: entry.id }, query: { ...scope, agent: entry.agent } };
     const asking =
-      verdict === "accept" ? post("/api/entries/{id}/accept", said) : post("/api/entries/{id}/refuse", said);
-    asking.then(took, (error) => say(told(error)));
+      verdict === "accept" ? post("/api/entries/{id}/accept", options) : post("/api/entries/{id}/refuse", options);
+    asking.then(onSaved, (error) => notify(errorMessage(error)));
   };
-  const everything = () =>
+  const exportAll = () =>
     get("/api/entries/export", { query: scope }).then(
       (data) => downloadJson(agent, "memory", data),
-      (error) => say(told(error)),
+      (error) => notify(errorMessage(error)),
     );
-  const all = useCallback((items: Picked<Entry>) => {
+  const selectAll = useCallback((items: Selection<Entry>) => {
     setPicked(items);
     setAnchor(null);
   }, []);
-  const asking = useRef(new AbortController()); // called off with the question: what it finds is not what is shown then
+  const asking = useRef(new AbortController()); // aborted when the filter changes
   useEffect(() => {
-    all(new Map());
+    selectAll(new Map());
     asking.current = new AbortController();
     return () => asking.current.abort();
-  }, [agent, scope.user, sought, all]);
+  }, [agent, scope.user, searchFilter, selectAll]);
   const pickMatching = async () => {
     const { signal } = asking.current;
-    const found = await matching(scope, sought, signal);
-    if (!signal.aborted) all(pickAll(found));
+    const entries = await matching(scope, searchFilter, signal);
+    if (!signal.aborted) selectAll(pickAll(entries));
   };
 
   const row = (entry: Entry, pickable = true) => (
     <EntryRow
       entry={entry}
       editing={editing}
-      took={took}
+      onSaved={onSaved}
       remove={setRemoving}
       review={review}
-      whose={filter.everybody}
-      before={
+      showOwner={filter.everybody}
+      prefix={
         pickable && (
           <label className={css.entryPick}>
             <input
               type="checkbox"
               aria-label={`Select: ${entry.content.slice(0, 40)}`}
-              checked={picked.has(entry.id)}
+              checked={selection.has(entry.id)}
               onChange={(event) => {
                 const shift = (event.nativeEvent as MouseEvent).shiftKey;
-                setPicked(pick(picked, list.items, entry.id, event.target.checked, shift ? anchor : null));
+                setPicked(pick(selection, list.items, entry.id, event.target.checked, shift ? anchor : null));
                 setAnchor(entry.id);
               }}
             />
@@ -113,14 +113,14 @@ export function Entries({ agent }: { agent: string }) {
   return (
     <>
       <div className="toolbar">
-        <AsSeen scope={scope} path="/api/entries/prompt" label="As the agent sees it" round={round} />
+        <AgentView scope={scope} path="/api/entries/prompt" label="As the agent sees it" reloads={reloads} />
         <span className={css.space} />
         {may("write") && (
           <button type="button" className="primary" onClick={() => setAdding(true)}>
             <Icon name="plus" /> Add
           </button>
         )}
-        <button type="button" onClick={everything}>
+        <button type="button" onClick={exportAll}>
           Export
         </button>
         {may("write") && (
@@ -131,21 +131,21 @@ export function Entries({ agent }: { agent: string }) {
       </div>
       <Filters filter={filter} change={setFilter} counts={counts.data} />
       {counts.error ? <Failure error={counts.error} retry={counts.reload} /> : null}
-      {one.data && <section aria-label="The entry that was linked to">{row(one.data, false)}</section>}
-      {one.error ? <Failure error={one.error} retry={one.reload} /> : null}
-      {picked.size > 0 && (
+      {linkedEntry.data && <section aria-label="The entry that was linked to">{row(linkedEntry.data, false)}</section>}
+      {linkedEntry.error ? <Failure error={linkedEntry.error} retry={linkedEntry.reload} /> : null}
+      {selection.size > 0 && (
         <Bulk
           scope={scope}
-          picked={picked}
+          selection={selection}
           loaded={list.items.length}
           more={list.hasMore}
-          pickLoaded={() => all(pickAll(list.items))}
+          pickLoaded={() => selectAll(pickAll(list.items))}
           pickMatching={pickMatching}
-          clear={() => all(new Map())}
-          removed={gone}
+          clear={() => selectAll(new Map())}
+          removed={onRemoved}
         />
       )}
-      {nothing && <Nothing filtered={isFiltered(sought)} clear={() => setFilter(NO_FILTER)} agent={agent} />}
+      {nothing && <NoResults filtered={isFiltered(searchFilter)} clear={() => setFilter(NO_FILTER)} agent={agent} />}
       {list.items.length > 0 && (
         <VirtualList
           items={list.items}
@@ -160,13 +160,13 @@ export function Entries({ agent }: { agent: string }) {
         </VirtualList>
       )}
       {list.error ? <Failure error={list.error} retry={list.retry} /> : null}
-      {list.loading && !list.items.length && <Loading what="Loading entries" />}
+      {list.loading && !list.items.length && <Loading label="Loading entries" />}
       {adding && (
         <AddEntry
           agent={agent}
           close={() => setAdding(false)}
           added={() => {
-            say("Remembered.");
+            notify("Remembered.");
             list.reload();
             changed();
           }}
@@ -182,13 +182,15 @@ export function Entries({ agent }: { agent: string }) {
           }}
         />
       )}
-      {removing && <RemoveEntry entry={removing} scope={scope} close={() => setRemoving(undefined)} gone={gone} />}
+      {removing && (
+        <RemoveEntry entry={removing} scope={scope} close={() => setRemoving(undefined)} onRemoved={onRemoved} />
+      )}
     </>
   );
 }
 
-/** Why nothing is shown, and what to do about it. */
-function Nothing({ filtered, clear, agent }: { filtered: boolean; clear: () => void; agent: string }) {
+/** The reason for an empty list, and what to do about it. */
+function NoResults({ filtered, clear, agent }: { filtered: boolean; clear: () => void; agent: string }) {
   if (filtered)
     return (
       <Empty title="Nothing matches">

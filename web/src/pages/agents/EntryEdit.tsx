@@ -3,20 +3,20 @@ import type { KeyboardEvent } from "react";
 import type { Entry } from "../../api";
 import { Failure } from "../../ui/states";
 import css from "./agents.module.css";
-import { characters, type Edited, type Editing, MOST_CHARACTERS } from "./editing";
+import { characters, type Edited, type Editing, MAX_CHARACTERS } from "./editing";
 
-type Shown = { entry: Entry; edited: Edited; editing: Editing; took: (entry: Entry) => void };
+type Props = { entry: Entry; edited: Edited; editing: Editing; onSaved: (entry: Entry) => void };
 
-export function EntryEdit({ entry, edited, editing, took }: Shown) {
+export function EntryEdit({ entry, edited, editing, onSaved }: Props) {
   const length = characters(edited.text);
-  const bad = length === 0 || length > MOST_CHARACTERS;
+  const isInvalid = length === 0 || length > MAX_CHARACTERS;
   const { theirs } = edited;
   const keys = (event: KeyboardEvent) => {
     if (event.key === "Escape") editing.stop(entry.id);
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !bad) editing.save(entry);
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && !isInvalid) editing.save(entry);
   };
   const takeTheirs = () => {
-    if (theirs) took(theirs);
+    if (theirs) onSaved(theirs);
     editing.stop(entry.id);
   };
   return (
@@ -54,13 +54,13 @@ export function EntryEdit({ entry, edited, editing, took }: Shown) {
       {edited.error ? <Failure error={edited.error} retry={() => editing.save(entry)} /> : null}
       {!theirs && (
         <div className="actions">
-          <span className={bad ? "wrong" : "quiet"}>
-            {length.toLocaleString("en")} of {MOST_CHARACTERS.toLocaleString("en")} characters
+          <span className={isInvalid ? "wrong" : "quiet"}>
+            {length.toLocaleString("en")} of {MAX_CHARACTERS.toLocaleString("en")} characters
           </span>
           <button type="button" onClick={() => editing.stop(entry.id)}>
             Cancel
           </button>
-          <button type="submit" className="primary" disabled={bad || edited.busy}>
+          <button type="submit" className="primary" disabled={isInvalid || edited.busy}>
             {edited.busy ? "Saving…" : "Save"}
           </button>
         </div>

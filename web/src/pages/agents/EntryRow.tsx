@@ -1,7 +1,7 @@
 // One entry: content, kind, author, time, remaining lifetime and actions.
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import type { Entry } from "../../api";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Icon } from "../../ui/Icon";
 import { Time, useNow } from "../../ui/time";
 import css from "./agents.module.css";
@@ -9,49 +9,49 @@ import { EntryEdit } from "./EntryEdit";
 import type { Editing } from "./editing";
 import { faded, fading, inked, life } from "./fade";
 
-type Shown = {
+type Props = {
   entry: Entry;
   editing: Editing;
-  took: (entry: Entry) => void;
+  onSaved: (entry: Entry) => void;
   remove: (entry: Entry) => void;
   review?: (entry: Entry, verdict: "accept" | "refuse") => void;
-  /** A box to pick it with. */
-  before?: ReactNode;
-  /** What is said first of it, where that is not its kind. */
+  /** A checkbox that selects the entry. */
+  prefix?: ReactNode;
+  /** The label to show instead of the kind. */
   title?: string;
-  whose?: boolean;
+  showOwner?: boolean;
 };
 
-const LONG = 700;
+const FOLD_CHARACTERS = 700;
 
-export function EntryRow({ entry, editing, took, remove, review, before, title, whose = false }: Shown) {
-  const { may } = useWho();
+export function EntryRow({ entry, editing, onSaved, remove, review, prefix, title, showOwner = false }: Props) {
+  const { may } = useApp();
   const now = useNow(60);
   const edited = editing.of(entry.id);
-  const pen = useRef<HTMLButtonElement>(null);
+  const editButton = useRef<HTMLButtonElement>(null);
   const wrote = useRef(false);
   useEffect(() => {
-    // The form that had the focus is gone: whoever goes by keyboard goes on where they began.
-    if (wrote.current && !edited && document.activeElement === document.body) pen.current?.focus();
+    // The focused form was removed: return the focus to the button that opened it.
+    if (wrote.current && !edited && document.activeElement === document.body) editButton.current?.focus();
     wrote.current = !!edited;
   }, [edited]);
-  const gone = faded(entry, now);
-  const left = gone ? null : life(entry, now);
+  const hasFaded = faded(entry, now);
+  const fraction = hasFaded ? null : life(entry, now);
   const about = entry.content.slice(0, 40);
   return (
-    <article className={gone ? `${css.entry} ${css.gone}` : css.entry} aria-label={`${entry.kind}: ${about}`}>
-      {before}
+    <article className={hasFaded ? `${css.entry} ${css.gone}` : css.entry} aria-label={`${entry.kind}: ${about}`}>
+      {prefix}
       <i className={entry.kind === "journal" ? `${css.entryBar} ${css.journal}` : css.entryBar} aria-hidden="true">
-        <i style={{ height: `${Math.round((gone ? 0 : (left ?? 1)) * 100)}%` }} />
+        <i style={{ height: `${Math.round((hasFaded ? 0 : (fraction ?? 1)) * 100)}%` }} />
       </i>
       <div className={css.entryBody}>
         <p className={css.entryFacts}>
           <b className={css.entryKind}>{title ?? entry.kind}</b> <Time at={entry.created_at} />
-          {entry.expires_at && (gone ? <span className="chip">{fading(entry, now)}</span> : fading(entry, now))}
+          {entry.expires_at && (hasFaded ? <span className="chip">{fading(entry, now)}</span> : fading(entry, now))}
           <span className="chip" title="Who wrote it">
             {entry.source}
           </span>
-          {whose && <span className="chip">{entry.user ? `with ${entry.user}` : "with everybody"}</span>}
+          {showOwner && <span className="chip">{entry.user ? `with ${entry.user}` : "with everybody"}</span>}
           {entry.version > 1 && (
             <span>
               edited <Time at={entry.updated_at} />
@@ -61,9 +61,9 @@ export function EntryRow({ entry, editing, took, remove, review, before, title, 
           {entry.review === "refused" && <span className="chip bad">refused</span>}
         </p>
         {edited ? (
-          <EntryEdit entry={entry} edited={edited} editing={editing} took={took} />
+          <EntryEdit entry={entry} edited={edited} editing={editing} onSaved={onSaved} />
         ) : (
-          <Content text={entry.content} color={inked(left)} />
+          <Content text={entry.content} color={inked(fraction)} />
         )}
         {entry.review === "pending" && review && may("write") && (
           <p className={css.entryReview}>
@@ -84,7 +84,7 @@ export function EntryRow({ entry, editing, took, remove, review, before, title, 
         <div className={css.entryActs}>
           {may("write") && (
             <button
-              ref={pen}
+              ref={editButton}
               type="button"
               className="icon"
               aria-label={`Edit: ${about}`}
@@ -104,10 +104,10 @@ export function EntryRow({ entry, editing, took, remove, review, before, title, 
   );
 }
 
-/** Text as it is; a long one is folded. */
+/** The text verbatim; a long one is collapsed. */
 function Content({ text, color }: { text: string; color?: string }) {
   const [open, setOpen] = useState(false);
-  const long = text.length > LONG || text.split("\n").length > 8;
+  const long = text.length > FOLD_CHARACTERS || text.split("\n").length > 8;
   return (
     <>
       <p className={long && !open ? `${css.entryText} ${css.folded}` : css.entryText} style={{ color }}>

@@ -1,14 +1,14 @@
 // The search box and filters of an agent's memory; the counts are filters, too.
 import { useState } from "react";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Segments } from "../../ui/Segments";
 import { count } from "../../ui/time";
 import css from "./agents.module.css";
 import { type Filter, folded, NO_FILTER } from "./filters";
 
-type Shown = { filter: Filter; change: (filter: Filter) => void; counts: Record<string, number> | undefined };
+type Props = { filter: Filter; change: (filter: Filter) => void; counts: Record<string, number> | undefined };
 
-export function Filters({ filter, change, counts }: Shown) {
+export function Filters({ filter, change, counts }: Props) {
   const [open, setOpen] = useState(false);
   const set = (part: Partial<Filter>) => change({ ...filter, ...part });
   const more = folded(filter);
@@ -52,7 +52,7 @@ export function Filters({ filter, change, counts }: Shown) {
 }
 
 function More({ filter, set }: { filter: Filter; set: (part: Partial<Filter>) => void }) {
-  const { user, choosable } = useWho();
+  const { user, choosable } = useApp();
   return (
     <div className={`toolbar ${css.entryMore}`}>
       <label>

@@ -1,80 +1,82 @@
 // Import entries from a file: preview them first, then send them in batches, each entry once.
 import { type DragEvent, useRef, useState } from "react";
 import { get, Problem, post } from "../../api/client";
-import { useAlive } from "../../ui/alive";
 import { Dialog } from "../../ui/Dialog";
+import { useMounted } from "../../ui/mounted";
 import { Failure } from "../../ui/states";
 import { count } from "../../ui/time";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./agents.module.css";
 import type { Scope } from "./editing";
-import { batches, compared, type Given, meant, read } from "./importing";
+import { batches, failedIndex, markExisting, type ParsedEntry, read } from "./importing";
 
-type Shown = { scope: Scope; close: () => void; changed: () => void };
-type Failed = { error: unknown; entry?: Given };
-const MOST_BYTES = 64 * 1024 * 1024;
+type Props = { scope: Scope; close: () => void; changed: () => void };
+type Failed = { error: unknown; entry?: ParsedEntry };
+const MAX_FILE_BYTES = 64 * 1024 * 1024;
 
-export function Import({ scope, close, changed }: Shown) {
-  const [given, setGiven] = useState<Given[]>();
+export function Import({ scope, close, changed }: Props) {
+  const [entries, setGiven] = useState<ParsedEntry[]>();
   const [name, setName] = useState("");
   const [done, setDone] = useState(0);
   const [busy, setBusy] = useState(false);
   const [failed, setFailed] = useState<Failed>();
-  const left = useRef<Given[]>([]);
-  const alive = useAlive();
+  const remaining = useRef<ParsedEntry[]>([]);
+  const mounted = useMounted();
 
   const open = async (file: File) => {
     setFailed(undefined);
     setName(file.name);
     try {
-      if (file.size > MOST_BYTES)
+      if (file.size > MAX_FILE_BYTES)
         throw new Error("The file is larger than 64 MiB. Import it with: retain entries add-many");
       const [text, present] = await Promise.all([file.text(), get("/api/entries/export", { query: scope })]);
-      setGiven(compared(read(text), present));
+      setGiven(markExisting(read(text), present));
     } catch (error) {
       setFailed({ error });
     }
   };
-  const wanted = given?.filter((one) => !one.wrong && !one.same) ?? [];
+  const newEntries = entries?.filter((item) => !item.error && !item.same) ?? [];
   const run = async () => {
     setBusy(true);
     setFailed(undefined);
-    while (left.current.length && alive.current) {
-      const [batch = []] = batches(left.current);
+    while (remaining.current.length && mounted.current) {
+      const [batch = []] = batches(remaining.current);
       try {
         await post("/api/entries/batch", {
           query: scope,
-          body: { entries: batch.map((one) => one.entry as { content: string }) },
+          body: { entries: batch.map((item) => item.entry as { content: string }) },
         });
       } catch (error) {
-        const place = error instanceof Problem ? meant(error.field) : null;
+        const place = error instanceof Problem ? failedIndex(error.field) : null;
         setFailed({ error, entry: place === null ? undefined : batch[place] });
         setBusy(false);
         changed();
         return;
       }
-      left.current = left.current.slice(batch.length);
-      setDone((before) => before + batch.length);
+      remaining.current = remaining.current.slice(batch.length);
+      setDone((previous) => previous + batch.length);
     }
     changed();
-    if (left.current.length) return say(`Stopped: ${count(left.current.length)} were not imported.`);
-    say(`${count(wanted.length)} ${wanted.length === 1 ? "entry" : "entries"} imported.`);
+    if (remaining.current.length) return notify(`Stopped: ${count(remaining.current.length)} were not imported.`);
+    notify(`${count(newEntries.length)} ${newEntries.length === 1 ? "entry" : "entries"} imported.`);
     close();
   };
   const start = () => {
-    left.current = wanted;
+    remaining.current = newEntries;
     setDone(0);
     run();
   };
   const skip = () => {
-    left.current = left.current.filter((one) => one !== failed?.entry);
-    setGiven((before) => before?.map((one) => (one === failed?.entry ? { ...one, wrong: "was left out" } : one)));
+    remaining.current = remaining.current.filter((item) => item !== failed?.entry);
+    setGiven((previous) =>
+      previous?.map((item) => (item === failed?.entry ? { ...item, error: "was left out" } : item)),
+    );
     run();
   };
   return (
     <Dialog title="Import entries" close={close} wide>
-      {!given && <Choose open={open} />}
-      {given && (
+      {!entries && <Choose open={open} />}
+      {entries && (
         <p>
           <b>{name}</b>{" "}
           <button type="button" className="link" disabled={busy} onClick={() => setGiven(undefined)}>
@@ -82,18 +84,18 @@ export function Import({ scope, close, changed }: Shown) {
           </button>
         </p>
       )}
-      {given && <Preview given={given} agent={scope.agent} user={scope.user} />}
+      {entries && <Preview entries={entries} agent={scope.agent} user={scope.user} />}
       {(busy || done > 0) && (
         <p role="status">
-          <progress max={wanted.length || 1} value={done} aria-label="Imported" /> {count(done)} of{" "}
-          {count(wanted.length)} imported
+          <progress max={newEntries.length || 1} value={done} aria-label="Imported" /> {count(done)} of{" "}
+          {count(newEntries.length)} imported
         </p>
       )}
       {failed ? (
-        <Failure error={failed.error} retry={given ? run : undefined}>
+        <Failure error={failed.error} retry={entries ? run : undefined}>
           {failed.entry && (
             <p>
-              That is {failed.entry.where}: “{String(failed.entry.entry.content).slice(0, 80)}”{" "}
+              That is {failed.entry.position}: “{String(failed.entry.entry.content).slice(0, 80)}”{" "}
               <button type="button" onClick={skip}>
                 Skip and continue
               </button>
@@ -101,13 +103,13 @@ export function Import({ scope, close, changed }: Shown) {
           )}
         </Failure>
       ) : null}
-      {given && !failed && (
+      {entries && !failed && (
         <footer className="actions">
           <button type="button" onClick={close}>
             Cancel
           </button>
-          <button type="button" className="primary" disabled={busy || wanted.length === 0} onClick={start}>
-            {busy ? "Importing…" : `Import ${count(wanted.length)}`}
+          <button type="button" className="primary" disabled={busy || newEntries.length === 0} onClick={start}>
+            {busy ? "Importing…" : `Import ${count(newEntries.length)}`}
           </button>
         </footer>
       )}
@@ -117,7 +119,7 @@ export function Import({ scope, close, changed }: Shown) {
 
 function Choose({ open }: { open: (file: File) => void }) {
   const [over, setOver] = useState(false);
-  const drop = (event: DragEvent) => {
+  const onDrop = (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
     const file = event.dataTransfer.files[0];
@@ -131,7 +133,7 @@ function Choose({ open }: { open: (file: File) => void }) {
         setOver(true);
       }}
       onDragLeave={() => setOver(false)}
-      onDrop={drop}
+      onDrop={onDrop}
     >
       <span>Drop a file here, or choose one.</span>
       <input
@@ -148,11 +150,11 @@ function Choose({ open }: { open: (file: File) => void }) {
   );
 }
 
-function Preview({ given, agent, user }: { given: Given[]; agent: string; user?: string }) {
-  const fresh = given.filter((one) => !one.wrong && !one.same);
-  const wrong = given.filter((one) => one.wrong);
-  const same = given.filter((one) => one.same);
-  const core = fresh.filter((one) => one.entry.kind === "core").length;
+function Preview({ entries, agent, user }: { entries: ParsedEntry[]; agent: string; user?: string }) {
+  const fresh = entries.filter((item) => !item.error && !item.same);
+  const invalid = entries.filter((item) => item.error);
+  const same = entries.filter((item) => item.same);
+  const core = fresh.filter((item) => item.entry.kind === "core").length;
   return (
     <div className={css.preview}>
       <p>
@@ -160,16 +162,16 @@ function Preview({ given, agent, user }: { given: Given[]; agent: string; user?:
         {user ? ` with ${user}` : ""} ({count(core)} core, {count(fresh.length - core)} journal).
         {same.length > 0 && ` ${count(same.length)} here already, or twice in the file: left out.`}
       </p>
-      {wrong.length > 0 && (
+      {invalid.length > 0 && (
         <section aria-label="What cannot be imported">
-          <h3>{count(wrong.length)} cannot be imported, and are left out</h3>
+          <h3>{count(invalid.length)} cannot be imported, and are left out</h3>
           <ul>
-            {wrong.slice(0, 50).map((one) => (
-              <li key={one.where}>
-                <b className={css.wrongWhere}>{one.where}</b> {one.wrong}
+            {invalid.slice(0, 50).map((item) => (
+              <li key={item.position}>
+                <b className={css.wrongWhere}>{item.position}</b> {item.error}
               </li>
             ))}
-            {wrong.length > 50 && <li className="quiet">and {count(wrong.length - 50)} more</li>}
+            {invalid.length > 50 && <li className="quiet">and {count(invalid.length - 50)} more</li>}
           </ul>
         </section>
       )}
@@ -177,10 +179,10 @@ function Preview({ given, agent, user }: { given: Given[]; agent: string; user?:
         <section aria-label="What would be imported">
           <h3>{fresh.length > 10 ? "The first ten" : "What would be imported"}</h3>
           <ul>
-            {fresh.slice(0, 10).map((one) => (
-              <li key={one.where}>
-                <span className="chip">{String(one.entry.kind ?? "journal")}</span>{" "}
-                {String(one.entry.content).slice(0, 160)}
+            {fresh.slice(0, 10).map((item) => (
+              <li key={item.position}>
+                <span className="chip">{String(item.entry.kind ?? "journal")}</span>{" "}
+                {String(item.entry.content).slice(0, 160)}
               </li>
             ))}
           </ul>

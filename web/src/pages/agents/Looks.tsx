@@ -17,9 +17,9 @@ const COLORS: [string, string][] = [
 ];
 const ICONS = ["🤖", "🦊", "🦉", "🐢", "🧭", "📚", "🔧", "🌱", "🪶", "☕"];
 
-type Shown = { name: string; color: string; icon: string; change: (part: { color?: string; icon?: string }) => void };
+type Props = { name: string; color: string; icon: string; change: (part: { color?: string; icon?: string }) => void };
 
-export function Looks({ name, color, icon, change }: Shown) {
+export function Looks({ name, color, icon, change }: Props) {
   return (
     <fieldset className={css.parts}>
       <legend>Appearance</legend>
@@ -45,7 +45,7 @@ export function Looks({ name, color, icon, change }: Shown) {
       <Field
         label="Custom colour"
         hint="As a code, such as #1f6feb."
-        wrong={color && !isColor(color) ? "A colour is like #1f6feb: a # and six digits or letters a to f." : null}
+        error={color && !isColor(color) ? "A colour is like #1f6feb: a # and six digits or letters a to f." : null}
       >
         <input
           value={color}
@@ -56,16 +56,16 @@ export function Looks({ name, color, icon, change }: Shown) {
       </Field>
       <fieldset className={css.swatches}>
         <legend className="visually-hidden">Icons</legend>
-        {ICONS.map((one) => (
+        {ICONS.map((choice) => (
           <button
-            key={one}
+            key={choice}
             type="button"
             className={css.swatch}
-            aria-label={`Icon ${one}`}
-            aria-pressed={icon === one}
-            onClick={() => change({ icon: icon === one ? "" : one })}
+            aria-label={`Icon ${choice}`}
+            aria-pressed={icon === choice}
+            onClick={() => change({ icon: icon === choice ? "" : choice })}
           >
-            {one}
+            {choice}
           </button>
         ))}
       </fieldset>

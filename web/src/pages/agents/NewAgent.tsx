@@ -1,38 +1,38 @@
 // Create an agent: a name, and optional settings.
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { Problem, post } from "../../api/client";
+import { useApp } from "../../app/context";
 import { go } from "../../app/route";
-import { useWho } from "../../app/who";
 import { Field } from "../../ui/Field";
 import { Empty, Failure } from "../../ui/states";
 import { useTitle } from "../../ui/title";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import { AgentForm } from "./AgentForm";
 import css from "./agents.module.css";
 import { BLANK } from "./draft";
-import { place } from "./places";
+import { agentPath } from "./places";
 
 export function NewAgent() {
-  const { may } = useWho();
+  const { may } = useApp();
   useTitle("New agent");
   const [name, setName] = useState("");
   const [draft, setDraft] = useState(BLANK);
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
   const field = useRef<HTMLInputElement>(null);
-  const taken = error instanceof Problem && error.status === 409;
+  const nameTaken = error instanceof Problem && error.status === 409;
   useEffect(() => {
-    if (taken) field.current?.focus();
-  }, [taken, error]);
+    if (nameTaken) field.current?.focus();
+  }, [nameTaken, error]);
   if (!may("write")) return <Empty title="This key may not create agents" />;
   const save = async (event?: FormEvent) => {
     event?.preventDefault();
     setBusy(true);
     setError(undefined);
     try {
-      const made = await post("/api/agents", { body: { name: name.trim(), ...draft } });
-      say(`${made.name} is ready.`);
-      go(place(made.name));
+      const created = await post("/api/agents", { body: { name: name.trim(), ...draft } });
+      notify(`${created.name} is ready.`);
+      go(agentPath(created.name));
     } catch (failed) {
       setError(failed);
       setBusy(false);
@@ -47,7 +47,7 @@ export function NewAgent() {
         <Field
           label="Name"
           hint="Any name. It cannot be changed later: the agent’s conversations and memory are kept under it."
-          wrong={taken ? "An agent with this name already exists." : null}
+          error={nameTaken ? "An agent with this name already exists." : null}
         >
           <input
             ref={field}
@@ -59,7 +59,7 @@ export function NewAgent() {
           />
         </Field>
         <AgentForm name={name} draft={draft} change={setDraft} />
-        {error && !taken ? <Failure error={error} retry={() => save()} /> : null}
+        {error && !nameTaken ? <Failure error={error} retry={() => save()} /> : null}
         <footer className="actions">
           <button type="button" onClick={() => go("/agents")}>
             Cancel

@@ -3,18 +3,18 @@ import { useState } from "react";
 import type { Consolidation, Entry } from "../../api";
 import { get, Problem, post } from "../../api/client";
 import { useLoad } from "../../api/load";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Link } from "../../ui/Link";
 import { Failure, Loading } from "../../ui/states";
 import { Time } from "../../ui/time";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./agents.module.css";
 import type { Scope } from "./editing";
-import { place } from "./places";
+import { agentPath } from "./places";
 
-type Shown = { proposal: Consolidation; scope: Scope; took: (now: Consolidation) => void };
-const FEW = 4;
-type Deed = "accept" | "refuse" | "undo";
+type Props = { proposal: Consolidation; scope: Scope; onDecided: (now: Consolidation) => void };
+const COLLAPSED_SOURCES = 4;
+type Decision = "accept" | "refuse" | "undo";
 const WORDS = {
   proposed: "Waiting",
   accepted: "Accepted",
@@ -22,7 +22,7 @@ const WORDS = {
   undone: "Undone",
   passed: "Skipped",
 };
-const DEEDS: Record<Consolidation["status"], [Deed, string][]> = {
+const DECISIONS: Record<Consolidation["status"], [Decision, string][]> = {
   proposed: [
     ["refuse", "Refuse"],
     ["accept", "Accept"],
@@ -33,18 +33,18 @@ const DEEDS: Record<Consolidation["status"], [Deed, string][]> = {
   passed: [],
 };
 
-export function Proposal({ proposal, scope, took }: Shown) {
-  const { may } = useWho();
+export function Proposal({ proposal, scope, onDecided }: Props) {
+  const { may } = useApp();
   const [busy, setBusy] = useState(false);
-  const [failed, setFailed] = useState<{ deed: Deed; error: unknown }>();
-  const act = async (deed: Deed) => {
+  const [failed, setFailed] = useState<{ decision: Decision; error: unknown }>();
+  const decideAndReport = async (decision: Decision) => {
     setBusy(true);
     setFailed(undefined);
     try {
-      took(await decide(deed, proposal.id, scope));
-      if (deed === "accept") say("Saved as a core entry.");
+      onDecided(await decide(decision, proposal.id, scope));
+      if (decision === "accept") notify("Saved as a core entry.");
     } catch (error) {
-      setFailed({ deed, error });
+      setFailed({ decision, error });
     }
     setBusy(false);
   };
@@ -65,21 +65,21 @@ export function Proposal({ proposal, scope, took }: Shown) {
             </span>
           )}
           {proposal.entry_id && (
-            <Link href={place(proposal.agent, "memory", { entry: proposal.entry_id })}>the core entry</Link>
+            <Link href={agentPath(proposal.agent, "memory", { entry: proposal.entry_id })}>the core entry</Link>
           )}
         </p>
       </div>
       <Sources ids={proposal.sources} scope={scope} />
-      {failed ? <Failure error={failed.error} retry={() => act(failed.deed)} /> : null}
-      {may("write") && DEEDS[proposal.status].length > 0 && (
+      {failed ? <Failure error={failed.error} retry={() => decideAndReport(failed.decision)} /> : null}
+      {may("write") && DECISIONS[proposal.status].length > 0 && (
         <footer className="actions">
-          {DEEDS[proposal.status].map(([deed, label]) => (
+          {DECISIONS[proposal.status].map(([decision, label]) => (
             <button
-              key={deed}
+              key={decision}
               type="button"
-              className={deed === "accept" ? "primary" : undefined}
+              className={decision === "accept" ? "primary" : undefined}
               disabled={busy}
-              onClick={() => act(deed)}
+              onClick={() => decideAndReport(decision)}
             >
               {label}
             </button>
@@ -90,16 +90,16 @@ export function Proposal({ proposal, scope, took }: Shown) {
   );
 }
 
-function decide(deed: Deed, id: string, query: Scope): Promise<Consolidation> {
-  const said = { path: { id }, query };
-  if (deed === "accept") return post("/api/consolidations/{id}/accept", said);
-  if (deed === "refuse") return post("/api/consolidations/{id}/refuse", said);
-  return post("/api/consolidations/{id}/undo", said);
+function decide(decision: Decision, id: string, query: Scope): Promise<Consolidation> {
+  const options = { path: { id }, query };
+  if (decision === "accept") return post("/api/consolidations/{id}/accept", options);
+  if (decision === "refuse") return post("/api/consolidations/{id}/refuse", options);
+  return post("/api/consolidations/{id}/undo", options);
 }
 
-/** The entries that a proposal was made of, as they are now. */
+/** The source entries of a proposal in their current state. */
 function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
-  const [all, setAll] = useState(ids.length <= FEW);
+  const [expanded, setAll] = useState(ids.length <= COLLAPSED_SOURCES);
   const sources = useLoad<(Entry | null)[]>(
     (signal) =>
       Promise.all(
@@ -116,10 +116,10 @@ function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
     <div>
       <h3>Based on {ids.length === 1 ? "one entry" : `${ids.length} entries`}</h3>
       {sources.error ? <Failure error={sources.error} retry={sources.reload} /> : null}
-      {!sources.data && sources.loading && <Loading what="Loading its sources" />}
+      {!sources.data && sources.loading && <Loading label="Loading its sources" />}
       <ul className={css.sources}>
-        {sources.data?.slice(0, all ? ids.length : FEW).map((entry, at) => (
-          <li key={ids[at]}>
+        {sources.data?.slice(0, expanded ? ids.length : COLLAPSED_SOURCES).map((entry, index) => (
+          <li key={ids[index]}>
             {entry ? (
               <>
                 <p className={css.entryText}>{entry.content}</p>
@@ -133,7 +133,7 @@ function Sources({ ids, scope }: { ids: string[]; scope: Scope }) {
           </li>
         ))}
       </ul>
-      {!all && (
+      {!expanded && (
         <button type="button" className="link" onClick={() => setAll(true)}>
           Show all {ids.length}
         </button>

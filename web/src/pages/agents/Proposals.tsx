@@ -3,10 +3,10 @@ import { type FormEvent, useState } from "react";
 import type { Consolidation } from "../../api";
 import { get, post } from "../../api/client";
 import { usePages } from "../../api/load";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Segments } from "../../ui/Segments";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./agents.module.css";
 import { Proposal } from "./Proposal";
 
@@ -27,15 +27,15 @@ const NONE: Record<Status, string> = {
 };
 
 export function Proposals({ agent, changed }: { agent: string; changed: () => void }) {
-  const { user, may } = useWho();
+  const { user, may } = useApp();
   const [status, setStatus] = useState<Status>("proposed");
   const list = usePages<Consolidation>(
     (after, signal) => get("/api/consolidations", { query: { user, agent, status, limit: 20, after }, signal }),
     [user, agent, status],
   );
-  const shown = list.items.filter((one) => one.status === status || one.decided_at);
-  const took = (now: Consolidation) => {
-    list.edit((items) => items.map((one) => (one.id === now.id ? now : one)));
+  const shown = list.items.filter((item) => item.status === status || item.decided_at);
+  const onDecided = (now: Consolidation) => {
+    list.edit((items) => items.map((item) => (item.id === now.id ? now : item)));
     changed();
   };
   return (
@@ -45,9 +45,9 @@ export function Proposals({ agent, changed }: { agent: string; changed: () => vo
         core entry; the journal does not change.
       </p>
       {may("write") && (
-        <Look
+        <LookForm
           agent={agent}
-          found={() => {
+          onFound={() => {
             setStatus("proposed");
             list.reload();
             changed();
@@ -56,9 +56,9 @@ export function Proposals({ agent, changed }: { agent: string; changed: () => vo
       )}
       <Segments label="Which proposals" choices={SHOWN} chosen={status} choose={setStatus} />
       <ul className={css.proposals} aria-label="Proposals">
-        {shown.map((one) => (
-          <li key={one.id}>
-            <Proposal proposal={one} scope={{ user, agent }} took={took} />
+        {shown.map((item) => (
+          <li key={item.id}>
+            <Proposal proposal={item} scope={{ user, agent }} onDecided={onDecided} />
           </li>
         ))}
       </ul>
@@ -73,7 +73,7 @@ export function Proposals({ agent, changed }: { agent: string; changed: () => vo
         </Empty>
       )}
       {list.error ? <Failure error={list.error} retry={list.retry} /> : null}
-      {list.loading && !list.items.length && <Loading what="Loading proposals" />}
+      {list.loading && !list.items.length && <Loading label="Loading proposals" />}
       {list.hasMore && !list.loading && (
         <button type="button" onClick={list.more}>
           More
@@ -83,28 +83,28 @@ export function Proposals({ agent, changed }: { agent: string; changed: () => vo
   );
 }
 
-/** Look through the journal now. */
-function Look({ agent, found }: { agent: string; found: () => void }) {
-  const { user, here } = useWho();
+/** The form that starts a consolidation of the journal now. */
+function LookForm({ agent, onFound }: { agent: string; onFound: () => void }) {
+  const { user, server } = useApp();
   const [days, setDays] = useState(5);
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
-  const look = async (event?: FormEvent) => {
+  const submit = async (event?: FormEvent) => {
     event?.preventDefault();
     setBusy(true);
     setError(undefined);
     try {
-      const made = await post("/api/consolidations", { query: { user, agent }, body: { days } });
-      say(made.length ? `${made.length} new.` : "Nothing new to propose: each entry is looked at once.");
-      found();
+      const created = await post("/api/consolidations", { query: { user, agent }, body: { days } });
+      notify(created.length ? `${created.length} new.` : "Nothing new to propose: each entry is looked at once.");
+      onFound();
     } catch (failed) {
       setError(failed);
-      found(); // what was answered before the failure is kept
+      onFound(); // proposals made before the failure are stored
     }
     setBusy(false);
   };
   return (
-    <form className={`card ${css.look}`} onSubmit={look}>
+    <form className={`card ${css.look}`} onSubmit={submit}>
       <label>
         Entries older than{" "}
         <input
@@ -121,11 +121,11 @@ function Look({ agent, found }: { agent: string; found: () => void }) {
         {busy ? "Looking…" : "Look for proposals now"}
       </button>
       <span className="quiet">
-        {here.model
-          ? `${here.model} reads them, which costs a call.`
+        {server.model
+          ? `${server.model} reads them, which costs a call.`
           : "Without a model, a rule looks for what comes up often."}
       </span>
-      {error ? <Failure error={error} retry={() => look()} /> : null}
+      {error ? <Failure error={error} retry={() => submit()} /> : null}
     </form>
   );
 }

@@ -2,54 +2,54 @@
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import type { Agent } from "../../api";
 import { get, Problem, patch, post } from "../../api/client";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Failure } from "../../ui/states";
 import { moment } from "../../ui/time";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import { AgentForm } from "./AgentForm";
 import css from "./agents.module.css";
 import { BLANK, type Draft, differences, draftOf, merged, NAMES, written } from "./draft";
 import { RemoveAgent } from "./RemoveAgent";
 
-type Shown = { name: string; agent: Agent | null; saved: (agent: Agent) => void };
+type Props = { name: string; agent: Agent | null; saved: (agent: Agent) => void };
 
-/** What was written and not saved, while one looks at another tab. */
-const unsaved = new Map<string, { draft: Draft; before: Draft; version: number }>();
+/** Unsaved changes by agent; they survive a change of tab. */
+const unsaved = new Map<string, { draft: Draft; base: Draft; version: number }>();
 
-export function Settings({ name, agent, saved }: Shown) {
-  const { may } = useWho();
+export function Settings({ name, agent, saved }: Props) {
+  const { may } = useApp();
   const stored = agent ? draftOf(agent) : BLANK;
-  const left = unsaved.get(name);
-  const kept = left && !left.version === !agent ? left : undefined; // it may have been removed or made since
-  const [draft, setDraft] = useState<Draft>(kept?.draft ?? stored);
-  const [before, setBefore] = useState<Draft>(kept?.before ?? stored);
-  const [version, setVersion] = useState(kept?.version ?? agent?.version ?? 0);
+  const leftover = unsaved.get(name);
+  const restored = leftover && !leftover.version === !agent ? leftover : undefined; // the agent may have been removed or created since
+  const [draft, setDraft] = useState<Draft>(restored?.draft ?? stored);
+  const [base, setBefore] = useState<Draft>(restored?.base ?? stored);
+  const [version, setVersion] = useState(restored?.version ?? agent?.version ?? 0);
   const [theirs, setTheirs] = useState<Agent>();
   const [error, setError] = useState<unknown>();
   const [removing, setRemoving] = useState(false);
   const [busy, setBusy] = useState(false);
-  const told = useRef<HTMLDivElement>(null);
-  const changed = differences(before, draft).length > 0;
+  const notice = useRef<HTMLDivElement>(null);
+  const changed = differences(base, draft).length > 0;
   useEffect(() => {
-    if (theirs || error) told.current?.scrollIntoView({ block: "center" }); // the button is always in sight, this is not
+    if (theirs || error) notice.current?.scrollIntoView({ block: "center" }); // the notice may be out of sight
   }, [theirs, error]);
   useEffect(() => {
-    if (changed) unsaved.set(name, { draft, before, version });
+    if (changed) unsaved.set(name, { draft, base, version });
     else unsaved.delete(name);
-  }, [name, draft, before, version, changed]);
-  const took = (now: Agent, text: string, sent?: Draft) => {
-    setDraft((mine) => (sent ? merged(sent, mine, draftOf(now)) : draftOf(now))); // who wrote on meanwhile keeps that
+  }, [name, draft, base, version, changed]);
+  const applySaved = (now: Agent, text: string, sentDraft?: Draft) => {
+    setDraft((mine) => (sentDraft ? merged(sentDraft, mine, draftOf(now)) : draftOf(now))); // keep what was typed during the save
     setBefore(draftOf(now));
     setVersion(now.version);
     setTheirs(undefined);
     saved(now);
-    say(text);
+    notify(text);
   };
-  const save = async (what: Draft = draft, over = version) => {
+  const save = async (content: Draft = draft, over = version) => {
     setBusy(true);
     setError(undefined);
     try {
-      took(await send(name, what, over), over ? "Saved." : `${name} is set up.`, draft);
+      applySaved(await send(name, content, over), over ? "Saved." : `${name} is set up.`, draft);
     } catch (failed) {
       if (failed instanceof Problem && (failed.status === 412 || failed.status === 409)) {
         await get("/api/agents/{name}", { path: { name } }).then(setTheirs, setError);
@@ -70,14 +70,14 @@ export function Settings({ name, agent, saved }: Shown) {
       )}
       {!may("write") && <p className="card quiet">Your key allows reading only: you cannot change this.</p>}
       <AgentForm name={name} draft={draft} change={setDraft} disabled={!may("write")} />
-      <div ref={told}>
+      <div ref={notice}>
         {theirs && (
-          <Theirs
+          <Conflict
             theirs={theirs}
-            before={before}
+            base={base}
             mine={draft}
-            take={() => took(theirs, "Showing their version.")}
-            save={() => save(merged(before, draft, draftOf(theirs)), theirs.version)}
+            takeTheirs={() => applySaved(theirs, "Showing their version.")}
+            save={() => save(merged(base, draft, draftOf(theirs)), theirs.version)}
           />
         )}
         {error ? <Failure error={error} retry={() => save()} /> : null}
@@ -91,7 +91,7 @@ export function Settings({ name, agent, saved }: Shown) {
           )}
           <span className={css.space} />
           {changed && (
-            <button type="button" onClick={() => setDraft(before)}>
+            <button type="button" onClick={() => setDraft(base)}>
               Reset
             </button>
           )}
@@ -105,16 +105,16 @@ export function Settings({ name, agent, saved }: Shown) {
   );
 }
 
-const send = (name: string, what: Draft, version: number) =>
+const send = (name: string, content: Draft, version: number) =>
   version
-    ? patch("/api/agents/{name}", { path: { name }, body: what, ifMatch: version })
-    : post("/api/agents", { body: { name, ...what } });
+    ? patch("/api/agents/{name}", { path: { name }, body: content, ifMatch: version })
+    : post("/api/agents", { body: { name, ...content } });
 
-type Compared = { theirs: Agent; before: Draft; mine: Draft; take: () => void; save: () => void };
+type ConflictProps = { theirs: Agent; base: Draft; mine: Draft; takeTheirs: () => void; save: () => void };
 
-/** Somebody else saved first: what they changed, beside what is written here. */
-function Theirs({ theirs, before, mine, take, save }: Compared) {
-  const parts = differences(before, theirs);
+/** A conflict: the changes that somebody else saved first, beside the unsaved ones. */
+function Conflict({ theirs, base, mine, takeTheirs, save }: ConflictProps) {
+  const parts = differences(base, theirs);
   return (
     <section className={`card ${css.theirs}`} role="alert" aria-label="Changed by somebody else">
       <h2>Somebody else changed this agent in the meantime</h2>
@@ -129,7 +129,7 @@ function Theirs({ theirs, before, mine, take, save }: Compared) {
               <pre>{written(theirs, part) || "(empty)"}</pre>
             </dd>
             <dd>
-              <span className="quiet">{written(mine, part) === written(before, part) ? "Before" : "Yours"}</span>
+              <span className="quiet">{written(mine, part) === written(base, part) ? "Before" : "Yours"}</span>
               <pre>{written(mine, part) || "(empty)"}</pre>
             </dd>
           </div>
@@ -137,7 +137,7 @@ function Theirs({ theirs, before, mine, take, save }: Compared) {
       </dl>
       <p className="quiet">Saving your version keeps their changes to the fields that you did not change.</p>
       <footer className="actions">
-        <button type="button" onClick={take}>
+        <button type="button" onClick={takeTheirs}>
           Use theirs
         </button>
         <button type="button" className="primary" onClick={save}>

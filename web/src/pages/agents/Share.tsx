@@ -2,52 +2,55 @@
 import { type FormEvent, useState } from "react";
 import { get, put } from "../../api/client";
 import { useLoad } from "../../api/load";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { Failure } from "../../ui/states";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./agents.module.css";
 import { ASSISTANT } from "./places";
 
-type Shown = {
+type Props = {
   agent: string;
-  /** None: a new one is made. */
+  /** Undefined to create a new whiteboard. */
   board?: string;
   members?: string[];
   close: () => void;
   shared: (board: string) => void;
 };
 
-export function Share({ agent, board, members, close, shared }: Shown) {
-  const { user } = useWho();
+export function Share({ agent, board, members, close, shared }: Props) {
+  const { user } = useApp();
   const [name, setName] = useState(board ?? "");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set(members ?? [agent]));
   const [other, setOther] = useState("");
-  const [named, setNamed] = useState<string[]>([]);
+  const [extraNames, setNamed] = useState<string[]>([]);
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
-  const known = useLoad((signal) => get("/api/agents", { query: { limit: 1000 }, signal }), []);
-  const all = new Set([
+  const agents = useLoad((signal) => get("/api/agents", { query: { limit: 1000 }, signal }), []);
+  const names = new Set([
     agent,
     ASSISTANT,
     ...(members ?? []),
-    ...(known.data?.data.map((one) => one.name) ?? []),
-    ...named,
+    ...(agents.data?.data.map((item) => item.name) ?? []),
+    ...extraNames,
   ]);
-  const before = new Set(members ?? [agent]);
+  const current = new Set(members ?? [agent]);
   const dirty =
-    name !== (board ?? "") || !!other || chosen.size !== before.size || ![...chosen].every((one) => before.has(one));
-  const turn = (one: string) => {
+    name !== (board ?? "") ||
+    !!other ||
+    chosen.size !== current.size ||
+    ![...chosen].every((member) => current.has(member));
+  const turn = (member: string) => {
     const next = new Set(chosen);
-    if (!next.delete(one)) next.add(one);
+    if (!next.delete(member)) next.add(member);
     setChosen(next);
   };
   const addOther = () => {
-    const one = other.trim();
-    if (!one) return;
-    setNamed([...named, one]);
-    setChosen(new Set([...chosen, one]));
+    const added = other.trim();
+    if (!added) return;
+    setNamed([...extraNames, added]);
+    setChosen(new Set([...chosen, added]));
     setOther("");
   };
   const save = async (event?: FormEvent) => {
@@ -57,7 +60,7 @@ export function Share({ agent, board, members, close, shared }: Shown) {
     try {
       const path = { board: name.trim() };
       await put("/api/entries/boards/{board}", { path, query: { user, agent }, body: { agents: [...chosen] } });
-      say(chosen.size ? "Shared." : "No longer shared.");
+      notify(chosen.size ? "Shared." : "No longer shared.");
       shared(name.trim());
       close();
     } catch (failed) {
@@ -81,13 +84,13 @@ export function Share({ agent, board, members, close, shared }: Shown) {
         )}
         <fieldset className={`${css.parts} ${css.choices}`}>
           <legend>Agents that share it</legend>
-          {[...all].map((one) => (
-            <label key={one} className="check">
-              <input type="checkbox" checked={chosen.has(one)} onChange={() => turn(one)} /> {one}
+          {[...names].map((member) => (
+            <label key={member} className="check">
+              <input type="checkbox" checked={chosen.has(member)} onChange={() => turn(member)} /> {member}
             </label>
           ))}
         </fieldset>
-        {known.error ? <Failure error={known.error} retry={known.reload} /> : null}
+        {agents.error ? <Failure error={agents.error} retry={agents.reload} /> : null}
         <div className="toolbar">
           <input
             className={css.other}

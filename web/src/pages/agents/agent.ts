@@ -4,8 +4,8 @@ import { get, Problem } from "../../api/client";
 
 export async function findAgent(name: string, signal: AbortSignal): Promise<Agent | null> {
   const first = await get("/api/agents", { query: { limit: 100 }, signal });
-  const found = first.data.find((agent) => agent.name === name);
-  if (found || !first.next) return found ?? null;
+  const agent = first.data.find((agent) => agent.name === name);
+  if (agent || !first.next) return agent ?? null;
   try {
     return await get("/api/agents/{name}", { path: { name }, signal });
   } catch (error) {

@@ -1,12 +1,12 @@
 // Export an agent's entries as a file.
 import { download } from "../../ui/download";
 
-/** Give data about an agent to the browser to be kept as a file. */
-export const downloadJson = (agent: string, what: string, data: unknown): void =>
-  download(fileName(agent, what), "application/json", JSON.stringify(data, null, 2));
+/** Download data about an agent as a JSON file. */
+export const downloadJson = (agent: string, contents: string, data: unknown): void =>
+  download(fileName(agent, contents), "application/json", JSON.stringify(data, null, 2));
 
-/** A name for a file about an agent, of letters that any disk takes. */
-function fileName(agent: string, what: string, now = new Date()): string {
+/** A file name for an agent's data, without characters that a file system rejects. */
+function fileName(agent: string, contents: string, now = new Date()): string {
   const plain = agent.replace(/[^\p{L}\p{N}._-]+/gu, "-").replace(/^[-.]+|-+$/g, "") || "agent";
-  return `${plain}-${what}-${now.toISOString().slice(0, 10)}.json`;
+  return `${plain}-${contents}-${now.toISOString().slice(0, 10)}.json`;
 }

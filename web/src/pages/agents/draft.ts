@@ -25,22 +25,22 @@ export const draftOf = ({ prompt, model, model_label, tools, color, icon, active
   active,
 });
 
-/** The parts in which two differ; the order of tools does not matter. */
-export const differences = (one: Draft, other: Draft): Part[] =>
-  PARTS.filter((part) => written(one, part) !== written(other, part));
+/** The fields in which two drafts differ; the order of tools does not matter. */
+export const differences = (first: Draft, second: Draft): Part[] =>
+  PARTS.filter((part) => written(first, part) !== written(second, part));
 
-/** Only what is different from before, as a change to send. */
+/** Only the changed fields, as the body of an update. */
 export function changes(before: Draft, after: Draft): Partial<Draft> {
   return Object.fromEntries(differences(before, after).map((part) => [part, after[part]]));
 }
 
 /** Merge: my values for the fields that I changed, the stored values for the others. */
-export const merged = (before: Draft, mine: Draft, theirs: Draft): Draft => ({
+export const merged = (base: Draft, mine: Draft, theirs: Draft): Draft => ({
   ...draftOf(theirs),
-  ...changes(before, mine),
+  ...changes(base, mine),
 });
 
-/** A part in words. */
+/** A field as text. */
 export function written(draft: Draft, part: Part): string {
   if (part === "active") return draft.active ? "yes" : "no";
   return part === "tools" ? [...draft.tools].sort().join(", ") : draft[part];

@@ -10,51 +10,51 @@ export type Editing = {
   start: (entry: Entry) => void;
   change: (id: string, text: string) => void;
   stop: (id: string) => void;
-  /** Save it, by default over the version that was begun with. */
+  /** Save the text, by default over the version that editing started from. */
   save: (entry: Entry, over?: number) => Promise<void>;
 };
 
-/** The same characters as the server counts: not units of the encoding. */
+/** The number of characters as the server counts them: code points. */
 export const characters = (text: string): number => [...text.trim()].length;
-export const MOST_CHARACTERS = 10_000;
+export const MAX_CHARACTERS = 10_000;
 
-/** What is still being edited once a text was saved: what somebody wrote on meanwhile stays, from the new version. */
-export function settled(all: Record<string, Edited>, sent: string, now: Entry): Record<string, Edited> {
-  const { [now.id]: mine, ...rest } = all;
-  if (!mine || mine.text === sent) return rest;
-  return { ...rest, [now.id]: { text: mine.text, version: now.version, busy: false } };
+/** The open edits after a save. Text typed during the save stays, based on the new version. */
+export function afterSave(edits: Record<string, Edited>, savedText: string, stored: Entry): Record<string, Edited> {
+  const { [stored.id]: edit, ...rest } = edits;
+  if (!edit || edit.text === savedText) return rest;
+  return { ...rest, [stored.id]: { text: edit.text, version: stored.version, busy: false } };
 }
 
 export function useEditing(user: string | undefined, saved: (entry: Entry) => void): Editing {
-  const [all, setAll] = useState<Record<string, Edited>>({});
-  const put = (id: string, part: Partial<Edited>) =>
-    setAll((before) => (before[id] ? { ...before, [id]: { ...before[id], ...part } } : before));
+  const [edits, setAll] = useState<Record<string, Edited>>({});
+  const update = (id: string, part: Partial<Edited>) =>
+    setAll((previous) => (previous[id] ? { ...previous, [id]: { ...previous[id], ...part } } : previous));
   const stop = (id: string) => setAll(({ [id]: _, ...rest }) => rest);
   const save = async (entry: Entry, over?: number) => {
-    const mine = all[entry.id];
-    if (!mine) return;
-    const query = { user, agent: entry.agent }; // a line on a board is its author's
-    put(entry.id, { busy: true, error: undefined });
+    const edit = edits[entry.id];
+    if (!edit) return;
+    const query = { user, agent: entry.agent }; // a whiteboard line belongs to its author
+    update(entry.id, { busy: true, error: undefined });
     try {
-      const said = { path: { id: entry.id }, query, body: { content: mine.text }, ifMatch: over ?? mine.version };
-      const now = await patch("/api/entries/{id}", said);
-      saved(now);
-      setAll((before) => settled(before, mine.text, now));
+      const options = { path: { id: entry.id }, query, body: { content: edit.text }, ifMatch: over ?? edit.version };
+      const stored = await patch("/api/entries/{id}", options);
+      saved(stored);
+      setAll((previous) => afterSave(previous, edit.text, stored));
     } catch (error) {
       if (error instanceof Problem && (error.status === 412 || error.status === 409)) {
         const theirs = await get("/api/entries/{id}", { path: { id: entry.id }, query }).catch(() => undefined);
-        put(entry.id, { busy: false, theirs, error: theirs ? undefined : error });
-      } else put(entry.id, { busy: false, error });
+        update(entry.id, { busy: false, theirs, error: theirs ? undefined : error });
+      } else update(entry.id, { busy: false, error });
     }
   };
   return {
-    of: (id) => all[id],
+    of: (id) => edits[id],
     start: (entry) =>
-      setAll((before) => ({
-        ...before,
+      setAll((previous) => ({
+        ...previous,
         [entry.id]: { text: entry.content, version: entry.version, busy: false },
       })),
-    change: (id, text) => put(id, { text }),
+    change: (id, text) => update(id, { text }),
     stop,
     save,
   };

@@ -4,14 +4,14 @@ import { days } from "../../ui/days";
 
 export type Filter = {
   text: string;
-  /** By meaning rather than by its words. */
+  /** Search by meaning, not by keyword. */
   meaning: boolean;
   kind: "" | "core" | "journal";
   state: "" | "fresh" | "faded" | "pending" | "refused";
-  /** Days, as a date field has them. */
+  /** Days in the format of a date field. */
   since: string;
   until: string;
-  /** What is remembered with any user, not with the one who is here alone. */
+  /** Entries of all users, not only of the current one. */
   everybody: boolean;
 };
 export const NO_FILTER: Filter = {
@@ -24,8 +24,8 @@ export const NO_FILTER: Filter = {
   everybody: false,
 };
 
-/** The filter as the list takes it. */
-export function asked(filter: Filter) {
+/** The filter as parameters of the list endpoint. */
+export function queryOf(filter: Filter) {
   return {
     kind: filter.kind || undefined,
     search: filter.text.trim() || undefined,
@@ -35,9 +35,9 @@ export function asked(filter: Filter) {
   };
 }
 
-/** Whether an entry that was found by its meaning is one of those that the filter keeps. */
-export function keeps(filter: Filter, entry: Pick<Entry, "kind" | "expired" | "review">): boolean {
-  const { kind, expired, review } = asked(filter);
+/** True if a hit of a search by meaning matches the other filters. */
+export function matches(filter: Filter, entry: Pick<Entry, "kind" | "expired" | "review">): boolean {
+  const { kind, expired, review } = queryOf(filter);
   return (
     entry.kind !== "whiteboard" &&
     (!kind || entry.kind === kind) &&
@@ -46,7 +46,7 @@ export function keeps(filter: Filter, entry: Pick<Entry, "kind" | "expired" | "r
   );
 }
 
-/** How many of the filters that are folded away are set. */
+/** The number of active filters among the collapsed ones. */
 export const folded = (filter: Filter): number =>
   [filter.state, filter.since, filter.until, filter.everybody].filter(Boolean).length;
 

@@ -1,10 +1,10 @@
 // Parse a file of entries before anything is sent: new entries, existing entries, and errors by line.
-import { characters, MOST_CHARACTERS } from "./editing";
+import { characters, MAX_CHARACTERS } from "./editing";
 
 export type Fields = Record<string, unknown>;
-/** One entry of a file: what it is, or why it is left out. */
-export type Given = { where: string; entry: Fields; wrong?: string; same?: boolean };
-type Present = { id: string; kind: string; content: string };
+/** One entry of a file, or the reason why it is left out. */
+export type ParsedEntry = { position: string; entry: Fields; error?: string; same?: boolean };
+type StoredEntry = { id: string; kind: string; content: string };
 
 const FIELDS =
   "id agent kind board content user source version created_at updated_at expires_at expired review signs".split(" ");
@@ -12,24 +12,26 @@ const REVIEWS = ["accepted", "pending", "refused"];
 const DAY = 86_400_000;
 
 /** The entries of a file: a JSON list, an object with such a list in it, or one JSON object a line. */
-export function read(text: string, now = Date.now()): Given[] {
+export function read(text: string, now = Date.now()): ParsedEntry[] {
   const plain = text.replace(/^\uFEFF/, "").trim();
-  if (!plain) return [{ where: "the file", entry: {}, wrong: "is empty" }];
-  const whole = parsed(plain);
-  const list = Array.isArray(whole) ? whole : listIn(whole);
-  if (list) return list.map((one, place) => checked(`entry ${place + 1}`, one, now));
-  if (plain.startsWith("[")) return [{ where: "the file", entry: {}, wrong: `is not JSON: ${problem(plain)}` }];
-  return text.split(/\r?\n/).flatMap((line, place) => {
+  if (!plain) return [{ position: "the file", entry: {}, error: "is empty" }];
+  const parsedText = parseJson(plain);
+  const list = Array.isArray(parsedText) ? parsedText : findList(parsedText);
+  if (list) return list.map((item, index) => parseEntry(`entry ${index + 1}`, item, now));
+  if (plain.startsWith("[")) return [{ position: "the file", entry: {}, error: `is not JSON: ${parseError(plain)}` }];
+  return text.split(/\r?\n/).flatMap((line, index) => {
     if (!line.replace(/^\uFEFF/, "").trim()) return [];
-    const one = parsed(line.replace(/^\uFEFF/, ""));
-    const where = `line ${place + 1}`;
+    const value = parseJson(line.replace(/^\uFEFF/, ""));
+    const position = `line ${index + 1}`;
     return [
-      one === undefined ? { where, entry: {}, wrong: `is not JSON: ${problem(line)}` } : checked(where, one, now),
+      value === undefined
+        ? { position, entry: {}, error: `is not JSON: ${parseError(line)}` }
+        : parseEntry(position, value, now),
     ];
   });
 }
 
-function parsed(text: string): unknown {
+function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
@@ -37,7 +39,7 @@ function parsed(text: string): unknown {
   }
 }
 
-function problem(text: string): string {
+function parseError(text: string): string {
   try {
     JSON.parse(text);
     return "";
@@ -46,20 +48,20 @@ function problem(text: string): string {
   }
 }
 
-function listIn(whole: unknown): unknown[] | undefined {
-  if (typeof whole !== "object" || whole === null || "content" in whole) return undefined;
-  return Object.values(whole).find(Array.isArray);
+function findList(value: unknown): unknown[] | undefined {
+  if (typeof value !== "object" || value === null || "content" in value) return undefined;
+  return Object.values(value).find(Array.isArray);
 }
 
-function checked(where: string, given: unknown, now: number): Given {
-  if (typeof given !== "object" || given === null || Array.isArray(given))
-    return { where, entry: {}, wrong: "is no JSON object" };
-  const entry = given as Fields;
-  return { where, entry, wrong: wrongWith(entry, now) };
+function parseEntry(position: string, value: unknown, now: number): ParsedEntry {
+  if (typeof value !== "object" || value === null || Array.isArray(value))
+    return { position, entry: {}, error: "is no JSON object" };
+  const entry = value as Fields;
+  return { position, entry, error: validate(entry, now) };
 }
 
 /** Problems that the server would reject, found before sending. */
-function wrongWith(entry: Fields, now: number): string | undefined {
+function validate(entry: Fields, now: number): string | undefined {
   const unknown = Object.keys(entry).find((name) => !FIELDS.includes(name));
   if (unknown) return `has a field that no entry has: ${unknown}`;
   const { kind = "journal", content, id, created_at, review = "accepted" } = entry;
@@ -68,57 +70,57 @@ function wrongWith(entry: Fields, now: number): string | undefined {
   if (typeof content !== "string") return "has no content";
   const length = characters(content);
   if (!length) return "is blank";
-  if (length > MOST_CHARACTERS) return `has ${length.toLocaleString("en")} characters; at most 10,000`;
+  if (length > MAX_CHARACTERS) return `has ${length.toLocaleString("en")} characters; at most 10,000`;
   if (id !== undefined && (typeof id !== "string" || !id)) return "has an id that is no text";
   if (!REVIEWS.includes(review as string)) return `has the review ${JSON.stringify(review)}`;
   if (created_at !== undefined && created_at !== null) {
-    const at = typeof created_at === "string" ? Date.parse(created_at) : Number.NaN;
-    if (Number.isNaN(at)) return "has a created_at that is no moment";
-    if (at > now + DAY) return "was made in the future";
+    const createdAt = typeof created_at === "string" ? Date.parse(created_at) : Number.NaN;
+    if (Number.isNaN(createdAt)) return "has a created_at that is no moment";
+    if (createdAt > now + DAY) return "was made in the future";
   }
   return undefined;
 }
 
-/** Mark what is here already, or twice in the file: by its id, or by saying the same. */
-export function compared(given: Given[], present: readonly Present[]): Given[] {
+/** Mark entries that already exist or are repeated in the file, by id or by content. */
+export function markExisting(entries: ParsedEntry[], present: readonly StoredEntry[]): ParsedEntry[] {
   const byId = new Map(present.map((entry) => [entry.id, entry]));
-  const said = new Set(present.map((entry) => sayingOf(entry.kind, entry.content)));
-  return given.map((one) => {
-    if (one.wrong) return one;
-    const { kind = "journal", content, id } = one.entry as { kind?: string; content: string; id?: string };
-    const saying = sayingOf(kind, content);
-    const there = id === undefined ? undefined : byId.get(id);
-    if (there && sayingOf(there.kind, there.content) !== saying)
-      return { ...one, wrong: "has the id of an entry that says something else here" };
-    if (there || said.has(saying)) return { ...one, same: true };
-    said.add(saying);
+  const seen = new Set(present.map((entry) => identityOf(entry.kind, entry.content)));
+  return entries.map((item) => {
+    if (item.error) return item;
+    const { kind = "journal", content, id } = item.entry as { kind?: string; content: string; id?: string };
+    const identity = identityOf(kind, content);
+    const stored = id === undefined ? undefined : byId.get(id);
+    if (stored && identityOf(stored.kind, stored.content) !== identity)
+      return { ...item, error: "has the id of an entry that says something else here" };
+    if (stored || seen.has(identity)) return { ...item, same: true };
+    seen.add(identity);
     if (id !== undefined) byId.set(id, { id, kind, content });
-    return one;
+    return item;
   });
 }
 
-const sayingOf = (kind: string, content: string) => `${kind}\n${content.trim()}`;
+const identityOf = (kind: string, content: string) => `${kind}\n${content.trim()}`;
 
-/** The entries of one request, limited in number and size. */
-export function batches(given: readonly Given[], most = 200, bytes = 1_000_000): Given[][] {
-  const made: Given[][] = [];
+/** Split entries into batches for one request each, limited in number and size. */
+export function batches(entries: readonly ParsedEntry[], limit = 200, bytes = 1_000_000): ParsedEntry[][] {
+  const result: ParsedEntry[][] = [];
   let size = bytes;
-  for (const one of given) {
-    const length = JSON.stringify(one.entry).length * 3;
-    const last = made.at(-1);
-    if (last && last.length < most && size + length <= bytes) {
-      last.push(one);
+  for (const item of entries) {
+    const length = JSON.stringify(item.entry).length * 3;
+    const last = result.at(-1);
+    if (last && last.length < limit && size + length <= bytes) {
+      last.push(item);
       size += length;
     } else {
-      made.push([one]);
+      result.push([item]);
       size = length;
     }
   }
-  return made;
+  return result;
 }
 
-/** Which entry of a batch a field of an error means. */
-export function meant(field: string | null): number | null {
-  const found = /^entries\[(\d+)\]/.exec(field ?? "");
-  return found ? Number(found[1]) : null;
+/** The index of the entry that the field of an error names. */
+export function failedIndex(field: string | null): number | null {
+  const match = /^entries\[(\d+)\]/.exec(field ?? "");
+  return match ? Number(match[1]) : null;
 }

@@ -1,18 +1,18 @@
 // The selected entries: one by one, a range with Shift, or all.
-export type Picked<T> = ReadonlyMap<string, T>;
+export type Selection<T> = ReadonlyMap<string, T>;
 
-/** Pick or leave one; with `from`, everything between the two as well, in the order they are shown. */
+/** Select or deselect an entry; with `from`, also all entries between the two, in display order. */
 export function pick<T extends { id: string }>(
-  picked: Picked<T>,
+  selection: Selection<T>,
   items: readonly T[],
   id: string,
   on: boolean,
   from: string | null = null,
-): Picked<T> {
-  const here = items.findIndex((item) => item.id === id);
-  const there = from === null ? here : items.findIndex((item) => item.id === from);
-  const [first, last] = there < 0 ? [here, here] : [Math.min(here, there), Math.max(here, there)];
-  const next = new Map(picked);
+): Selection<T> {
+  const index = items.findIndex((item) => item.id === id);
+  const anchor = from === null ? index : items.findIndex((item) => item.id === from);
+  const [first, last] = anchor < 0 ? [index, index] : [Math.min(index, anchor), Math.max(index, anchor)];
+  const next = new Map(selection);
   for (const item of items.slice(first, last + 1)) {
     if (on) next.set(item.id, item);
     else next.delete(item.id);
@@ -20,13 +20,13 @@ export function pick<T extends { id: string }>(
   return next;
 }
 
-/** All of these. */
-export const pickAll = <T extends { id: string }>(items: readonly T[]): Picked<T> =>
+/** Add all of these to the selection. */
+export const pickAll = <T extends { id: string }>(items: readonly T[]): Selection<T> =>
   new Map(items.map((item) => [item.id, item]));
 
-/** A list in parts of so many. */
+/** Split a list into parts of this size. */
 export function inParts<T>(items: readonly T[], size: number): T[][] {
   const parts: T[][] = [];
-  for (let at = 0; at < items.length; at += size) parts.push(items.slice(at, at + size));
+  for (let start = 0; start < items.length; start += size) parts.push(items.slice(start, start + size));
   return parts;
 }

@@ -7,16 +7,16 @@ beforeAll(async () => {
 });
 const parts = (path: string) => path.split("/").filter(Boolean).map(decodeURIComponent);
 
-test("every name has an address of its own, whatever is in it", () => {
+test("every agent name has its own address", () => {
   for (const name of ["scout", "a/b", "🦊 fox", "100%", "new", "memory", "a?b#c"]) {
     for (const tab of places.TABS) {
-      expect(places.found(parts(places.place(name, tab)))).toEqual({ page: "agent", name, tab });
+      expect(places.pageOf(parts(places.agentPath(name, tab)))).toEqual({ page: "agent", name, tab });
     }
   }
 });
 
-test("the list, the page for a new one, and a tab that does not exist", () => {
-  expect(places.found(["agents"])).toEqual({ page: "list" });
-  expect(places.found(["agents", "new"])).toEqual({ page: "new" });
-  expect(places.found(["agents", "scout", "nonsense"])).toEqual({ page: "agent", name: "scout", tab: "settings" });
+test("the list, the page for a new agent, and an unknown tab", () => {
+  expect(places.pageOf(["agents"])).toEqual({ page: "list" });
+  expect(places.pageOf(["agents", "new"])).toEqual({ page: "new" });
+  expect(places.pageOf(["agents", "scout", "nonsense"])).toEqual({ page: "agent", name: "scout", tab: "settings" });
 });

@@ -7,16 +7,20 @@ export type Tab = (typeof TABS)[number];
 export const ASSISTANT = "assistant";
 
 /** The address of a tab of an agent. */
-export function place(agent: string, tab: Tab = "settings", query: Record<string, string | undefined> = {}): string {
+export function agentPath(
+  agent: string,
+  tab: Tab = "settings",
+  query: Record<string, string | undefined> = {},
+): string {
   return to(tab === "settings" && agent !== "new" ? ["agents", agent] : ["agents", agent, tab], query);
 }
 
-/** Which page the parts of an address mean. */
-export function found(
+/** The page that the parts of an address name. */
+export function pageOf(
   parts: readonly string[],
 ): { page: "list" } | { page: "new" } | { page: "agent"; name: string; tab: Tab } {
   const [, name, tab] = parts;
   if (name === undefined) return { page: "list" };
   if (name === "new" && tab === undefined) return { page: "new" };
-  return { page: "agent", name, tab: TABS.find((one) => one === tab) ?? "settings" };
+  return { page: "agent", name, tab: TABS.find((candidate) => candidate === tab) ?? "settings" };
 }

@@ -4,8 +4,8 @@ import { get } from "../../api/client";
 import type { Agent } from "../../api/index";
 import { useLoad } from "../../api/load";
 import { agentInUse } from "../../app/agent";
+import { useApp } from "../../app/context";
 import { go, to, useRoute } from "../../app/route";
-import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { Link } from "../../ui/Link";
 import { Empty, Failure, Loading } from "../../ui/states";
@@ -17,22 +17,22 @@ import { useDraft } from "./draft";
 import { useElsewhere } from "./elsewhere";
 import { Head } from "./Head";
 import { NoModel } from "./NoModel";
-import type { Sent } from "./outbox";
-import { whoOf } from "./SessionItem";
+import type { OutgoingMessage } from "./outbox";
+import { agentsOf } from "./SessionItem";
 import { Sessions } from "./Sessions";
-import { begin, find, lastAgent, remember } from "./session";
+import { createSession, find, lastAgent, remember } from "./session";
 import { type Talk, talkOf } from "./talk";
 import { Welcome } from "./Welcome";
 
 export default function Chat() {
   const { parts } = useRoute();
-  const { user } = useWho();
+  const { user } = useApp();
   return parts[1] ? <Page agent={parts[1]} /> : <First key={user} />;
 }
 
 /** Go to the agent in use: the last one on this device, else the one of the newest conversation. */
 function First() {
-  const { user } = useWho();
+  const { user } = useApp();
   const used = agentInUse(user);
   const newest = useLoad(
     async (signal) => {
@@ -50,46 +50,46 @@ function First() {
 
 function Page({ agent }: { agent: string }) {
   const { parts, query } = useRoute();
-  const { user, may } = useWho();
-  const named = parts[2];
-  const found = useLoad(
-    async (signal) => ({ user, agent, id: named ?? (await find(user, agent, may("write"), signal)) }),
-    [user, agent, named],
+  const { user, may } = useApp();
+  const sessionId = parts[2];
+  const active = useLoad(
+    async (signal) => ({ user, agent, id: sessionId ?? (await find(user, agent, may("write"), signal)) }),
+    [user, agent, sessionId],
   );
   const agents = useAgents(user);
   const narrow = useMedia("(max-width: 62rem)");
   const [drawer, setDrawer] = useState(false);
-  const there = found.data?.user === user && found.data.agent === agent ? found.data : undefined;
-  const id = named ?? there?.id ?? null;
+  const current = active.data?.user === user && active.data.agent === agent ? active.data : undefined;
+  const id = sessionId ?? current?.id ?? null;
   const talk = id ? talkOf(user, id) : null;
   const session = useSyncExternalStore(talk?.subscribe ?? silent, () => talk?.session);
   const [failed, setFailed] = useState<unknown>();
   const start = async (names: string[]) => {
-    const made = await begin(user, names);
+    const newId = await createSession(user, names);
     setFailed(undefined);
-    go(to(["chat", names[0] as string, made]));
+    go(to(["chat", names[0] as string, newId]));
     setDrawer(false);
   };
-  const who = session ? whoOf(session) : [agent];
-  const another = () => start(who).catch(setFailed);
-  useShortcut(() => may("write") && another());
+  const members = session ? agentsOf(session) : [agent];
+  const startAnother = () => start(members).catch(setFailed);
+  useShortcut(() => may("write") && startAnother());
   const real = session?.agent;
   const at = query.get("at") ?? undefined;
   useEffect(() => {
-    if (named && real && real !== agent) go(to(["chat", real, named], { at }), true);
-  }, [named, real, agent, at]);
-  useTitle(session?.title || who.join(", "));
+    if (sessionId && real && real !== agent) go(to(["chat", real, sessionId], { at }), true);
+  }, [sessionId, real, agent, at]);
+  useTitle(session?.title || members.join(", "));
   const sessions = (
     <Sessions
       current={id}
       grown={`${id} ${session?.last_seq ?? 0}`}
       agent={agent}
-      begin={another}
-      chosen={() => setDrawer(false)}
-      removed={(gone) => {
-        if (gone !== id) return;
+      startNew={startAnother}
+      onChosen={() => setDrawer(false)}
+      removed={(removedId) => {
+        if (removedId !== id) return;
         go(to(["chat", agent]));
-        found.reload();
+        active.reload();
       }}
     />
   );
@@ -105,57 +105,64 @@ function Page({ agent }: { agent: string }) {
         <Head
           talk={talk}
           agent={real ?? agent}
-          who={who}
+          members={members}
           agents={agents}
           showSessions={narrow ? () => setDrawer(true) : undefined}
-          begin={start}
+          startWith={start}
         />
-        {!!failed && <Failure error={failed} retry={another} />}
+        {!!failed && <Failure error={failed} retry={startAnother} />}
         {talk ? (
-          <Open key={talk.id} talk={talk} who={who} agents={agents} named={!!named} follow={found.reload} />
-        ) : found.error ? (
-          <Failure error={found.error} retry={found.reload}>
+          <Open
+            key={talk.id}
+            talk={talk}
+            members={members}
+            agents={agents}
+            isNamed={!!sessionId}
+            follow={active.reload}
+          />
+        ) : active.error ? (
+          <Failure error={active.error} retry={active.reload}>
             <Link href="/agents/new">Set up an agent</Link>
           </Failure>
-        ) : there && !there.id ? (
+        ) : current && !current.id ? (
           <Empty title="No messages yet">
             <p>Your key may read, but not write. Messages sent to {agent} elsewhere appear here.</p>
           </Empty>
         ) : (
-          <Loading what="Finding your conversation" />
+          <Loading label="Finding your conversation" />
         )}
       </div>
     </div>
   );
 }
 
-type Shown = { talk: Talk; who: string[]; agents: Map<string, Agent>; named: boolean; follow: () => void };
+type Props = { talk: Talk; members: string[]; agents: Map<string, Agent>; isNamed: boolean; follow: () => void };
 
-/** A conversation that is gone on with. */
-function Open({ talk, who, agents, named, follow }: Shown) {
+/** The open conversation. */
+function Open({ talk, members, agents, isNamed, follow }: Props) {
   const { query } = useRoute();
-  const { may, here } = useWho();
+  const { may, server } = useApp();
   useSyncExternalStore(talk.subscribe, () => talk.version);
   const [draft, change] = useDraft(talk.user, talk.id);
   const writing = draft.text.trim() !== "" || draft.images.length > 0;
-  const { other, dismiss } = useElsewhere(talk, named, writing, follow);
+  const { other, dismiss } = useElsewhere(talk, isNamed, writing, follow);
   useEffect(() => {
     talk.open();
   }, [talk]);
-  const send = (said: string, images: string[]) => talk.say(said, images, who);
-  const empty = talk.session && talk.session.count === 0 && talk.sent.length === 0;
-  const takeBack = (sent: Sent) =>
+  const send = (text: string, images: string[]) => talk.say(text, images, members);
+  const empty = talk.session && talk.session.count === 0 && talk.outbox.length === 0;
+  const takeBack = (outgoing: OutgoingMessage) =>
     change(({ text, images }) => ({
-      text: text ? `${sent.text}\n${text}` : sent.text,
-      images: [...new Set([...sent.images, ...images])],
+      text: text ? `${outgoing.text}\n${text}` : outgoing.text,
+      images: [...new Set([...outgoing.images, ...images])],
     }));
-  const wrong = !!talk.error && (
+  const failure = !!talk.error && (
     <Failure error={talk.error} retry={() => talk.open()}>
       <Link href={to(["chat", lastAgent(talk.user)])}>Go to your current conversation</Link>
     </Failure>
   );
-  if (wrong && !talk.session) return wrong;
-  if (!talk.session) return <Loading what="Reading the conversation" />;
+  if (failure && !talk.session) return failure;
+  if (!talk.session) return <Loading label="Reading the conversation" />;
   return (
     <>
       {other && (
@@ -183,15 +190,15 @@ function Open({ talk, who, agents, named, follow }: Shown) {
           </button>
         </div>
       )}
-      {!talk.away && wrong}
-      {here.model === null && <NoModel />}
-      {talk.away && !talk.busy && (
+      {!talk.unreachable && failure}
+      {server.model === null && <NoModel />}
+      {talk.unreachable && !talk.busy && (
         <p className={`card ${css.notice}`} role="status">
           The server is not responding. Your text is kept and sending is retried.
         </p>
       )}
       {empty ? (
-        <Welcome agent={who.join(" and ")} say={(said) => send(said, [])} />
+        <Welcome agent={members.join(" and ")} say={(text) => send(text, [])} />
       ) : (
         <Conversation talk={talk} agents={agents} at={Number(query.get("at")) || 0} takeBack={takeBack} />
       )}
@@ -208,16 +215,16 @@ function Open({ talk, who, agents, named, follow }: Shown) {
 }
 
 function useAgents(user: string): Map<string, Agent> {
-  const found = useLoad((signal) => get("/api/agents", { query: { user, limit: 1000 }, signal }), [user]);
+  const list = useLoad((signal) => get("/api/agents", { query: { user, limit: 1000 }, signal }), [user]);
   const [agents, setAgents] = useState(new Map<string, Agent>());
-  useEffect(() => setAgents(new Map(found.data?.data.map((agent) => [agent.name, agent]))), [found.data]);
+  useEffect(() => setAgents(new Map(list.data?.data.map((agent) => [agent.name, agent]))), [list.data]);
   return agents;
 }
 
 const silent = () => () => {};
 
-function useMedia(asked: string): boolean {
-  const media = matchMedia(asked);
+function useMedia(query: string): boolean {
+  const media = matchMedia(query);
   return useSyncExternalStore(
     (listener) => {
       media.addEventListener("change", listener);
@@ -227,13 +234,13 @@ function useMedia(asked: string): boolean {
   );
 }
 
-/** Alt+N begins a new conversation. */
-function useShortcut(act: () => void): void {
+/** Start a new conversation with Alt+N. */
+function useShortcut(callback: () => void): void {
   useEffect(() => {
     const pressed = (event: KeyboardEvent) => {
       if (!event.altKey || event.ctrlKey || event.metaKey || event.code !== "KeyN") return;
       event.preventDefault();
-      act();
+      callback();
     };
     window.addEventListener("keydown", pressed);
     return () => window.removeEventListener("keydown", pressed);

@@ -8,27 +8,27 @@ import {
   useRef,
   useState,
 } from "react";
-import { told } from "../../api/client";
+import { errorMessage } from "../../api/client";
 import { to } from "../../app/route";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
 import css from "./chat.module.css";
 import type { Draft } from "./draft";
-import { ACCEPTED, MOST, taken } from "./images";
+import { ACCEPTED, MAX_IMAGES, readImages } from "./images";
 import type { Talk } from "./talk";
 
-type Shown = {
+type Props = {
   talk: Talk;
   draft: Draft;
-  change: (how: (draft: Draft) => Draft) => void;
+  change: (update: (draft: Draft) => Draft) => void;
   send: (text: string, images: string[]) => void;
 };
 
-export function Composer({ talk, draft: { text, images }, change, send }: Shown) {
+export function Composer({ talk, draft: { text, images }, change, send }: Props) {
   const field = useRef<HTMLTextAreaElement>(null);
   const files = useRef<HTMLInputElement>(null);
-  const [reading, setReading] = useState(0); // images that are read at the moment: they go with this message
-  const [wrong, setWrong] = useState("");
+  const [reading, setReading] = useState(0); // the number of images being read, which belong to this message
+  const [error, setWrong] = useState("");
   const [over, setOver] = useState(false);
   const touch = matchMedia("(pointer: coarse)").matches;
   useEffect(() => {
@@ -41,20 +41,20 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
     if (!touch) field.current?.focus();
     setWrong("");
   }, [talk, touch]);
-  const add = async (given: readonly File[]) => {
+  const add = async (newFiles: readonly File[]) => {
     setReading((count) => count + 1);
     try {
-      const found = await taken(given);
-      change((draft) => ({ ...draft, images: [...new Set([...draft.images, ...found.images])] }));
-      setWrong(found.wrong);
+      const result = await readImages(newFiles);
+      change((draft) => ({ ...draft, images: [...new Set([...draft.images, ...result.images])] }));
+      setWrong(result.error);
     } catch (error) {
-      setWrong(told(error));
+      setWrong(errorMessage(error));
     } finally {
       setReading((count) => count - 1);
     }
   };
-  const many = images.length > MOST ? `At most ${MOST} images go with one message.` : "";
-  const ready = (text.trim() || images.length) && !reading && !many;
+  const tooMany = images.length > MAX_IMAGES ? `At most ${MAX_IMAGES} images go with one message.` : "";
+  const ready = (text.trim() || images.length) && !reading && !tooMany;
   const submit = (event?: FormEvent) => {
     event?.preventDefault();
     if (!ready) return;
@@ -69,17 +69,17 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
     submit();
   };
   const pasted = (event: ClipboardEvent) => {
-    const given = [...event.clipboardData.files];
-    if (!given.length) return;
+    const newFiles = [...event.clipboardData.files];
+    if (!newFiles.length) return;
     event.preventDefault();
-    add(given);
+    add(newFiles);
   };
   const dropped = (event: DragEvent) => {
     event.preventDefault();
     setOver(false);
     add([...event.dataTransfer.files]);
   };
-  const running = talk.sent.findLast((sent) => talk.listens(sent.key));
+  const running = talk.outbox.findLast((outgoing) => talk.listens(outgoing.key));
   return (
     <form
       className={over ? `${css.composer} ${css.over}` : css.composer}
@@ -91,21 +91,23 @@ export function Composer({ talk, draft: { text, images }, change, send }: Shown)
       }}
       onDragLeave={() => setOver(false)}
     >
-      {(many || wrong) && (
+      {(tooMany || error) && (
         <p className="wrong" role="alert">
-          {many || wrong}
+          {tooMany || error}
         </p>
       )}
       {images.length > 0 && (
         <ul className={css.previews} aria-label="Images to send">
-          {images.map((image, place) => (
-            <li key={place} className={css.preview}>
-              <img src={image} alt={`Attachment ${place + 1} to send`} />
+          {images.map((image, index) => (
+            <li key={index} className={css.preview}>
+              <img src={image} alt={`Attachment ${index + 1} to send`} />
               <button
                 type="button"
                 className={`icon ${css.previewRemove}`}
-                aria-label={`Remove image ${place + 1}`}
-                onClick={() => change((draft) => ({ ...draft, images: draft.images.filter((one) => one !== image) }))}
+                aria-label={`Remove image ${index + 1}`}
+                onClick={() =>
+                  change((draft) => ({ ...draft, images: draft.images.filter((other) => other !== image) }))
+                }
               >
                 <Icon name="close" />
               </button>

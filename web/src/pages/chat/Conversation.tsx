@@ -14,26 +14,26 @@ import {
 import { get } from "../../api/client";
 import type { Agent } from "../../api/index";
 import { useLoad } from "../../api/load";
-import { BEFORE, useArrive } from "../../ui/arrive";
 import { Icon } from "../../ui/Icon";
+import { OFFSETS_BEFORE, useScrollToRow } from "../../ui/scrollToRow";
 import css from "./chat.module.css";
+import { type Call, calls, dayOf, type Result, results } from "./content";
 import { Message, type Results } from "./Message";
-import type { Sent } from "./outbox";
+import type { OutgoingMessage } from "./outbox";
 import { extraRows, type Row } from "./rows";
 import { SummaryMark } from "./Summary";
-import { type Call, calls, dayOf, type Result, results } from "./said";
 import type { Talk } from "./talk";
-import { Growing, Mine, Outcome } from "./Unanswered";
+import { Growing, Outcome, OutgoingBubble } from "./Unanswered";
 
-const NEAR = 60; // pixels from the end that count as the end
-const LOOK = 40; // a result is not looked for further away from its call
+const END_PIXELS = 60; // pixels from the end that count as the end
+const RESULT_DISTANCE = 40; // the maximum distance between a tool call and its result
 
-type Shown = { talk: Talk; agents: Map<string, Agent>; at: number; takeBack: (sent: Sent) => void };
+type Props = { talk: Talk; agents: Map<string, Agent>; at: number; takeBack: (outgoing: OutgoingMessage) => void };
 
-export function Conversation({ talk, agents, at, takeBack }: Shown) {
+export function Conversation({ talk, agents, at, takeBack }: Props) {
   const box = useRef<HTMLElement>(null);
   const stay = useRef(at === 0);
-  const before = useRef(0);
+  const previous = useRef(0);
   const [away, setAway] = useState(false);
   const first = talk.session?.first_seq ?? 1;
   const stored = Math.max(0, talk.last - first + 1);
@@ -49,9 +49,9 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
     getItemKey: (index) => rowAt(index).key,
     overscan: 8,
   });
-  const seen = list.getVirtualItems();
-  const from = seen[0]?.index ?? 0;
-  const to = seen.at(-1)?.index ?? 0;
+  const visible = list.getVirtualItems();
+  const from = visible[0]?.index ?? 0;
+  const to = visible.at(-1)?.index ?? 0;
   useEffect(() => {
     if (stored) talk.need(first + from, Math.min(first + to, talk.last));
   }, [talk, talk.version, from, to, first, stored]);
@@ -59,19 +59,19 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   useLayoutEffect(() => {
     if (stay.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   }, [height, talk.version]);
-  const known = BEFORE.filter((near) => talk.messages.has(at - near));
-  useArrive(at >= first && at <= talk.last ? at : 0, known.length, () => {
+  const loaded = OFFSETS_BEFORE.filter((near) => talk.messages.has(at - near));
+  useScrollToRow(at >= first && at <= talk.last ? at : 0, loaded.length, () => {
     stay.current = false;
     list.scrollToIndex(at - first, { align: "center" });
   });
   const scrolled = () => {
     const node = box.current;
     if (!node) return;
-    const left = node.scrollHeight - node.scrollTop - node.clientHeight;
-    if (left < NEAR) stay.current = true;
-    else if (node.scrollTop < before.current - 1) stay.current = false;
-    before.current = node.scrollTop;
-    setAway(left > 4 * NEAR && !stay.current);
+    const distance = node.scrollHeight - node.scrollTop - node.clientHeight;
+    if (distance < END_PIXELS) stay.current = true;
+    else if (node.scrollTop < previous.current - 1) stay.current = false;
+    previous.current = node.scrollTop;
+    setAway(distance > 4 * END_PIXELS && !stay.current);
   };
   const toEnd = () => {
     stay.current = true;
@@ -86,13 +86,13 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
     stay.current = false;
     list.scrollToIndex(0);
   };
-  // The same while nothing more was read, so that a message is not drawn again for each word of an answer.
+  // Stable while no message is loaded, so that messages are not rendered for each word of an answer.
   const results = useCallback<Results>((seq, call) => resultOf(talk, seq, call), [talk, talk.messages.size]);
   const explained = useExplained(talk);
-  const newest = talk.sent.at(-1)?.key;
+  const newest = talk.outbox.at(-1)?.key;
   const showEnd = useEffectEvent(toEnd);
   useEffect(() => {
-    if (newest) showEnd(); // whoever sends a message wants to see it
+    if (newest) showEnd(); // show the message that was just sent
   }, [newest]);
   return (
     <div className={css.conversation}>
@@ -106,7 +106,7 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
         aria-label="Messages"
       >
         <ol style={{ height }}>
-          {seen.map((row) => (
+          {visible.map((row) => (
             <li
               key={row.key}
               className={css.row}
@@ -132,7 +132,7 @@ export function Conversation({ talk, agents, at, takeBack }: Shown) {
   );
 }
 
-/** Whether Why can explain a message: imported ones belong to no turn. */
+/** True if Why can explain a message: imported messages belong to no turn. */
 function useExplained(talk: Talk): (seq: number) => boolean {
   const turns = useLoad(
     (signal) => get("/api/turns", { query: { session: talk.id, user: talk.user, limit: 100 }, signal }),
@@ -148,16 +148,16 @@ function shown(
   talk: Talk,
   agents: Map<string, Agent>,
   at: number,
-  takeBack: (sent: Sent) => void,
+  takeBack: (outgoing: OutgoingMessage) => void,
   results: Results,
   explained: (seq: number) => boolean,
 ): ReactNode {
-  if (row.type === "said") return <Mine sent={row.sent} />;
+  if (row.type === "said") return <OutgoingBubble outgoing={row.outgoing} />;
   if (row.type === "voice") return <Growing voice={row.voice} agent={agents.get(row.voice.agent)} />;
   if (row.type === "state") return <Outcome row={row} talk={talk} takeBack={takeBack} />;
   const message = talk.messages.get(row.seq);
   const summarized = talk.session?.summarizedCount === row.seq;
-  if (!message && talk.gone(row.seq)) return summarized && <SummaryMark talk={talk} />;
+  if (!message && talk.isRemoved(row.seq)) return summarized && <SummaryMark talk={talk} />;
   if (!message) return <p className={css.unread} aria-hidden="true" />;
   const previous = talk.messages.get(row.seq - 1);
   const day = dayOf(message.created_at);
@@ -172,7 +172,7 @@ function shown(
           results={results}
           marked={at === row.seq}
           explained={explained(row.seq)}
-          goesOn={!newDay && goesOn(talk, row.seq)}
+          continued={!newDay && isContinued(talk, row.seq)}
         />
       )}
       {summarized && <SummaryMark talk={talk} />}
@@ -180,35 +180,35 @@ function shown(
   );
 }
 
-/** Whether a message is by the agent that used a tool just before it. */
-function goesOn(talk: Talk, seq: number): boolean {
+/** True if a message continues the same agent's tool call before it. */
+function isContinued(talk: Talk, seq: number): boolean {
   const message = talk.messages.get(seq);
-  let before = seq - 1;
-  while (before > seq - LOOK && talk.messages.get(before)?.role === "tool") before--;
-  const found = talk.messages.get(before);
-  return message?.role === "assistant" && found?.role === "assistant" && found.author === message.author;
+  let previous = seq - 1;
+  while (previous > seq - RESULT_DISTANCE && talk.messages.get(previous)?.role === "tool") previous--;
+  const candidate = talk.messages.get(previous);
+  return message?.role === "assistant" && candidate?.role === "assistant" && candidate.author === message.author;
 }
 
-/** What a tool answered to a call of a message. */
+/** The result of a tool call of a message. */
 function resultOf(talk: Talk, seq: number, call: Call): Result | undefined {
-  for (let next = seq + 1; next <= Math.min(seq + LOOK, talk.last); next++) {
+  for (let next = seq + 1; next <= Math.min(seq + RESULT_DISTANCE, talk.last); next++) {
     const message = talk.messages.get(next);
     if (!message) continue;
-    const found = results(message).find((result) => result.id === call.id);
-    if (found) return found;
+    const match = results(message).find((result) => result.id === call.id);
+    if (match) return match;
     if (message.role === "assistant" && calls(message).some((other) => other.id === call.id)) return undefined;
   }
   return undefined;
 }
 
-/** Whether a message is a tool's answer that is shown with its call. */
+/** True if a message is a tool result that is shown with its call. */
 function belongs(talk: Talk, seq: number): boolean {
   const message = talk.messages.get(seq);
   if (message?.role !== "tool") return false;
   const ids = results(message).map((result) => result.id);
-  for (let before = seq - 1; before >= Math.max(1, seq - LOOK); before--) {
-    const found = talk.messages.get(before);
-    if (found && calls(found).some((call) => ids.includes(call.id))) return true;
+  for (let previous = seq - 1; previous >= Math.max(1, seq - RESULT_DISTANCE); previous--) {
+    const caller = talk.messages.get(previous);
+    if (caller && calls(caller).some((call) => ids.includes(call.id))) return true;
   }
   return false;
 }

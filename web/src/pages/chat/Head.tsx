@@ -1,8 +1,8 @@
 // The header of a conversation: its participants and actions.
 import { useState } from "react";
 import type { Agent } from "../../api/index";
+import { useApp } from "../../app/context";
 import { go, to } from "../../app/route";
-import { useWho } from "../../app/who";
 import { AgentMark } from "../../ui/AgentMark";
 import { Dialog } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
@@ -11,20 +11,20 @@ import css from "./chat.module.css";
 import { Summaries } from "./Summary";
 import type { Talk } from "./talk";
 
-// No agent is called so: names have no such character.
+// No agent can have this name, because names cannot contain this character.
 const [GROUP, ANOTHER] = ["\0group", "\0another"];
 
-type Shown = {
+type Props = {
   talk: Talk | null;
   agent: string;
-  who: string[];
+  members: string[];
   agents: Map<string, Agent>;
   showSessions: (() => void) | undefined;
-  begin: (agents: string[]) => Promise<void>;
+  startWith: (agents: string[]) => Promise<void>;
 };
 
-export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
-  const { may } = useWho();
+export function Head({ talk, agent, members, agents, showSessions, startWith }: Props) {
+  const { may } = useApp();
   const [choosing, setChoosing] = useState(false);
   const [summaries, setSummaries] = useState(false);
   const names = [...new Set([agent, "assistant", ...agents.keys()])].sort((a, b) => a.localeCompare(b));
@@ -40,10 +40,10 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
           <Icon name="menu" />
         </button>
       )}
-      {who.map((name) => (
+      {members.map((name) => (
         <AgentMark key={name} name={name} color={agents.get(name)?.color} icon={agents.get(name)?.icon} />
       ))}
-      <h1>{talk?.session?.title || who.join(", ")}</h1>
+      <h1>{talk?.session?.title || members.join(", ")}</h1>
       <select aria-label="Agent" value={agent} onChange={(event) => choose(event.target.value)}>
         {names.map((name) => (
           <option key={name} value={name}>
@@ -59,7 +59,7 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
         </button>
       )}
       {talk && summaries && <Summaries talk={talk} close={() => setSummaries(false)} />}
-      {choosing && <Group names={names} agents={agents} begin={begin} close={() => setChoosing(false)} />}
+      {choosing && <Group names={names} agents={agents} startWith={startWith} close={() => setChoosing(false)} />}
     </header>
   );
 }
@@ -67,17 +67,17 @@ export function Head({ talk, agent, who, agents, showSessions, begin }: Shown) {
 type Choice = {
   names: string[];
   agents: Map<string, Agent>;
-  begin: (agents: string[]) => Promise<void>;
+  startWith: (agents: string[]) => Promise<void>;
   close: () => void;
 };
 
-/** Choose several agents: each answers in turn, in this order, and hears those before it. */
-function Group({ names, agents, begin, close }: Choice) {
+/** Choose several agents: they answer in this order, and each sees the answers before its own. */
+function Group({ names, agents, startWith, close }: Choice) {
   const [chosen, setChosen] = useState<string[]>([]);
   const [failed, setFailed] = useState<unknown>();
-  const act = () => begin(chosen).then(close, setFailed);
+  const submit = () => startWith(chosen).then(close, setFailed);
   const toggle = (name: string) =>
-    setChosen(chosen.includes(name) ? chosen.filter((one) => one !== name) : [...chosen, name]);
+    setChosen(chosen.includes(name) ? chosen.filter((other) => other !== name) : [...chosen, name]);
   return (
     <Dialog title="A group conversation" close={close}>
       <p>Each agent answers in turn and sees the earlier answers. Their private memories stay their own.</p>
@@ -91,12 +91,12 @@ function Group({ names, agents, begin, close }: Choice) {
           </label>
         ))}
       </fieldset>
-      {!!failed && <Failure error={failed} retry={act} />}
+      {!!failed && <Failure error={failed} retry={submit} />}
       <footer className="actions">
         <button type="button" onClick={close}>
           Cancel
         </button>
-        <button type="button" className="primary" disabled={chosen.length < 2 || chosen.length > 16} onClick={act}>
+        <button type="button" className="primary" disabled={chosen.length < 2 || chosen.length > 16} onClick={submit}>
           Begin
         </button>
       </footer>
@@ -104,4 +104,4 @@ function Group({ names, agents, begin, close }: Choice) {
   );
 }
 
-const ordinal = (place: number) => ["first", "second", "third"][place] ?? `${place + 1}th`;
+const ordinal = (index: number) => ["first", "second", "third"][index] ?? `${index + 1}th`;

@@ -1,18 +1,18 @@
 // A memory that an agent just stored with a tool: its text, a link to it, and a button to remove it.
 import { useState } from "react";
-import { get, remove, told } from "../../api/client";
-import { useWho } from "../../app/who";
+import { errorMessage, get, remove } from "../../api/client";
+import { useApp } from "../../app/context";
 import { entryAt, notesOf } from "../../refs/places";
 import { Link } from "../../ui/Link";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./chat.module.css";
 
 const NOTES_TOOL = "manage_long_term_memory";
 
-type Shown = { agent: string; tool: string; result: { ok?: boolean; text: string } };
+type Props = { agent: string; tool: string; result: { ok?: boolean; text: string } };
 type Saved = { memory_type: string; content: string };
 
-export function MemoryUpdate({ agent, tool, result }: Shown) {
+export function MemoryUpdate({ agent, tool, result }: Props) {
   if (result.ok === false) return null;
   if (tool === NOTES_TOOL)
     return (
@@ -25,7 +25,7 @@ export function MemoryUpdate({ agent, tool, result }: Shown) {
 }
 
 function Entry({ agent, saved }: { agent: string; saved: Saved }) {
-  const { user, may } = useWho();
+  const { user, may } = useApp();
   const [state, setState] = useState<"there" | "busy" | "gone">("there");
   const find = async () => {
     const query = { user, agent, search: saved.content.slice(0, 200), limit: 50 };
@@ -38,10 +38,10 @@ function Entry({ agent, saved }: { agent: string; saved: Saved }) {
       const entry = await find();
       if (entry) await remove("/api/entries/{id}", { path: { id: entry.id }, query: { user, agent } });
       setState("gone");
-      say(entry ? "Forgotten." : "It was already removed.");
+      notify(entry ? "Forgotten." : "It was already removed.");
     } catch (error) {
       setState("there");
-      say(told(error));
+      notify(errorMessage(error));
     }
   };
   return (
@@ -61,7 +61,7 @@ function Entry({ agent, saved }: { agent: string; saved: Saved }) {
   );
 }
 
-/** What a tool answered that stores an entry (`save_to_core` and its like); null for any other answer. */
+/** The entry in the result of a tool that stores one, such as `save_to_core`; null for other results. */
 function savedIn(text: string): Saved | null {
   try {
     const answer = JSON.parse(text);

@@ -8,39 +8,39 @@ import { money } from "../../ui/chart";
 import { Link } from "../../ui/Link";
 import { Markdown } from "../../ui/Markdown";
 import { count, moment } from "../../ui/time";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./chat.module.css";
+import { type Call, calls, clockOf, isAnswer, pictures, type Result, words } from "./content";
 import { MemoryUpdate } from "./MemoryUpdate";
 import { Pictures } from "./Pictures";
-import { type Call, calls, clockOf, isAnswer, pictures, type Result, words } from "./said";
 import { ToolCall } from "./ToolCall";
 
-/** What a tool answered to a call of the message with a number. */
+/** The result of a tool call of the message with this number. */
 export type Results = (seq: number, call: Call) => Result | undefined;
-type Shown = {
+type Props = {
   message: Stored;
   agent: Agent | undefined;
   results: Results;
   marked: boolean;
   /** A turn was recorded, so that Why can explain the answer. */
   explained: boolean;
-  /** Whoever spoke before goes on. */
-  goesOn: boolean;
+  /** The previous message has the same author. */
+  continued: boolean;
 };
 
-export const Message = memo(function Message({ message, agent, results, marked, explained, goesOn }: Shown) {
+export const Message = memo(function Message({ message, agent, results, marked, explained, continued }: Props) {
   const text = words(message);
-  const mine = message.role === "user";
-  const name = mine ? "You" : message.role === "system" ? "System" : (message.author ?? agent?.name ?? "Agent");
+  const isOwn = message.role === "user";
+  const name = isOwn ? "You" : message.role === "system" ? "System" : (message.author ?? agent?.name ?? "Agent");
   const called = calls(message);
   return (
-    <Bubble mine={mine} name={name} agent={agent} marked={marked} goesOn={goesOn}>
+    <Bubble isOwn={isOwn} name={name} agent={agent} marked={marked} continued={continued}>
       {text && <Markdown text={text} inline={withRefs} />}
       <Pictures of={pictures(message)} />
-      {called.map((call, place) => {
+      {called.map((call, index) => {
         const result = results(message.seq, call);
         return (
-          <div key={call.id || place} className={css.growing}>
+          <div key={call.id || index} className={css.growing}>
             <ToolCall call={call} result={result} />
             {result && <MemoryUpdate agent={agent?.name ?? name} tool={call.name} result={result} />}
           </div>
@@ -51,13 +51,20 @@ export const Message = memo(function Message({ message, agent, results, marked, 
   );
 });
 
-type Around = { mine: boolean; name: string; agent?: Agent; marked?: boolean; goesOn?: boolean; children: ReactNode };
+type BubbleProps = {
+  isOwn: boolean;
+  name: string;
+  agent?: Agent;
+  marked?: boolean;
+  continued?: boolean;
+  children: ReactNode;
+};
 
 /** The frame of a message. */
-export function Bubble({ mine, name, agent, marked = false, goesOn = false, children }: Around) {
+export function Bubble({ isOwn, name, agent, marked = false, continued = false, children }: BubbleProps) {
   return (
-    <article className={`${css.said} ${mine ? css.mine : ""} ${marked ? css.marked : ""}`} aria-label={`${name} said`}>
-      {!mine && !goesOn && (
+    <article className={`${css.said} ${isOwn ? css.mine : ""} ${marked ? css.marked : ""}`} aria-label={`${name} said`}>
+      {!isOwn && !continued && (
         <h2 className={css.speaker}>
           <AgentMark name={name} color={agent?.color} icon={agent?.icon} /> {name}
         </h2>
@@ -71,8 +78,8 @@ function Foot({ message, text, explained }: { message: Stored; text: string; exp
   const [more, setMore] = useState(false);
   const copy = () =>
     navigator.clipboard.writeText(text).then(
-      () => say("Copied."),
-      () => say("This browser does not allow copying. Select the text instead."),
+      () => notify("Copied."),
+      () => notify("This browser does not allow copying. Select the text instead."),
     );
   return (
     <footer className={css.foot}>

@@ -1,7 +1,7 @@
 // The notice that no model is set up. Once dismissed, this browser does not show it again.
 import { useState } from "react";
-import { keep, kept } from "../../app/keep";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
+import { readStored, store } from "../../app/storage";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
 import css from "./chat.module.css";
@@ -9,11 +9,11 @@ import css from "./chat.module.css";
 const DISMISSED = "noModelDismissed";
 
 export function NoModel() {
-  const { may } = useWho();
-  const [dismissed, setDismissed] = useState(kept(DISMISSED) !== null);
+  const { may } = useApp();
+  const [dismissed, setDismissed] = useState(readStored(DISMISSED) !== null);
   if (dismissed) return null;
   const dismiss = () => {
-    keep(DISMISSED, "yes");
+    store(DISMISSED, "yes");
     setDismissed(true);
   };
   return (

@@ -1,10 +1,10 @@
 // The images of a message. They are loaded as data and shown from memory: nothing is fetched from other hosts.
 import { useEffect, useState } from "react";
-import { address, fetched } from "../../api/client";
-import { useWho } from "../../app/who";
+import { address, fetchSignedIn } from "../../api/client";
+import { useApp } from "../../app/context";
 import { RefChip } from "../../refs/RefText";
 import css from "./chat.module.css";
-import type { Picture } from "./said";
+import type { Picture } from "./content";
 
 export function Pictures({ of }: { of: Picture[] }) {
   if (!of.length) return null;
@@ -18,22 +18,22 @@ export function Pictures({ of }: { of: Picture[] }) {
 }
 
 function Stored({ picture }: { picture: Picture }) {
-  const { user } = useWho();
+  const { user } = useApp();
   const [shown, setShown] = useState("");
   useEffect(() => {
     const stop = new AbortController();
-    let made = "";
-    fetched(address("/api/refs/{key}/content", { key: picture.key }, { user }), { signal: stop.signal })
+    let url = "";
+    fetchSignedIn(address("/api/refs/{key}/content", { key: picture.key }, { user }), { signal: stop.signal })
       .then((answer) => answer.arrayBuffer())
       .then((data) => {
         if (stop.signal.aborted) return;
-        made = URL.createObjectURL(new Blob([data], { type: picture.media }));
-        setShown(made);
+        url = URL.createObjectURL(new Blob([data], { type: picture.media }));
+        setShown(url);
       })
-      .catch(() => {}); // what cannot be had stays a chip, which says why when it is opened
+      .catch(() => {}); // a failed image stays a chip that shows the error when opened
     return () => {
       stop.abort();
-      if (made) URL.revokeObjectURL(made);
+      if (url) URL.revokeObjectURL(url);
     };
   }, [picture.key, picture.media, user]);
   if (!shown) return <RefChip refKey={picture.key} description="Image" />;

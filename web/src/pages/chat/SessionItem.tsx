@@ -1,34 +1,34 @@
 // One conversation in the list: its name (editable in place), participants, time and length.
 import { type FormEvent, useState } from "react";
-import { patch, told } from "../../api/client";
+import { errorMessage, patch } from "../../api/client";
 import type { ChatSession } from "../../api/index";
+import { useApp } from "../../app/context";
 import { conversationName } from "../../app/conversation";
 import { to } from "../../app/route";
-import { useWho } from "../../app/who";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
 import { count, Time } from "../../ui/time";
 import css from "./chat.module.css";
 
-type Shown = {
+type Props = {
   session: ChatSession;
-  here: boolean;
+  current: boolean;
   open: () => void;
   remove: (() => void) | undefined;
   renamed: (session: ChatSession) => void;
 };
 
-export function SessionItem({ session, here, open, remove, renamed }: Shown) {
-  const { may } = useWho();
+export function SessionItem({ session, current, open, remove, renamed }: Props) {
+  const { may } = useApp();
   const [naming, setNaming] = useState(false);
   const title = conversationName(session);
-  if (naming) return <Naming session={session} renamed={renamed} close={() => setNaming(false)} />;
+  if (naming) return <RenameDialog session={session} renamed={renamed} close={() => setNaming(false)} />;
   return (
-    <li className={here ? css.here : undefined}>
+    <li className={current ? css.here : undefined}>
       <Link
         className={css.sessionsLink}
         href={to(["chat", session.agent, session.id])}
-        aria-current={here ? "true" : undefined}
+        aria-current={current ? "true" : undefined}
         onClick={(event) => {
           if (event.metaKey || event.ctrlKey || event.shiftKey) return;
           event.preventDefault();
@@ -37,7 +37,7 @@ export function SessionItem({ session, here, open, remove, renamed }: Shown) {
       >
         <span className={css.title}>{title}</span>
         <span className={`quiet ${css.meta}`}>
-          {whoOf(session).join(", ")} · <Time at={session.last_message_at ?? session.updated_at} /> ·{" "}
+          {agentsOf(session).join(", ")} · <Time at={session.last_message_at ?? session.updated_at} /> ·{" "}
           {count(session.count)} {session.count === 1 ? "message" : "messages"}
         </span>
       </Link>
@@ -56,18 +56,18 @@ export function SessionItem({ session, here, open, remove, renamed }: Shown) {
 }
 
 /** The agents of a conversation: its own, or those of a group. */
-export function whoOf(session: Pick<ChatSession, "agent" | "attributes">): string[] {
+export function agentsOf(session: Pick<ChatSession, "agent" | "attributes">): string[] {
   const agents = session.attributes.agents;
   const names = Array.isArray(agents) ? agents.filter((name): name is string => typeof name === "string") : [];
   return names.length > 1 ? names : [session.agent];
 }
 
-type Named = { session: ChatSession; renamed: (session: ChatSession) => void; close: () => void };
+type RenameProps = { session: ChatSession; renamed: (session: ChatSession) => void; close: () => void };
 
-function Naming({ session, renamed, close }: Named) {
-  const { user } = useWho();
+function RenameDialog({ session, renamed, close }: RenameProps) {
+  const { user } = useApp();
   const [label, setLabel] = useState(session.title);
-  const [wrong, setWrong] = useState("");
+  const [error, setWrong] = useState("");
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     try {
@@ -75,7 +75,7 @@ function Naming({ session, renamed, close }: Named) {
       renamed(await patch("/api/chat/sessions/{id}", { path, query: { user }, body: { label: label.trim() } }));
       close();
     } catch (error) {
-      setWrong(told(error));
+      setWrong(errorMessage(error));
     }
   };
   return (
@@ -95,9 +95,9 @@ function Naming({ session, renamed, close }: Named) {
         <button type="button" className="icon" aria-label="Cancel" onClick={close}>
           <Icon name="close" />
         </button>
-        {wrong && (
+        {error && (
           <p className="wrong" role="alert">
-            {wrong}
+            {error}
           </p>
         )}
       </form>

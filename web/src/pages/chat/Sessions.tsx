@@ -1,41 +1,41 @@
 // The user's conversations: search by name and content, rename, open, delete.
 import { useEffect, useRef, useState } from "react";
 import { get, post, remove } from "../../api/client";
+import { useDebounced } from "../../api/debounced";
 import type { ChatSession } from "../../api/index";
 import { useLoad, usePages } from "../../api/load";
-import { useSettled } from "../../api/settled";
+import { useApp } from "../../app/context";
 import { conversationName } from "../../app/conversation";
 import { go, to } from "../../app/route";
-import { useWho } from "../../app/who";
-import { WORDLESS, wordless } from "../../refs/signals";
+import { NO_KEYWORD_MATCH, noKeywordMatch } from "../../refs/signals";
 import { Confirm } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
 import { Link } from "../../ui/Link";
 import { Failure, Loading } from "../../ui/states";
 import { Time } from "../../ui/time";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./chat.module.css";
 import { keepDraft } from "./draft";
-import { drop as forget } from "./outbox";
+import { removeMessages as forget } from "./outbox";
 import { SessionItem } from "./SessionItem";
 import { remember } from "./session";
 
-type Shown = {
-  /** The conversation that is shown, and how many messages it has: when it grows, the list is read again. */
+type Props = {
+  /** The open conversation and its number of messages; when it grows, the list is loaded again. */
   current: string | null;
   grown: string;
   agent: string;
-  begin: () => void;
-  /** Something was chosen. */
-  chosen: () => void;
+  startNew: () => void;
+  /** Called when a conversation or hit was chosen. */
+  onChosen: () => void;
   removed: (id: string) => void;
 };
 
-export function Sessions({ current, grown, agent, begin, chosen, removed }: Shown) {
-  const { user, may } = useWho();
+export function Sessions({ current, grown, agent, startNew, onChosen, removed }: Props) {
+  const { user, may } = useApp();
   const [typed, setTyped] = useState("");
-  const search = useSettled(typed.trim(), 250);
-  const [gone, setGone] = useState<ChatSession | null>(null);
+  const search = useDebounced(typed.trim(), 250);
+  const [deleting, setGone] = useState<ChatSession | null>(null);
   const [failed, setFailed] = useState<{ error: unknown; retry: () => void }>();
   const page = (after?: string, signal?: AbortSignal) =>
     get("/api/chat/sessions", { query: { user, search, spoken: true, after, limit: 30 }, signal });
@@ -43,9 +43,10 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
   useChange(grown, () => {
     if (search) return;
     page().then(
-      // The newest come first; what was loaded below them stays.
-      ({ data }) => pages.edit((items) => [...data, ...items.filter((old) => !data.some((one) => one.id === old.id))]),
-      () => {}, // the conversation says itself that the server is away
+      // Prepend the newest conversations; those loaded below stay.
+      ({ data }) =>
+        pages.edit((items) => [...data, ...items.filter((old) => !data.some((item) => item.id === old.id))]),
+      () => {}, // the conversation shows the connection error
     );
   });
   const open = async (session: ChatSession) => {
@@ -54,23 +55,23 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
       if (may("write")) await post("/api/chat/sessions", { body: { user, session_id: session.id } });
       remember(user, session.agent, session.id);
       go(to(["chat", session.agent, session.id]));
-      chosen();
+      onChosen();
     } catch (error) {
       setFailed({ error, retry: () => open(session) });
     }
   };
-  const drop = async (session: ChatSession) => {
+  const deleteSession = async (session: ChatSession) => {
     setGone(null);
     setFailed(undefined);
     try {
       await remove("/api/sessions/{id}", { path: { id: session.id }, query: { user } });
-      pages.edit((items) => items.filter((one) => one.id !== session.id));
-      forget(user, (sent) => sent.session === session.id);
+      pages.edit((items) => items.filter((item) => item.id !== session.id));
+      forget(user, (outgoing) => outgoing.session === session.id);
       keepDraft(user, session.id, { text: "", images: [] });
-      say("The conversation is deleted.");
+      notify("The conversation is deleted.");
       removed(session.id);
     } catch (error) {
-      setFailed({ error, retry: () => drop(session) });
+      setFailed({ error, retry: () => deleteSession(session) });
     }
   };
   const shown = pages.items;
@@ -78,7 +79,7 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
     <section className={css.sessions} aria-label="Conversations">
       <div className={css.sessionsHead}>
         {may("write") && (
-          <button type="button" onClick={begin} title="Alt+N">
+          <button type="button" onClick={startNew} title="Alt+N">
             <Icon name="plus" /> New conversation
           </button>
         )}
@@ -98,10 +99,10 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
             <SessionItem
               key={session.id}
               session={session}
-              here={session.id === current}
+              current={session.id === current}
               open={() => open(session)}
               remove={may("delete") ? () => setGone(session) : undefined}
-              renamed={(next) => pages.edit((items) => items.map((one) => (one.id === next.id ? next : one)))}
+              renamed={(next) => pages.edit((items) => items.map((item) => (item.id === next.id ? next : item)))}
             />
           ))}
         </ul>
@@ -117,13 +118,18 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
             More
           </button>
         )}
-        {search && <Spoken search={search} agent={agent} chosen={chosen} />}
+        {search && <MessageMatches search={search} agent={agent} onChosen={onChosen} />}
       </div>
-      {gone && (
-        <Confirm title="Delete this conversation?" yes="Delete" act={() => drop(gone)} close={() => setGone(null)}>
+      {deleting && (
+        <Confirm
+          title="Delete this conversation?"
+          yes="Delete"
+          onConfirm={() => deleteSession(deleting)}
+          close={() => setGone(null)}
+        >
           <p>
-            “{conversationName(gone)}” with {gone.agent} and all that was said in it will be gone, also the stored
-            outputs that belong to it. What the agent remembers elsewhere stays.
+            “{conversationName(deleting)}” with {deleting.agent} and all that was said in it will be gone, also the
+            stored outputs that belong to it. What the agent remembers elsewhere stays.
           </p>
         </Confirm>
       )}
@@ -131,20 +137,20 @@ export function Sessions({ current, grown, agent, begin, chosen, removed }: Show
   );
 }
 
-/** Do something whenever a value has become another one, not for its first. */
-function useChange(value: unknown, act: () => void): void {
-  const before = useRef(value);
+/** Run a callback when a value changes, but not for its first value. */
+function useChange(value: unknown, callback: () => void): void {
+  const previous = useRef(value);
   useEffect(() => {
-    if (before.current === value) return;
-    before.current = value;
-    act();
+    if (previous.current === value) return;
+    previous.current = value;
+    callback();
   });
 }
 
-/** What was said about something, in any conversation. */
-function Spoken({ search, agent, chosen }: { search: string; agent: string; chosen: () => void }) {
-  const { user } = useWho();
-  const found = useLoad(
+/** Messages of all conversations that match the search. */
+function MessageMatches({ search, agent, onChosen }: { search: string; agent: string; onChosen: () => void }) {
+  const { user } = useApp();
+  const results = useLoad(
     (signal) =>
       post("/api/search", {
         query: { user },
@@ -156,17 +162,17 @@ function Spoken({ search, agent, chosen }: { search: string; agent: string; chos
   return (
     <>
       <h2>In messages</h2>
-      {found.loading && !found.data && <Loading />}
-      {!!found.error && <Failure error={found.error} retry={found.reload} />}
-      {found.data?.hits.length === 0 && <p className={`quiet ${css.none}`}>No matching messages.</p>}
-      {wordless(found.data?.hits ?? []) && <p className={`quiet ${css.none}`}>{WORDLESS}</p>}
+      {results.loading && !results.data && <Loading />}
+      {!!results.error && <Failure error={results.error} retry={results.reload} />}
+      {results.data?.hits.length === 0 && <p className={`quiet ${css.none}`}>No matching messages.</p>}
+      {noKeywordMatch(results.data?.hits ?? []) && <p className={`quiet ${css.none}`}>{NO_KEYWORD_MATCH}</p>}
       <ul aria-label="Matching messages">
-        {found.data?.hits.map((hit) => (
+        {results.data?.hits.map((hit) => (
           <li key={`${hit.session} ${hit.seq}`}>
             <Link
               className={css.sessionsLink}
               href={to(["chat", agent, hit.session ?? hit.id], { at: String(hit.seq) })}
-              onClick={chosen}
+              onClick={onChosen}
             >
               <span className={css.excerpt}>{hit.text.slice(0, 160)}</span>
               <span className="quiet">

@@ -3,24 +3,24 @@ import { useState } from "react";
 import { get, post } from "../../api/client";
 import type { Summary } from "../../api/index";
 import { usePages } from "../../api/load";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { withRefs } from "../../refs/RefText";
 import { Dialog } from "../../ui/Dialog";
 import { Markdown } from "../../ui/Markdown";
 import { Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./chat.module.css";
-import { words } from "./said";
+import { words } from "./content";
 import type { Talk } from "./talk";
 
 export function SummaryMark({ talk }: { talk: Talk }) {
   const [open, setOpen] = useState(false);
-  const covered = talk.session?.summarizedCount ?? 0;
+  const summarized = talk.session?.summarizedCount ?? 0;
   return (
     <div className={css.summaryMark}>
       <button type="button" className="chip accent" onClick={() => setOpen(true)}>
-        Summarised up to here, {count(covered)} messages
+        Summarised up to here, {count(summarized)} messages
       </button>
       {open && <Summaries talk={talk} close={() => setOpen(false)} />}
     </div>
@@ -35,7 +35,7 @@ export function Summaries({ talk, close }: { talk: Talk; close: () => void }) {
       get("/api/summaries/{session}/all", { path, query: { user: talk.user, after, limit: 20 }, signal }),
     [talk],
   );
-  const { may } = useWho();
+  const { may } = useApp();
   const [folding, setFolding] = useState(false);
   const [failed, setFailed] = useState<unknown>();
   const fold = async () => {
@@ -63,8 +63,8 @@ export function Summaries({ talk, close }: { talk: Talk; close: () => void }) {
         </div>
       )}
       {!!failed && <Failure error={failed} retry={fold} />}
-      {pages.items.map((summary, place) => (
-        <One key={summary.number} summary={summary} talk={talk} open={place === 0} />
+      {pages.items.map((summary, index) => (
+        <SummaryItem key={summary.number} summary={summary} talk={talk} open={index === 0} />
       ))}
       {pages.loading && <Loading />}
       {!!pages.error && <Failure error={pages.error} retry={pages.reload} />}
@@ -78,7 +78,7 @@ export function Summaries({ talk, close }: { talk: Talk; close: () => void }) {
   );
 }
 
-function One({ summary, talk, open }: { summary: Summary; talk: Talk; open: boolean }) {
+function SummaryItem({ summary, talk, open }: { summary: Summary; talk: Talk; open: boolean }) {
   const [expanded, setExpanded] = useState(false);
   return (
     <details className="card" open={open}>
@@ -95,12 +95,12 @@ function One({ summary, talk, open }: { summary: Summary; talk: Talk; open: bool
       <button type="button" aria-expanded={expanded} onClick={() => setExpanded(!expanded)}>
         {expanded ? "Hide its messages" : "Show its messages"}
       </button>
-      {expanded && <Covered number={summary.number} talk={talk} />}
+      {expanded && <CoveredMessages number={summary.number} talk={talk} />}
     </details>
   );
 }
 
-function Covered({ number, talk }: { number: number; talk: Talk }) {
+function CoveredMessages({ number, talk }: { number: number; talk: Talk }) {
   const path = { session: talk.id };
   const pages = usePages(
     (after, signal) =>
@@ -128,14 +128,18 @@ function Covered({ number, talk }: { number: number; talk: Talk }) {
   );
 }
 
-/** Summarise now, whether or not it is time. */
+/** Summarize now, even if no summary is due. */
 async function summarize(talk: Talk): Promise<void> {
-  const before = talk.session?.summarizedCount ?? 0;
-  const made = await post("/api/summaries/{session}/fold", {
+  const previousCount = talk.session?.summarizedCount ?? 0;
+  const created = await post("/api/summaries/{session}/fold", {
     path: { session: talk.id },
     query: { user: talk.user },
     body: { force: true },
   });
   await talk.refresh();
-  say(made.covers_to > before ? `Summarised up to message ${made.covers_to}.` : "There was nothing more to summarise.");
+  notify(
+    created.covers_to > previousCount
+      ? `Summarised up to message ${created.covers_to}.`
+      : "There was nothing more to summarise.",
+  );
 }

@@ -3,13 +3,13 @@ import { withRefs } from "../../refs/RefText";
 import { Icon } from "../../ui/Icon";
 import css from "./chat.module.css";
 
-type Shown = {
+type Props = {
   call: { name: string; arguments: string };
   result: { ok?: boolean; text: string } | undefined;
   running?: boolean;
 };
 
-export function ToolCall({ call, result, running = false }: Shown) {
+export function ToolCall({ call, result, running = false }: Props) {
   const failed = result?.ok === false;
   return (
     <details className={css.tool}>
@@ -31,7 +31,7 @@ export function ToolCall({ call, result, running = false }: Shown) {
   );
 }
 
-/** JSON with its lines, anything else as it is. */
+/** Indented JSON; other text unchanged. */
 function pretty(text: string): string {
   try {
     const value = JSON.parse(text);

@@ -1,5 +1,5 @@
 // The start of a conversation: what the agent does, and examples to click.
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Link } from "../../ui/Link";
 import css from "./chat.module.css";
 
@@ -10,7 +10,7 @@ const EXAMPLES = [
 ];
 
 export function Welcome({ agent, say }: { agent: string; say: (text: string) => void }) {
-  const { may } = useWho();
+  const { may } = useApp();
   return (
     <div className={css.welcome}>
       <h2>Talk to {agent}. It remembers what you tell it.</h2>

@@ -1,9 +1,9 @@
 // Images to send: the first bytes determine the type, and each image has a size limit.
-export const MOST = 8;
-const MOST_BYTES = 8 << 20;
+export const MAX_IMAGES = 8;
+const MAX_IMAGE_BYTES = 8 << 20;
 export const ACCEPTED = "image/png,image/jpeg,image/gif,image/webp";
 
-/** What an image is by its first bytes, as the server tells it; '' for anything else. */
+/** The media type of an image by its first bytes, as the server detects it; '' for anything else. */
 function mediaOf(data: Uint8Array): string {
   const text = String.fromCharCode(...data.subarray(0, 12));
   if (text.startsWith("\x89PNG\r\n\x1a\n")) return "image/png";
@@ -12,18 +12,18 @@ function mediaOf(data: Uint8Array): string {
   return /^RIFF.{4}WEBP/s.test(text) ? "image/webp" : "";
 }
 
-/** Files as data URLs; and what is wrong with those that cannot be sent. */
-export async function taken(files: readonly File[]): Promise<{ images: string[]; wrong: string }> {
+/** Read files as data URLs; `error` says why some cannot be sent. */
+export async function readImages(files: readonly File[]): Promise<{ images: string[]; error: string }> {
   const images: string[] = [];
-  let wrong = "";
+  let error = "";
   for (const file of files) {
     const name = file.name || "This";
-    if (file.size > MOST_BYTES) wrong = `${name} is larger than 8 MiB.`;
+    if (file.size > MAX_IMAGE_BYTES) error = `${name} is larger than 8 MiB.`;
     else if (!mediaOf(new Uint8Array(await file.slice(0, 12).arrayBuffer())))
-      wrong = `${name} is no PNG, JPEG, GIF or WebP image.`;
+      error = `${name} is no PNG, JPEG, GIF or WebP image.`;
     else images.push(await dataUrl(file));
   }
-  return { images, wrong };
+  return { images, error };
 }
 
 function dataUrl(file: File): Promise<string> {

@@ -1,15 +1,15 @@
 import { expect, test } from "vitest";
-import { heard, type Live, nothing, paragraphs } from "./live";
+import { applyEvent, emptyLive, type Live, paragraphs } from "./live";
 
-const tell = (live: Live, ...events: [string, object][]) =>
+const applyAll = (live: Live, ...events: [string, object][]) =>
   events.reduce(
-    (now, [name, data], place) => heard(now, { id: String(Number(live.last || 0) + place + 1), name, data }),
+    (now, [name, data], index) => applyEvent(now, { id: String(Number(live.last || 0) + index + 1), name, data }),
     live,
   );
 
-test("text grows, tools stand between, and the whole answer takes its place", () => {
-  const live = tell(
-    nothing(),
+test("text grows between tool calls, and the final answer replaces it", () => {
+  const live = applyAll(
+    emptyLive(),
     ["start", { agent_id: "scout", asked_seq: 1 }],
     ["text", { agent_id: "scout", text: "Let me " }],
     ["text", { agent_id: "scout", text: "look." }],
@@ -20,8 +20,8 @@ test("text grows, tools stand between, and the whole answer takes its place", ()
     ["done", {}],
   );
   expect(live.over).toBe(true);
-  expect(live.asked).toBe(1);
-  expect(live.voices).toEqual([
+  expect(live.askedSeq).toBe(1);
+  expect(live.replies).toEqual([
     {
       agent: "scout",
       done: true,
@@ -36,9 +36,9 @@ test("text grows, tools stand between, and the whole answer takes its place", ()
   ]);
 });
 
-test("the agents of a group speak one after the other", () => {
-  const live = tell(
-    nothing(),
+test("the agents of a group answer one after the other", () => {
+  const live = applyAll(
+    emptyLive(),
     ["text", { agent_id: "a", text: "One" }],
     ["message", { agent_id: "a", message: "One" }],
     [
@@ -46,23 +46,23 @@ test("the agents of a group speak one after the other", () => {
       { agent_id: "b", detail: "It failed. Send it again with the key 'k'.", status: 503, type: "ModelUnavailable" },
     ],
   );
-  expect(live.voices.map((voice) => [voice.agent, voice.done, voice.error])).toEqual([
+  expect(live.replies.map((voice) => [voice.agent, voice.done, voice.error])).toEqual([
     ["a", true, ""],
     ["b", false, "It failed."],
   ]);
 });
 
-test("events that are told again do not double anything", () => {
-  const before = tell(nothing(), ["start", { agent_id: "a" }], ["text", { agent_id: "a", text: "Hello" }]);
-  const again = heard(heard(before, { id: "1", name: "start", data: { agent_id: "a" } }), {
+test("repeated events do not duplicate anything", () => {
+  const before = applyAll(emptyLive(), ["start", { agent_id: "a" }], ["text", { agent_id: "a", text: "Hello" }]);
+  const replayed = applyEvent(applyEvent(before, { id: "1", name: "start", data: { agent_id: "a" } }), {
     id: "2",
     name: "text",
     data: { agent_id: "a", text: "Hello" },
   });
-  expect(again.voices[0]?.blocks).toEqual([{ type: "text", text: "Hello" }]);
+  expect(replayed.replies[0]?.blocks).toEqual([{ type: "text", text: "Hello" }]);
 });
 
-test("a growing text is cut between paragraphs, never inside of code or a list", () => {
+test("a growing text is split between paragraphs, never inside code or a list", () => {
   expect(paragraphs("One\n\nTwo")).toEqual(["One", "Two"]);
   expect(paragraphs("```\na\n\nb\n```\n\nAfter")).toEqual(["```\na\n\nb\n```", "After"]);
   expect(paragraphs("- a\n\n- b")).toEqual(["- a\n\n- b"]);

@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { drop, fitting, put, type Sent, waiting } from "./outbox";
+import { fitting, type OutgoingMessage, removeMessages, saveMessage, waiting } from "./outbox";
 
-const sent = (more: Partial<Sent> = {}): Sent => ({
+const message = (more: Partial<OutgoingMessage> = {}): OutgoingMessage => ({
   key: "k",
   session: "s",
   agents: ["a"],
@@ -11,58 +11,58 @@ const sent = (more: Partial<Sent> = {}): Sent => ({
   state: "sending",
   ...more,
 });
-/** What a browser keeps, up to so many characters for each name. */
-function storage(most: number) {
-  const there = new Map<string, string>();
+/** A fake storage with a limit of characters per key. */
+function storage(limit: number) {
+  const stored = new Map<string, string>();
   return {
-    getItem: (name: string) => there.get(name) ?? null,
-    removeItem: (name: string) => there.delete(name),
+    getItem: (name: string) => stored.get(name) ?? null,
+    removeItem: (name: string) => stored.delete(name),
     setItem: (name: string, value: string) => {
-      if (value.length > most) throw new DOMException("full", "QuotaExceededError");
-      there.set(name, value);
+      if (value.length > limit) throw new DOMException("full", "QuotaExceededError");
+      stored.set(name, value);
     },
   };
 }
 afterEach(() => vi.unstubAllGlobals());
 
-test("nobody has what another user waits for, in this page or in what it keeps", () => {
+test("waiting messages are separate for each user", () => {
   vi.stubGlobal("localStorage", storage(10_000));
-  put("ada", sent({ text: "ada's secret" }));
-  put("bob", sent({ key: "b" }));
+  saveMessage("ada", message({ text: "ada's secret" }));
+  saveMessage("bob", message({ key: "b" }));
   expect(localStorage.getItem("chatOutbox_bob")).not.toContain("secret");
-  drop("ada", () => true);
-  drop("bob", (one) => one.key === "b");
+  removeMessages("ada", () => true);
+  removeMessages("bob", (item) => item.key === "b");
   expect([localStorage.getItem("chatOutbox_ada"), localStorage.getItem("chatOutbox_bob")]).toEqual([null, null]);
-  put("ada", sent());
-  localStorage.removeItem("chatOutbox_ada"); // another window dropped it
+  saveMessage("ada", message());
+  localStorage.removeItem("chatOutbox_ada"); // another window removed it
   expect(waiting("ada", "s")).toEqual([]);
 });
 
-test("what does not fit is here for as long as the page is", () => {
+test("images that do not fit into storage stay in memory", () => {
   vi.stubGlobal("localStorage", storage(400));
-  put("ada", sent());
-  put("ada", sent({ key: "long", text: "x".repeat(500) }));
-  expect(waiting("ada", "s").map((one) => one.key)).toEqual(["k", "long"]);
+  saveMessage("ada", message());
+  saveMessage("ada", message({ key: "long", text: "x".repeat(500) }));
+  expect(waiting("ada", "s").map((item) => item.key)).toEqual(["k", "long"]);
   expect(waiting("bob", "s")).toEqual([]);
-  drop("ada", (one) => one.key === "long");
+  removeMessages("ada", (item) => item.key === "long");
   expect(JSON.parse(localStorage.getItem("chatOutbox_ada") ?? "[]")).toHaveLength(1);
-  drop("ada", (one) => one.session === "s");
+  removeMessages("ada", (item) => item.session === "s");
   expect(waiting("ada", "s")).toEqual([]);
 });
 
-test("what waits is there until it is dropped, also where the browser keeps nothing", () => {
-  put("ada", sent());
-  put("ada", sent({ key: "other", session: "t" }));
-  expect(waiting("ada", "s").map((one) => one.key)).toEqual(["k"]);
-  put("ada", sent({ state: "failed", why: "no model" }));
+test("a waiting message stays until it is removed, also without storage", () => {
+  saveMessage("ada", message());
+  saveMessage("ada", message({ key: "other", session: "t" }));
+  expect(waiting("ada", "s").map((item) => item.key)).toEqual(["k"]);
+  saveMessage("ada", message({ state: "failed", why: "no model" }));
   expect(waiting("ada", "s")[0]?.state).toBe("failed");
-  drop("ada", (one) => one.key === "k");
+  removeMessages("ada", (item) => item.key === "k");
   expect(waiting("ada", "s")).toEqual([]);
 });
 
-test("words are always kept; images as far as they fit", () => {
-  const list = [sent({ images: ["12345"] }), sent({ key: "l", images: ["1234567"], text: "Long" })];
-  expect(fitting(list, 10).map((one) => [one.text, one.images.length, one.lostImages])).toEqual([
+test("text is always stored; images as far as they fit", () => {
+  const list = [message({ images: ["12345"] }), message({ key: "l", images: ["1234567"], text: "Long" })];
+  expect(fitting(list, 10).map((item) => [item.text, item.images.length, item.lostImages])).toEqual([
     ["Hello", 1, undefined],
     ["Long", 0, 1],
   ]);

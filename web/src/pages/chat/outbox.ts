@@ -1,84 +1,84 @@
 // Messages without an answer: kept in this browser until the server has stored and answered them, whatever happens to the
 // connection, the page or the server. A retry uses the same idempotency key, so a message is stored once.
-import { keep, kept } from "../../app/keep";
+import { readStored, store } from "../../app/storage";
 
-export type Sent = {
+export type OutgoingMessage = {
   key: string;
   session: string;
   agents: string[];
   text: string;
-  /** Data URLs. Where they did not fit into what a browser keeps, only how many there were is left. */
+  /** Data URLs. If they do not fit into the browser's storage, only their number is kept, in `lostImages`. */
   images: string[];
   lostImages?: number | undefined;
   at: string;
   state: "sending" | "lost" | "failed" | "stopped";
   why?: string | undefined;
-  /** Its number, once the server has it. */
+  /** The message number, once the server has stored it. */
   seq?: number | undefined;
-  /** The server has heard of it: it is in line there at least. */
+  /** The server has received it; it may still be queued. */
   taken?: boolean | undefined;
 };
 
 const nameOf = (user: string) => `chatOutbox_${user}`;
-const MOST = 3_000_000; // characters; browsers keep about five million for all of a site
-/** The lists of users for whom this browser keeps nothing, or no more: this page alone has them. */
-const unkept = new Map<string, Sent[]>();
-/** The images of what waits, by its key: this page has also those that were too large to keep. */
+const MAX_STORED_CHARACTERS = 3_000_000; // browsers store about five million for a site
+/** The lists that could not be stored in this browser, by user; only this page has them. */
+const memoryOnly = new Map<string, OutgoingMessage[]>();
+/** The images of waiting messages by key, including those that are too large to store. */
 const images = new Map<string, string[]>();
 
 /** The waiting messages of a conversation, oldest first. */
-export function waiting(user: string, session: string): Sent[] {
-  return all(user)
-    .filter((sent) => sent.session === session)
-    .map((sent) =>
-      images.has(sent.key) ? { ...sent, images: images.get(sent.key) ?? [], lostImages: undefined } : sent,
+export function waiting(user: string, session: string): OutgoingMessage[] {
+  return load(user)
+    .filter((message) => message.session === session)
+    .map((message) =>
+      images.has(message.key) ? { ...message, images: images.get(message.key) ?? [], lostImages: undefined } : message,
     );
 }
 
-/** Keep something, or what has become of it. */
-export function put(user: string, sent: Sent): void {
-  if (sent.images.length) images.set(sent.key, sent.images);
-  save(user, [...all(user).filter((one) => one.key !== sent.key), sent]);
+/** Store a message or its new state. */
+export function saveMessage(user: string, message: OutgoingMessage): void {
+  if (message.images.length) images.set(message.key, message.images);
+  saveList(user, [...load(user).filter((other) => other.key !== message.key), message]);
 }
 
 /** Remove a message that was answered or discarded. */
-export function drop(user: string, gone: (sent: Sent) => boolean): void {
-  const list = all(user);
-  for (const sent of list) if (gone(sent)) images.delete(sent.key);
-  save(
+export function removeMessages(user: string, matches: (message: OutgoingMessage) => boolean): void {
+  const list = load(user);
+  for (const message of list) if (matches(message)) images.delete(message.key);
+  saveList(
     user,
-    list.filter((sent) => !gone(sent)),
+    list.filter((message) => !matches(message)),
   );
 }
 
-function all(user: string): Sent[] {
-  const here = unkept.get(user);
-  if (here) return here;
+function load(user: string): OutgoingMessage[] {
+  const inMemory = memoryOnly.get(user);
+  if (inMemory) return inMemory;
   try {
-    const found = JSON.parse(kept(nameOf(user)) ?? "[]");
-    return Array.isArray(found) ? found : [];
+    const stored = JSON.parse(readStored(nameOf(user)) ?? "[]");
+    return Array.isArray(stored) ? stored : [];
   } catch {
-    return []; // what is no list was not written here
+    return []; // invalid content was not written by this app
   }
 }
 
-function save(user: string, list: Sent[]): void {
+function saveList(user: string, list: OutgoingMessage[]): void {
   list.sort((a, b) => a.at.localeCompare(b.at));
   const text = list.length ? JSON.stringify(fitting(list)) : null;
-  keep(nameOf(user), text);
-  if (kept(nameOf(user)) === text) unkept.delete(user);
-  else unkept.set(user, list);
+  store(nameOf(user), text);
+  if (readStored(nameOf(user)) === text) memoryOnly.delete(user);
+  else memoryOnly.set(user, list);
 }
 
-/** A list as it fits into what a browser keeps: every word, and images, the oldest first, as long as there is room. */
-export function fitting(list: Sent[], most = MOST): Sent[] {
-  let left = most;
-  return list.map((sent) => {
-    const size = sent.images.reduce((sum, image) => sum + image.length, 0);
-    if (size <= left) {
-      left -= size;
-      return sent;
+/** The list as it fits into the browser's storage: all text, and images, oldest first, while there is space. */
+export function fitting(list: OutgoingMessage[], limit = MAX_STORED_CHARACTERS): OutgoingMessage[] {
+  let remaining = limit;
+  return list.map((message) => {
+    const size = message.images.reduce((sum, image) => sum + image.length, 0);
+    if (size <= remaining) {
+      remaining -= size;
+      return message;
     }
-    return { ...sent, images: [], lostImages: sent.images.length };
+    return { ...message, images: [], lostImages: message.images.length };
   });
 }

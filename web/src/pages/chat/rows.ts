@@ -1,25 +1,25 @@
 // The rows below the stored messages: messages that wait for the server, answers in progress, and failures. Stored messages
 // are rows by number alone, so that a conversation has its full length from the start.
-import type { Live, Voice } from "./live";
-import type { Sent } from "./outbox";
+import type { AgentReply, Live } from "./live";
+import type { OutgoingMessage } from "./outbox";
 import type { Talk } from "./talk";
 
 export type Row =
   | { type: "message"; key: string; seq: number }
-  | { type: "said"; key: string; sent: Sent }
-  | { type: "voice"; key: string; voice: Voice }
-  | { type: "state"; key: string; sent: Sent; live: Live | undefined };
+  | { type: "said"; key: string; outgoing: OutgoingMessage }
+  | { type: "voice"; key: string; voice: AgentReply }
+  | { type: "state"; key: string; outgoing: OutgoingMessage; live: Live | undefined };
 
-/** The rows after the last stored message: whatever is stored and read has its row by its number. */
-export function extraRows(talk: Pick<Talk, "sent" | "live" | "last">): Row[] {
+/** The rows after the last stored message, without messages that are loaded by now. */
+export function extraRows(talk: Pick<Talk, "outbox" | "live" | "last">): Row[] {
   const read = (seq: number | undefined) => !!seq && seq <= talk.last;
-  return talk.sent.flatMap((sent): Row[] => {
-    const live = talk.live.get(sent.key);
-    const voices = (live?.voices ?? []).filter((voice) => !read(voice.seq) && (voice.blocks.length || voice.error));
+  return talk.outbox.flatMap((outgoing): Row[] => {
+    const live = talk.live.get(outgoing.key);
+    const replies = (live?.replies ?? []).filter((voice) => !read(voice.seq) && (voice.blocks.length || voice.error));
     return [
-      ...(read(sent.seq) ? [] : [{ type: "said" as const, key: `said ${sent.key}`, sent }]),
-      ...voices.map((voice) => ({ type: "voice" as const, key: `voice ${sent.key} ${voice.agent}`, voice })),
-      { type: "state", key: `state ${sent.key}`, sent, live },
+      ...(read(outgoing.seq) ? [] : [{ type: "said" as const, key: `said ${outgoing.key}`, outgoing }]),
+      ...replies.map((voice) => ({ type: "voice" as const, key: `voice ${outgoing.key} ${voice.agent}`, voice })),
+      { type: "state", key: `state ${outgoing.key}`, outgoing, live },
     ];
   });
 }

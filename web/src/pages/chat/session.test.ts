@@ -1,14 +1,14 @@
 import { expect, test } from "vitest";
-import { elsewhere, nameOf } from "./session";
+import { nameOf, onOtherActive } from "./session";
 
-test("each user and agent has a place of their own", () => {
+test("each user and agent has its own storage key", () => {
   expect(nameOf("ada", "scout")).toBe("chatSession_ada_scout");
 });
 
-test("another window's conversation is followed only where nothing would be lost", () => {
-  expect(elsewhere("a", "a", { count: 5, unsaid: false })).toBe("stay");
-  expect(elsewhere("a", null, { count: 5, unsaid: false })).toBe("stay");
-  expect(elsewhere("a", "b", { count: 0, unsaid: false })).toBe("follow");
-  expect(elsewhere("a", "b", { count: 0, unsaid: true })).toBe("ask");
-  expect(elsewhere("a", "b", { count: 5, unsaid: false })).toBe("ask");
+test("another window's conversation is followed only if nothing would be lost", () => {
+  expect(onOtherActive("a", "a", { count: 5, hasUnsent: false })).toBe("stay");
+  expect(onOtherActive("a", null, { count: 5, hasUnsent: false })).toBe("stay");
+  expect(onOtherActive("a", "b", { count: 0, hasUnsent: false })).toBe("follow");
+  expect(onOtherActive("a", "b", { count: 0, hasUnsent: true })).toBe("ask");
+  expect(onOtherActive("a", "b", { count: 5, hasUnsent: false })).toBe("ask");
 });

@@ -2,28 +2,28 @@
 // same time get the same one: the active session, or a new one. The id stored in this browser is used only if it is the
 // active session's; otherwise it is stale and replaced.
 import { get, Problem, post } from "../../api/client";
-import { agentInUse, keepAgent } from "../../app/agent";
-import { keep } from "../../app/keep";
+import { agentInUse, storeAgent } from "../../app/agent";
+import { store } from "../../app/storage";
 
-/** Where this browser keeps the id of the conversation that a user has with an agent. */
+/** The storage key of the conversation that a user has with an agent. */
 export const nameOf = (user: string, agent: string) => `chatSession_${user}_${agent}`;
 
-/** What to do when another window or device goes on with another conversation than the one shown here. */
-export function elsewhere(shown: string, active: string | null, here: { count: number; unsaid: boolean }) {
+/** The reaction to another window or device that switched to another conversation. */
+export function onOtherActive(shown: string, active: string | null, current: { count: number; hasUnsent: boolean }) {
   if (!active || active === shown) return "stay";
-  return here.count === 0 && !here.unsaid ? "follow" : "ask";
+  return current.count === 0 && !current.hasUnsent ? "follow" : "ask";
 }
 
-/** The agent that a user spoke with last on this device. */
+/** The agent that the user last chatted with on this device. */
 export const lastAgent = (user: string) => agentInUse(user) || "assistant";
 
-/** Keep which conversation is the one to come back to. */
+/** Store the conversation to return to. */
 export function remember(user: string, agent: string, session: string): void {
-  keep(nameOf(user, agent), session);
-  keepAgent(user, agent);
+  store(nameOf(user, agent), session);
+  storeAgent(user, agent);
 }
 
-/** The conversation to go on with. For a key that may only read none is made: it has the active one, or none. */
+/** The conversation to continue. A read-only key gets the active one, or none; no conversation is created for it. */
 export async function find(user: string, agent: string, mayWrite: boolean, signal?: AbortSignal) {
   if (mayWrite) {
     const { id } = await post("/api/chat/sessions", { body: { user, agent_id: agent }, signal });
@@ -38,8 +38,8 @@ export async function find(user: string, agent: string, mayWrite: boolean, signa
   }
 }
 
-/** A new conversation with an agent, or with a group of them; it is the active one from now on, here and on the server. */
-export async function begin(user: string, agents: readonly string[]): Promise<string> {
+/** Create a conversation with one or more agents and make it the active one, here and on the server. */
+export async function createSession(user: string, agents: readonly string[]): Promise<string> {
   const agent = agents[0] as string;
   const id = crypto.randomUUID();
   if (agents.length > 1)

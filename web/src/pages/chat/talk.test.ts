@@ -4,35 +4,35 @@ import { waiting } from "./outbox";
 import { extraRows } from "./rows";
 import { type Talk, talkOf } from "./talk";
 
-type Asked = { where: URL; method: string; body: { message: string; key: string } };
-/** A server: what is stored, and what it answers to what is said. */
+type FakeRequest = { url: URL; method: string; body: { message: string; key: string } };
+/** A fake server with stored messages and configurable responses. */
 let stored: Pick<Message, "seq" | "role">[] = [];
 let turns: Map<string, object>;
-let said: (asked: Asked) => Promise<Response> | Response;
+let respond: (request: FakeRequest) => Promise<Response> | Response;
 let number = 0;
 
 const json = (body: unknown, status = 200) => new Response(JSON.stringify(body), { status });
 const refused = (status: number, detail: string) => json({ title: "No", detail, type: "Invalid" }, status);
-const told = (...events: [string, object][]) =>
+const eventStream = (...events: [string, object][]) =>
   new Response(
     events.map(([name, data], at) => `id: ${at + 1}\nevent: ${name}\ndata: ${JSON.stringify(data)}\n\n`).join(""),
   );
 
-/** Store a message and its answer, and tell of it. */
-function answered(): Response {
+/** Store a message and its answer, and return their events. */
+function fullAnswer(): Response {
   const seq = stored.length + 1;
   stored.push({ seq, role: "user" }, { seq: seq + 1, role: "assistant" });
   const agent_id = "assistant";
-  return told(
+  return eventStream(
     ["start", { agent_id, asked_seq: seq }],
     ["message", { agent_id, message: "Yes.", asked_seq: seq, last_seq: seq + 1 }],
     ["done", {}],
   );
 }
 
-function answer(asked: Asked): Promise<Response> | Response {
-  const path = asked.where.pathname;
-  if (path === "/api/chat") return said(asked);
+function answer(request: FakeRequest): Promise<Response> | Response {
+  const path = request.url.pathname;
+  if (path === "/api/chat") return respond(request);
   if (path.endsWith("/window")) return json(stored);
   const turn = turns.get(path.split("/")[4] ?? "");
   if (path.startsWith("/api/chat/turns/")) return turn ? json(turn) : refused(404, "There is no such turn.");
@@ -42,15 +42,15 @@ function answer(asked: Asked): Promise<Response> | Response {
 beforeEach(() => {
   stored = [];
   turns = new Map();
-  said = answered;
+  respond = fullAnswer;
   vi.stubGlobal("document", { hidden: false });
   vi.stubGlobal("requestAnimationFrame", (show: () => void) => setTimeout(show));
-  vi.stubGlobal("fetch", async (where: string, how: RequestInit = {}) => {
-    const body = typeof how.body === "string" ? JSON.parse(how.body) : undefined;
+  vi.stubGlobal("fetch", async (url: string, init: RequestInit = {}) => {
+    const body = typeof init.body === "string" ? JSON.parse(init.body) : undefined;
     const stop = new Promise<never>((_, fail) => {
-      how.signal?.addEventListener("abort", () => fail(new DOMException("stopped", "AbortError")));
+      init.signal?.addEventListener("abort", () => fail(new DOMException("stopped", "AbortError")));
     });
-    return Promise.race([answer({ where: new URL(where, "http://here"), method: how.method ?? "GET", body }), stop]);
+    return Promise.race([answer({ url: new URL(url, "http://here"), method: init.method ?? "GET", body }), stop]);
   });
 });
 afterEach(() => vi.unstubAllGlobals());
@@ -60,44 +60,48 @@ async function opened(): Promise<Talk> {
   await talk.open();
   return talk;
 }
-const settles = (talk: Talk, ...states: object[]) => vi.waitFor(() => expect(talk.sent).toMatchObject(states));
+const settles = (talk: Talk, ...states: object[]) => vi.waitFor(() => expect(talk.outbox).toMatchObject(states));
 const rows = (talk: Talk) => extraRows(talk).map((row) => row.type);
 
-test("the same words twice are two messages: the one that is refused stays", async () => {
+test("the same text twice is two messages: the rejected one stays", async () => {
   const talk = await opened();
   talk.say("yes", [], ["assistant"]);
   await settles(talk);
-  said = () => refused(422, "That is too much.");
+  respond = () => refused(422, "That is too much.");
   talk.say("yes", [], ["assistant"]);
   await settles(talk, { text: "yes", state: "failed", why: "That is too much." });
   expect(rows(talk)).toEqual(["said", "state"]);
   expect(waiting("ada", talk.id)).toHaveLength(1);
 });
 
-test("a message is the one with its number, whatever the server made of its words", async () => {
+test("a message is matched by its number, not by its text", async () => {
   const talk = await opened();
-  said = () => {
+  respond = () => {
     stored.push({ seq: 1, role: "user" });
-    return told(["start", { agent_id: "assistant", asked_seq: 1 }], ["error", { detail: "No model." }], ["done", {}]);
+    return eventStream(
+      ["start", { agent_id: "assistant", asked_seq: 1 }],
+      ["error", { detail: "No model." }],
+      ["done", {}],
+    );
   };
   talk.say("My key is AKIA…", [], ["assistant"]);
   await settles(talk, { state: "failed", seq: 1 });
-  expect(rows(talk)).toEqual(["state"]); // its words stand among the stored ones
+  expect(rows(talk)).toEqual(["state"]); // the message itself is among the stored ones
 });
 
-test("what was stopped before the server had it was not sent", async () => {
+test("a message stopped before the server received it was not sent", async () => {
   const talk = await opened();
-  said = () => new Promise(() => {});
+  respond = () => new Promise(() => {});
   talk.say("yes", ["data:image/gif;base64,R0"], ["assistant"]);
-  talk.stop(talk.sent[0]?.key ?? "");
+  talk.stop(talk.outbox[0]?.key ?? "");
   await settles(talk, { state: "failed", images: ["data:image/gif;base64,R0"] });
 });
 
-test("what was stopped while it is written is asked for until it is there", async () => {
+test("a stopped answer is checked until it is stored", async () => {
   const talk = await opened();
-  said = () => new Promise(() => {});
+  respond = () => new Promise(() => {});
   talk.say("yes", [], ["assistant"]);
-  const key = talk.sent[0]?.key ?? "";
+  const key = talk.outbox[0]?.key ?? "";
   stored.push({ seq: 1, role: "user" });
   turns.set(key, { asked_seq: 1, answered: [], running: true });
   talk.stop(key);
@@ -108,18 +112,18 @@ test("what was stopped while it is written is asked for until it is there", asyn
   await settles(talk);
 });
 
-test("what was stopped and then cut off can be tried again", async () => {
+test("a stopped and interrupted answer can be retried", async () => {
   const talk = await opened();
-  said = () => new Promise(() => {});
+  respond = () => new Promise(() => {});
   talk.say("yes", [], ["assistant"]);
-  const key = talk.sent[0]?.key ?? "";
+  const key = talk.outbox[0]?.key ?? "";
   turns.set(key, { asked_seq: 1, answered: [], running: false });
   stored.push({ seq: 1, role: "user" });
   talk.stop(key);
   await settles(talk, { state: "failed", seq: 1 });
 });
 
-test("only a few conversations are held that nobody looks at", async () => {
+test("only a few hidden conversations stay in memory", async () => {
   const talk = await opened();
   const stop = talk.subscribe(() => {});
   const other = await opened();

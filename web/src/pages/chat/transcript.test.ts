@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { Transcript } from "./transcript";
 
-/** A server with a conversation: which of its messages are there, what is asked of it, and when it answers. */
+/** A fake server with one conversation; it records requests and can delay responses. */
 const server = {
   first: 1,
   last: 0,
@@ -11,8 +11,8 @@ const server = {
   removed: 0,
 };
 
-function answer(where: string) {
-  const { pathname, searchParams: query } = new URL(where, "http://here");
+function answer(url: string) {
+  const { pathname, searchParams: query } = new URL(url, "http://here");
   if (server.gone) return { status: 404, body: { title: "Gone", detail: "There is no session.", type: "NotFound" } };
   if (!pathname.endsWith("/window"))
     return { status: 200, body: { id: "s", first_seq: server.first, last_seq: server.last } };
@@ -21,7 +21,7 @@ function answer(where: string) {
   server.asked.push(`${start}-${before - 1}`);
   return {
     status: 200,
-    body: Array.from({ length: Math.max(0, before - start) }, (_, place) => ({ seq: start + place })).filter(
+    body: Array.from({ length: Math.max(0, before - start) }, (_, index) => ({ seq: start + index })).filter(
       ({ seq }) => seq !== server.removed,
     ),
   };
@@ -31,15 +31,15 @@ beforeEach(() => {
   Object.assign(server, { first: 1, last: 0, asked: [], hold: null, gone: false, removed: 0 });
   vi.stubGlobal("document", { hidden: false });
   vi.stubGlobal("requestAnimationFrame", (show: () => void) => setTimeout(show));
-  vi.stubGlobal("fetch", async (where: string) => {
-    const { status, body } = answer(where); // as it is when it is asked
+  vi.stubGlobal("fetch", async (url: string) => {
+    const { status, body } = answer(url); // the state at the time of the request
     await server.hold;
     return new Response(JSON.stringify(body), { status });
   });
 });
 afterEach(() => vi.unstubAllGlobals());
 
-test("what was said while nobody looked leaves no hole", async () => {
+test("messages sent meanwhile leave no gap", async () => {
   const talk = new Transcript("ada", "s");
   server.last = 150;
   await talk.refresh();
@@ -49,49 +49,49 @@ test("what was said while nobody looked leaves no hole", async () => {
   await vi.waitFor(() => expect(talk.messages.size).toBe(355));
 });
 
-test("what the server does not have any more is asked for once", async () => {
+test("missing messages are requested once", async () => {
   const talk = new Transcript("ada", "s");
   server.last = 300;
   await talk.refresh();
   server.first = 150; // the beginning was purged meanwhile
-  talk.subscribe(() => talk.need(1, 120)); // as the page does whenever something has changed
+  talk.subscribe(() => talk.need(1, 120)); // as the page does after each change
   talk.need(1, 120);
   await vi.waitFor(() => expect(server.asked).toHaveLength(3));
   await new Promise((done) => setTimeout(done, 30));
   expect(server.asked).toHaveLength(3); // the newest, then two pages
 });
 
-test("a message that was taken back is not waited for", async () => {
+test("a removed message is not waited for", async () => {
   const talk = new Transcript("ada", "s");
   server.last = 3;
   server.removed = 2;
-  expect(talk.gone(2)).toBe(false); // nobody has asked yet
+  expect(talk.isRemoved(2)).toBe(false); // not requested yet
   await talk.refresh();
-  expect([1, 2, 3].map((seq) => talk.gone(seq))).toEqual([false, true, false]);
+  expect([1, 2, 3].map((seq) => talk.isRemoved(seq))).toEqual([false, true, false]);
 });
 
-test("an older look never takes the place of a newer one", async () => {
+test("an older refresh never replaces a newer one", async () => {
   const talk = new Transcript("ada", "s");
   server.last = 2;
-  let go = () => {};
+  let release = () => {};
   server.hold = new Promise((done) => {
-    go = done;
+    release = done;
   });
   const first = talk.refresh();
   server.last = 4;
   const [second, third] = [talk.refresh(), talk.refresh()];
   expect(third).toBe(second);
-  go();
+  release();
   await Promise.all([first, second]);
   expect(talk.last).toBe(4);
 });
 
-test("a conversation that was deleted elsewhere says so", async () => {
+test("a conversation that was deleted elsewhere shows an error", async () => {
   const talk = new Transcript("ada", "s");
   server.last = 2;
   await talk.refresh();
   server.gone = true;
   await expect(talk.refresh()).rejects.toThrow("There is no session.");
   expect(talk.error).toBeDefined();
-  expect(talk.away).toBe(false);
+  expect(talk.unreachable).toBe(false);
 });

@@ -4,22 +4,22 @@ import type { ChatSession, Message } from "../../api/index";
 
 const PAGE = 100;
 
-/** What a look at the server found that was not so before. */
-export type Looked = { first: boolean; back: boolean; grown: boolean };
+/** The changes that a refresh found. */
+export type RefreshResult = { first: boolean; back: boolean; grown: boolean };
 
 export class Transcript {
   session: ChatSession | undefined;
   readonly messages = new Map<number, Message>();
   error: unknown;
-  /** The server did not answer when it was last asked what is new. */
-  away = false;
+  /** The last refresh got no response. */
+  unreachable = false;
   version = 0;
   private readonly listeners = new Set<() => void>();
-  /** The numbers that were asked for and answered, be it with nothing: they are not asked for again. */
-  private readonly answered = new Set<number>();
-  private readonly asked = new Set<number>();
-  private looking: Promise<void> | null = null;
-  private following: Promise<void> | null = null;
+  /** The message numbers that were requested, including removed ones; they are not requested again. */
+  private readonly loaded = new Set<number>();
+  private readonly pendingPages = new Set<number>();
+  private refreshing: Promise<void> | null = null;
+  private nextRefresh: Promise<void> | null = null;
   private due = false;
 
   constructor(
@@ -31,7 +31,7 @@ export class Transcript {
     return this.session?.last_seq ?? 0;
   }
 
-  /** Whether anything on the page shows it. */
+  /** True if a component shows this transcript. */
   get watched(): boolean {
     return this.listeners.size > 0;
   }
@@ -41,53 +41,53 @@ export class Transcript {
     return () => this.listeners.delete(listener);
   };
 
-  /** What has been said since, here or elsewhere. One look at a time: whoever asks during one gets the next. */
+  /** Load new messages. Only one refresh runs at a time; calls during it share the next one. */
   refresh(): Promise<void> {
-    if (!this.looking) {
-      this.looking = this.look().finally(() => {
-        this.looking = null;
+    if (!this.refreshing) {
+      this.refreshing = this.fetchNew().finally(() => {
+        this.refreshing = null;
       });
-      return this.looking;
+      return this.refreshing;
     }
-    this.following ??= this.looking
+    this.nextRefresh ??= this.refreshing
       .catch(() => {})
       .then(() => {
-        this.following = null;
+        this.nextRefresh = null;
         return this.refresh();
       });
-    return this.following;
+    return this.nextRefresh;
   }
 
-  /** Whether a number has no message any more: it was taken back. */
-  gone(seq: number): boolean {
-    return this.answered.has(seq) && !this.messages.has(seq);
+  /** True if the message with this number was removed. */
+  isRemoved(seq: number): boolean {
+    return this.loaded.has(seq) && !this.messages.has(seq);
   }
 
-  /** Read what is about to be seen and is not here yet. */
+  /** Load the messages of a range that are not loaded yet. */
   need(from: number, to: number): void {
-    if (this.error) return; // until somebody tries again
+    if (this.error) return; // until the user retries
     for (let page = Math.floor((from - 1) / PAGE); page <= Math.floor((to - 1) / PAGE); page++) {
       let start = Math.max(page * PAGE + 1, this.session?.first_seq ?? 1);
       let end = Math.min((page + 1) * PAGE, this.last);
-      while (start <= end && this.answered.has(start)) start++;
-      while (start <= end && this.answered.has(end)) end--;
-      if (start > end || this.asked.has(page)) continue;
-      this.asked.add(page);
+      while (start <= end && this.loaded.has(start)) start++;
+      while (start <= end && this.loaded.has(end)) end--;
+      if (start > end || this.pendingPages.has(page)) continue;
+      this.pendingPages.add(page);
       this.read(start, end)
         .catch((error) => {
           this.error = error;
         })
         .finally(() => {
-          this.asked.delete(page);
+          this.pendingPages.delete(page);
           this.changed();
         });
     }
   }
 
-  /** Something is known that was not: for those who go on from there. */
-  protected looked(_found: Looked): void {}
+  /** Called after each refresh; subclasses override it. */
+  protected onRefreshed(_result: RefreshResult): void {}
 
-  /** Say that something is different: once a frame, however much happens in it. */
+  /** Notify listeners, at most once per frame. */
   protected changed(): void {
     if (this.due) return;
     this.due = true;
@@ -100,20 +100,20 @@ export class Transcript {
     else requestAnimationFrame(show);
   }
 
-  private async look(): Promise<void> {
+  private async fetchNew(): Promise<void> {
     try {
       const session = await get("/api/chat/sessions/{id}", { path: { id: this.id }, query: { user: this.user } });
-      const known = this.session ? this.last : session.last_seq - PAGE;
-      const start = Math.max(known + 1, session.last_seq - 2 * PAGE + 1, session.first_seq);
+      const lastLoaded = this.session ? this.last : session.last_seq - PAGE;
+      const start = Math.max(lastLoaded + 1, session.last_seq - 2 * PAGE + 1, session.first_seq);
       if (session.last_seq >= start) await this.read(start, session.last_seq);
-      const found = { first: !this.session, back: this.away, grown: session.last_seq > this.last };
+      const result = { first: !this.session, back: this.unreachable, grown: session.last_seq > this.last };
       this.session = session;
       this.error = undefined;
-      this.away = false;
-      this.looked(found);
+      this.unreachable = false;
+      this.onRefreshed(result);
     } catch (error) {
-      this.away = error instanceof Problem && error.passing;
-      if (!this.away) this.error = error; // such as that it was deleted elsewhere
+      this.unreachable = error instanceof Problem && error.temporary;
+      if (!this.unreachable) this.error = error; // for example, it was deleted elsewhere
       throw error;
     } finally {
       this.changed();
@@ -122,8 +122,8 @@ export class Transcript {
 
   private async read(start: number, end: number): Promise<void> {
     const query = { user: this.user, last: end - start + 1, before: end + 1 };
-    const found = await get("/api/messages/{session}/window", { path: { session: this.id }, query });
-    for (const message of found) this.messages.set(message.seq, message);
-    for (let seq = start; seq <= end; seq++) this.answered.add(seq);
+    const messages = await get("/api/messages/{session}/window", { path: { session: this.id }, query });
+    for (const message of messages) this.messages.set(message.seq, message);
+    for (let seq = start; seq <= end; seq++) this.loaded.add(seq);
   }
 }

@@ -2,17 +2,17 @@
 import { type FormEvent, useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
-import { agentInUse, keepAgent } from "../../app/agent";
-import { useWho } from "../../app/who";
+import { agentInUse, storeAgent } from "../../app/agent";
+import { useApp } from "../../app/context";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
-import { useAsked } from "./asked";
 import css from "./memory.module.css";
+import { usePageState } from "./pageState";
 
-const USUAL = "assistant"; // who answers where no agent was chosen, set up or not
+const USUAL = "assistant"; // the agent that answers if none is chosen; it need not be configured
 const OTHER = "\u0000other";
 
-type Whose = {
+type OwnerProps = {
   agent: string | undefined;
   names: string[];
   choose: (agent: string) => void;
@@ -20,36 +20,36 @@ type Whose = {
   retry: () => void;
 };
 
-/** The agent whose memory is shown, and a way to choose it; undefined until that is known, or cannot be. */
-export function useAgent(): Whose {
-  const { here, user } = useWho();
-  const { query, ask } = useAsked();
+/** The agent whose memory is shown, and a control to choose it; undefined while it is unknown. */
+export function useAgent(): OwnerProps {
+  const { server, user } = useApp();
+  const { query, change } = usePageState();
   const agents = useLoad(
     async (signal) => {
-      const [all, last] = await Promise.all([
+      const [agentPage, last] = await Promise.all([
         get("/api/agents", { query: { limit: 500 }, signal }),
         get("/api/chat/sessions", { query: { user, spoken: true, limit: 1 }, signal }),
       ]);
-      return { names: all.data.map((one) => one.name), last: last.data[0]?.agent };
+      return { names: agentPage.data.map((item) => item.name), last: last.data[0]?.agent };
     },
     [user],
   );
-  const known = agents.data?.names ?? [];
-  const bound = here.me?.agent ?? null;
-  const settled = bound ?? query.get("agent") ?? agentInUse(user);
-  const agent = settled ?? (agents.data && !agents.stale ? (agents.data.last ?? known[0] ?? USUAL) : undefined);
-  const names = bound !== null ? [bound] : [...new Set([...known, USUAL, ...(agent ? [agent] : [])])];
+  const agentNames = agents.data?.names ?? [];
+  const bound = server.me?.agent ?? null;
+  const selected = bound ?? query.get("agent") ?? agentInUse(user);
+  const agent = selected ?? (agents.data && !agents.stale ? (agents.data.last ?? agentNames[0] ?? USUAL) : undefined);
+  const names = bound !== null ? [bound] : [...new Set([...agentNames, USUAL, ...(agent ? [agent] : [])])];
   const choose = (name: string) => {
-    keepAgent(user, name);
-    ask({ agent: name, view: undefined, v: undefined, against: undefined });
+    storeAgent(user, name);
+    change({ agent: name, view: undefined, v: undefined, against: undefined });
   };
   return { agent, names, choose, error: agents.error, retry: agents.reload };
 }
 
-type Shown = { agent: string; names: string[]; choose: (agent: string) => void };
+type Props = { agent: string; names: string[]; choose: (agent: string) => void };
 
-export function AgentPicker({ agent, names, choose }: Shown) {
-  const { here } = useWho();
+export function AgentPicker({ agent, names, choose }: Props) {
+  const { server } = useApp();
   const [other, setOther] = useState(false);
   return (
     <>
@@ -62,16 +62,16 @@ export function AgentPicker({ agent, names, choose }: Shown) {
           {names.map((name) => (
             <option key={name}>{name}</option>
           ))}
-          {!here.me?.agent && <option value={OTHER}>Another name…</option>}
+          {!server.me?.agent && <option value={OTHER}>Another name…</option>}
         </select>
       </label>
-      {other && <Another choose={choose} close={() => setOther(false)} />}
+      {other && <OtherAgent choose={choose} close={() => setOther(false)} />}
     </>
   );
 }
 
-/** An agent that was never set up here can have notes all the same: programs name agents as they like. */
-function Another({ choose, close }: { choose: (agent: string) => void; close: () => void }) {
+/** Enter any agent's name: programs can use agents that are not configured here. */
+function OtherAgent({ choose, close }: { choose: (agent: string) => void; close: () => void }) {
   const [name, setName] = useState("");
   const submit = (event: FormEvent) => {
     event.preventDefault();

@@ -1,11 +1,11 @@
 // The facts that an agent remembers about the user: its core memories and its journal.
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Failure, Loading } from "../../ui/states";
 import { Entries } from "../agents/Entries";
 import { AgentPicker, useAgent } from "./AgentPicker";
 
 export function Facts() {
-  const { user } = useWho();
+  const { user } = useApp();
   const { agent, names, choose, error, retry } = useAgent();
   if (!agent) return error ? <Failure error={error} retry={retry} /> : <Loading />;
   return (

@@ -22,25 +22,29 @@ const TABS = {
 
 export default function Memory() {
   const { parts } = useRoute();
-  const at = parts[1] ?? "facts";
-  const tab = TABS[at as keyof typeof TABS];
+  const tabName = parts[1] ?? "facts";
+  const tab = TABS[tabName as keyof typeof TABS];
   useTitle(tab?.label ?? "Memory");
-  const Shown = tab?.shows;
+  const TabContent = tab?.shows;
   return (
-    <div className={at === "facts" ? `page ${css.memory} ${agents.fills}` : `page ${css.memory}`}>
+    <div className={tabName === "facts" ? `page ${css.memory} ${agents.fills}` : `page ${css.memory}`}>
       <header>
         <h1>Memory</h1>
       </header>
       <Tabs
         label="Kinds of memory"
-        tabs={Object.entries(TABS).map(([name, { label }]) => ({ href: `/memory/${name}`, label, here: name === at }))}
+        tabs={Object.entries(TABS).map(([name, { label }]) => ({
+          href: `/memory/${name}`,
+          label,
+          current: name === tabName,
+        }))}
       />
-      {Shown ? <Shown /> : <Nowhere />}
+      {TabContent ? <TabContent /> : <TabNotFound />}
     </div>
   );
 }
 
-function Nowhere() {
+function TabNotFound() {
   return (
     <Empty title="Unknown kind of memory">
       <p>

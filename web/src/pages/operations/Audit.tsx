@@ -1,9 +1,9 @@
 // The append-only audit log: who changed, exported or erased what, and when.
 import { useState } from "react";
 import { get } from "../../api/client";
-import type { Deed } from "../../api/index";
+import { useDebounced } from "../../api/debounced";
+import type { AuditRecord } from "../../api/index";
 import { useLoad, usePages } from "../../api/load";
-import { useSettled } from "../../api/settled";
 import { Dialog } from "../../ui/Dialog";
 import { days } from "../../ui/days";
 import { download } from "../../ui/download";
@@ -15,22 +15,22 @@ import { Facts } from "./Facts";
 import css from "./operations.module.css";
 
 export function Audit() {
-  const [said, setSaid] = useState({ who: "", what: "", since: "", until: "" });
-  const [open, setOpen] = useState<Deed | null>(null);
-  const asked = useSettled(said, 300);
-  const deeds = usePages<Deed>(
+  const [typed, setSaid] = useState({ who: "", what: "", since: "", until: "" });
+  const [open, setOpen] = useState<AuditRecord | null>(null);
+  const filter = useDebounced(typed, 300);
+  const records = usePages<AuditRecord>(
     (after, signal) => {
-      const query = { who: asked.who, what: asked.what, ...days(asked.since, asked.until) };
+      const query = { who: filter.who, what: filter.what, ...days(filter.since, filter.until) };
       return get("/api/audit", { query: { ...query, limit: 200, after }, signal });
     },
-    [asked],
+    [filter],
   );
   const last = useLoad((signal) => get("/api/audit", { query: { limit: 1 }, signal }), []);
-  const field = (name: keyof typeof said) => ({
-    value: said[name],
-    onChange: (event: { target: { value: string } }) => setSaid({ ...said, [name]: event.target.value }),
+  const field = (name: keyof typeof typed) => ({
+    value: typed[name],
+    onChange: (event: { target: { value: string } }) => setSaid({ ...typed, [name]: event.target.value }),
   });
-  const filtered = Object.values(asked).some(Boolean);
+  const filtered = Object.values(filter).some(Boolean);
   return (
     <>
       <div className={`toolbar ${css.filters}`}>
@@ -42,39 +42,39 @@ export function Audit() {
         <label className="check">
           to <input type="date" {...field("until")} />
         </label>
-        {deeds.items.length > 0 && <Export deeds={deeds.items} more={deeds.hasMore} />}
+        {records.items.length > 0 && <Export records={records.items} more={records.hasMore} />}
       </div>
       <PagedList
-        pages={deeds}
-        keyOf={(deed) => deed.number}
+        pages={records}
+        keyOf={(record) => record.number}
         size={62}
         label="Deeds"
         className={css.tall}
-        empty={<Nothing filtered={filtered} />}
+        empty={<NoResults filtered={filtered} />}
       >
-        {(deed) => (
-          <button type="button" className={css.lineButton} onClick={() => setOpen(deed)}>
+        {(record) => (
+          <button type="button" className={css.lineButton} onClick={() => setOpen(record)}>
             <span className={css.lineMain}>
-              <b>{deed.what}</b> <span className="quiet">{deed.who}</span>
-              {deed.secrets > 0 && <span className="chip warn">{deed.secrets} secrets</span>}
+              <b>{record.what}</b> <span className="quiet">{record.who}</span>
+              {record.secrets > 0 && <span className="chip warn">{record.secrets} secrets</span>}
               <span className={css.lineWhen}>
-                <Time at={deed.at} />
+                <Time at={record.at} />
               </span>
             </span>
             <span className={`quiet ${css.lineMore}`}>
-              {deed.number} · {deed.subject || "—"}
+              {record.number} · {record.subject || "—"}
             </span>
           </button>
         )}
       </PagedList>
-      {last.data?.data[0] && <Chain deed={last.data.data[0]} />}
-      {open && <OneDeed deed={open} close={() => setOpen(null)} />}
+      {last.data?.data[0] && <Chain record={last.data.data[0]} />}
+      {open && <RecordDialog record={open} close={() => setOpen(null)} />}
     </>
   );
 }
 
-/** The end of the chain: whoever wrote it down can tell later whether a line before it was changed. */
-function Nothing({ filtered }: { filtered: boolean }) {
+/** The end of the hash chain. A copy of it proves later that no earlier record was changed. */
+function NoResults({ filtered }: { filtered: boolean }) {
   return (
     <Empty title={filtered ? "No matching changes" : "Nothing was done yet"}>
       <p>
@@ -86,43 +86,47 @@ function Nothing({ filtered }: { filtered: boolean }) {
   );
 }
 
-function Chain({ deed }: { deed: Deed }) {
+function Chain({ record }: { record: AuditRecord }) {
   return (
     <p className={`quiet ${css.chain}`}>
-      Each row includes the hash of the rows before it. The last row when this page was opened: number {deed.number},
-      hash <code>{deed.chain}</code>. Store both elsewhere from time to time; <code>retain verify</code> checks the log.
+      Each row includes the hash of the rows before it. The last row when this page was opened: number {record.number},
+      hash <code>{record.chain}</code>. Store both elsewhere from time to time; <code>retain verify</code> checks the
+      log.
     </p>
   );
 }
 
-function Export({ deeds, more }: { deeds: Deed[]; more: boolean }) {
-  const what = `${count(deeds.length)} lines${more ? " that were loaded" : ""}`;
+function Export({ records, more }: { records: AuditRecord[]; more: boolean }) {
+  const label = `${count(records.length)} lines${more ? " that were loaded" : ""}`;
   return (
-    <span className="toolbar" title={`The ${what}`}>
-      <button type="button" onClick={() => download("audit.csv", "text/csv", csv(deeds))}>
+    <span className="toolbar" title={`The ${label}`}>
+      <button type="button" onClick={() => download("audit.csv", "text/csv", csv(records))}>
         Save as CSV
       </button>
-      <button type="button" onClick={() => download("audit.json", "application/json", JSON.stringify(deeds, null, 2))}>
+      <button
+        type="button"
+        onClick={() => download("audit.json", "application/json", JSON.stringify(records, null, 2))}
+      >
         Save as JSON
       </button>
     </span>
   );
 }
 
-function OneDeed({ deed, close }: { deed: Deed; close: () => void }) {
+function RecordDialog({ record, close }: { record: AuditRecord; close: () => void }) {
   return (
-    <Dialog title={`${deed.number}: ${deed.what}`} close={close} wide>
+    <Dialog title={`${record.number}: ${record.what}`} close={close} wide>
       <Facts
         facts={[
-          ["When", moment(deed.at)],
-          ["Who", deed.who],
-          ["What", deed.what],
-          ["Subject", deed.subject],
-          ["Before", deed.before && <code>{deed.before}</code>],
-          ["After", deed.after && <code>{deed.after}</code>],
-          ["Secrets found", deed.secrets || null],
-          ["Request", deed.request_id],
-          ["Chain", <code key="chain">{deed.chain}</code>],
+          ["When", moment(record.at)],
+          ["Who", record.who],
+          ["What", record.what],
+          ["Subject", record.subject],
+          ["Before", record.before && <code>{record.before}</code>],
+          ["After", record.after && <code>{record.after}</code>],
+          ["Secrets found", record.secrets || null],
+          ["Request", record.request_id],
+          ["Chain", <code key="chain">{record.chain}</code>],
         ]}
       />
     </Dialog>

@@ -2,16 +2,16 @@
 import { get } from "../../api/client";
 import type { Interaction } from "../../api/index";
 import { useLoad } from "../../api/load";
+import { useApp } from "../../app/context";
 import { go, to } from "../../app/route";
-import { useWho } from "../../app/who";
-import { duration, known, money } from "../../ui/chart";
+import { duration, formatKnown, money } from "../../ui/chart";
 import { Dialog } from "../../ui/Dialog";
 import { Link } from "../../ui/Link";
 import { Loading } from "../../ui/states";
 import { count, moment } from "../../ui/time";
-import { say } from "../../ui/toast";
-import { saidIn } from "../why/lookup";
-import { answered } from "../why/turn";
+import { notify } from "../../ui/toast";
+import { textOf } from "../why/lookup";
+import { loadAnswer } from "../why/turn";
 import { Facts } from "./Facts";
 
 export function Call({ call, close }: { call: Interaction; close: () => void }) {
@@ -25,9 +25,9 @@ export function Call({ call, close }: { call: Interaction; close: () => void }) 
       <Facts
         facts={[
           ["When", moment(call.created_at)],
-          ["Took", known(call.latency_ms, duration)],
-          ["Tokens in", known(call.tokens_in, count)],
-          ["Tokens out", known(call.tokens_out, count)],
+          ["Took", formatKnown(call.latency_ms, duration)],
+          ["Tokens in", formatKnown(call.tokens_in, count)],
+          ["Tokens out", formatKnown(call.tokens_out, count)],
           ["Cost", call.cost === null ? "unknown" : money(call.cost)],
           ["User", call.user],
           ["Agent", call.agent],
@@ -36,7 +36,7 @@ export function Call({ call, close }: { call: Interaction; close: () => void }) 
         ]}
       />
       {call.session ? (
-        <Ways call={call} session={call.session} />
+        <CallLinks call={call} session={call.session} />
       ) : (
         <p className="quiet">This call belongs to no conversation, so its prompt and answer are not stored.</p>
       )}
@@ -50,29 +50,29 @@ export function Call({ call, close }: { call: Interaction; close: () => void }) 
   );
 }
 
-/** From a call to its turn, if that is among the last of its session; and to the conversation. */
-function Ways({ call, session }: { call: Interaction; session: string }) {
-  const { user } = useWho();
+/** Links from a call to its turn, if it is recent, and to its conversation. */
+function CallLinks({ call, session }: { call: Interaction; session: string }) {
+  const { user } = useApp();
   const turn = useLoad(
     async (signal) => {
       const query = { session, user: call.user ?? undefined, limit: 100 };
       const page = await get("/api/turns", { query, signal });
-      const found = page.data.find((one) => one.interaction === call.id);
-      return found && (await answered(found.id, call.user ?? user, signal));
+      const match = page.data.find((item) => item.interaction === call.id);
+      return match && (await loadAnswer(match.id, call.user ?? user, signal));
     },
     [call.id],
   );
-  const ways: [string, string][] = [];
-  if (turn.data) ways.push(["Why it said that", to(["why", turn.data.turn.id])]);
-  if (call.agent) ways.push(["The conversation", to(["chat", call.agent, session])]);
+  const links: [string, string][] = [];
+  if (turn.data) links.push(["Why it said that", to(["why", turn.data.turn.id])]);
+  if (call.agent) links.push(["The conversation", to(["chat", call.agent, session])]);
   return (
     <>
-      {turn.loading && <Loading what="Loading the prompt" />}
-      {turn.data?.question && <Text title="Prompt" text={saidIn(turn.data.question.content)} />}
-      {turn.data?.answer && <Text title="Answer" text={saidIn(turn.data.answer.content)} />}
+      {turn.loading && <Loading label="Loading the prompt" />}
+      {turn.data?.question && <Text title="Prompt" text={textOf(turn.data.question.content)} />}
+      {turn.data?.answer && <Text title="Answer" text={textOf(turn.data.answer.content)} />}
       <p className="toolbar">
-        {ways.map(([label, href]) => (
-          <Way key={label} label={label} href={href} user={call.user ?? user} />
+        {links.map(([label, href]) => (
+          <UserLink key={label} label={label} href={href} user={call.user ?? user} />
         ))}
       </p>
     </>
@@ -88,15 +88,15 @@ function Text({ title, text }: { title: string; text: string }) {
   );
 }
 
-/** A page shows one user's memory: to somebody else's one goes as that user, and is told so. */
-function Way({ label, href, user }: { label: string; href: string; user: string }) {
-  const who = useWho();
-  if (user === who.user) return <Link href={href}>{label}</Link>;
-  if (!who.choosable) return null;
+/** A link to another user's memory; it switches to that user and says so. */
+function UserLink({ label, href, user }: { label: string; href: string; user: string }) {
+  const app = useApp();
+  if (user === app.user) return <Link href={href}>{label}</Link>;
+  if (!app.choosable) return null;
   const change = () => {
-    who.choose(user);
+    app.choose(user);
     go(href);
-    say(`You see the memory of ${user} now.`);
+    notify(`You see the memory of ${user} now.`);
   };
   return (
     <button type="button" className="link" onClick={change}>

@@ -4,15 +4,15 @@ import { get } from "../../api/client";
 import type { Interaction } from "../../api/index";
 import { useLoad, usePages } from "../../api/load";
 import { go, to, useRoute } from "../../app/route";
-import { duration, known, money } from "../../ui/chart";
+import { duration, formatKnown, money } from "../../ui/chart";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
 import { Call } from "./Call";
 import css from "./operations.module.css";
 
 const PAGE = 100;
-/** So many pages are looked through for failures before somebody says that it should go on. */
-const LOOK_THROUGH = 20;
+/** The number of pages to search for failures before the user has to continue. */
+const MAX_SEARCH_PAGES = 20;
 const MONTHS = 90 * 86_400_000;
 
 export function Calls() {
@@ -20,7 +20,7 @@ export function Calls() {
   const [model, route] = [query.get("model") ?? "", query.get("route") ?? ""];
   const failed = query.get("failed") === "1";
   const [open, setOpen] = useState<Interaction | null>(null);
-  const [patience, setPatience] = useState(LOOK_THROUGH);
+  const [patience, setPatience] = useState(MAX_SEARCH_PAGES);
   const calls = usePages<Interaction>(
     (after, signal) => get("/api/interactions", { query: { model, route, limit: PAGE, after }, signal }),
     [model, route],
@@ -61,11 +61,11 @@ export function Calls() {
           <span className="quiet">Sorting covers the {count(shown.length)} calls that are loaded.</span>
         </p>
       )}
-      {(calls.loading || (looking && further)) && <Loading what="Loading calls" />}
+      {(calls.loading || (looking && further)) && <Loading label="Loading calls" />}
       {looking && !further && (
         <p className="quiet">
           Searched the newest {count(calls.items.length)} calls.{" "}
-          <button type="button" onClick={() => setPatience(patience + LOOK_THROUGH)}>
+          <button type="button" onClick={() => setPatience(patience + MAX_SEARCH_PAGES)}>
             Search older calls
           </button>
         </p>
@@ -93,12 +93,13 @@ const COLUMNS: Column[] = [
   { label: "Cost", number: true, value: (call) => call.cost ?? -1 },
 ];
 
-/** The calls as a table that is sorted by the column that was clicked last. */
+/** The calls as a table, sorted by the column clicked last. */
 function Table({ calls, stale, open }: { calls: Interaction[]; stale: boolean; open: (call: Interaction) => void }) {
   const [sort, setSort] = useState<{ column: string; up: boolean }>({ column: "When", up: false });
-  const value = COLUMNS.find((one) => one.label === sort.column)?.value ?? ((call: Interaction) => call.created_at);
-  const sorted = calls.toSorted((one, other) => {
-    const [left, right] = [value(one), value(other)];
+  const value =
+    COLUMNS.find((column) => column.label === sort.column)?.value ?? ((call: Interaction) => call.created_at);
+  const sorted = calls.toSorted((first, other) => {
+    const [left, right] = [value(first), value(other)];
     const order = left < right ? -1 : left > right ? 1 : 0;
     return sort.up ? order : -order;
   });
@@ -139,9 +140,9 @@ function Table({ calls, stale, open }: { calls: Interaction[]; stale: boolean; o
                 {call.error && <span className="chip bad">Failed</span>}
               </th>
               <td>{call.route}</td>
-              <td className="number">{known(call.tokens_in, count)}</td>
-              <td className="number">{known(call.tokens_out, count)}</td>
-              <td className="number">{known(call.latency_ms, duration)}</td>
+              <td className="number">{formatKnown(call.tokens_in, count)}</td>
+              <td className="number">{formatKnown(call.tokens_out, count)}</td>
+              <td className="number">{formatKnown(call.latency_ms, duration)}</td>
               <td className="number">{call.cost === null ? "unknown" : money(call.cost)}</td>
             </tr>
           ))}
@@ -154,14 +155,14 @@ function Table({ calls, stale, open }: { calls: Interaction[]; stale: boolean; o
 /** The models or routes of the last months to choose from. */
 function Names(props: { label: string; by: "model" | "route"; value: string; choose: (name: string) => void }) {
   const { label, by, value, choose } = props;
-  const found = useLoad(
+  const totals = useLoad(
     (signal) => {
       const since = new Date(Date.now() - MONTHS).toISOString();
       return get("/api/interactions/totals", { query: { by, since }, signal });
     },
     [by],
   );
-  const names = new Set((found.data ?? []).map((total) => total.name));
+  const names = new Set((totals.data ?? []).map((total) => total.name));
   if (value) names.add(value);
   return (
     <select aria-label={label} value={value} onChange={(event) => choose(event.target.value)}>

@@ -1,12 +1,12 @@
 // The totals of a period, compared with the period before.
-import { duration, known, money } from "../../ui/chart";
+import { duration, formatKnown, money } from "../../ui/chart";
 import { count } from "../../ui/time";
 import css from "./operations.module.css";
 import { change, type Sum } from "./totals";
 
-type Shown = { now: Sum; then?: Sum; p95: number | null; unit: "hour" | "day" };
+type Props = { now: Sum; then?: Sum; p95: number | null; unit: "hour" | "day" };
 
-export function Figures({ now, then, p95, unit }: Shown) {
+export function Figures({ now, then, p95, unit }: Props) {
   const figures: [string, keyof Sum][] = [
     ["Calls", "calls"],
     ["Failed", "errors"],
@@ -20,7 +20,7 @@ export function Figures({ now, then, p95, unit }: Shown) {
         <div key={name}>
           <dt>{label}</dt>
           <dd>
-            <b>{name === "cost" ? cost(now) : now.calls ? known(now[name], count) : count(0)}</b>
+            <b>{name === "cost" ? cost(now) : now.calls ? formatKnown(now[name], count) : count(0)}</b>
             <span className="quiet">{then && change(now.calls ? now[name] : 0, then.calls ? then[name] : 0)}</span>
           </dd>
         </div>
@@ -28,7 +28,7 @@ export function Figures({ now, then, p95, unit }: Shown) {
       <div>
         <dt>p95 latency</dt>
         <dd>
-          <b>{known(p95, duration)}</b>
+          <b>{formatKnown(p95, duration)}</b>
           <span className="quiet">of the slowest {unit}</span>
         </dd>
       </div>

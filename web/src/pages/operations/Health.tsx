@@ -1,12 +1,12 @@
 // The health of the server: problems first, then details, refreshed every few seconds while the page is visible.
 import { useEffect, useRef } from "react";
 import { useLoad } from "../../api/load";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Failure, Loading } from "../../ui/states";
 import { count, moment } from "../../ui/time";
+import { checkHealth } from "./checkHealth";
 import { Facts } from "./Facts";
 import { type Finding, findings } from "./health";
-import { look } from "./look";
 import css from "./operations.module.css";
 import { Work } from "./Work";
 
@@ -14,44 +14,46 @@ const SECONDS = 10;
 const STATES = { problem: "Problem", warning: "Warning", ok: "OK" };
 
 export function Health() {
-  const { here, may } = useWho();
-  const admin = may("admin") && !here.me?.user && !here.me?.agent;
-  const seen = useLoad((signal) => look(admin, signal), [admin]);
+  const { server, may } = useApp();
+  const admin = may("admin") && !server.me?.user && !server.me?.agent;
+  const check = useLoad((signal) => checkHealth(admin, signal), [admin]);
   const looking = useRef(false);
-  looking.current = seen.loading;
-  const { reload } = seen;
+  looking.current = check.loading;
+  const { reload } = check;
   useEffect(() => {
-    const again = () => document.hidden || looking.current || reload(); // a slow check is not started again
-    const timer = setInterval(again, SECONDS * 1000);
-    document.addEventListener("visibilitychange", again);
+    const recheck = () => document.hidden || looking.current || reload(); // do not start a second check while one is running
+    const timer = setInterval(recheck, SECONDS * 1000);
+    document.addEventListener("visibilitychange", recheck);
     return () => {
       clearInterval(timer);
-      document.removeEventListener("visibilitychange", again);
+      document.removeEventListener("visibilitychange", recheck);
     };
   }, [reload]);
-  if (!seen.data) return <Loading what="Checking" />;
-  const { trouble, status, error, at } = seen.data;
-  const found = findings({ trouble, status, model: here.model, needsKey: here.needs_key, now: Date.parse(at) });
-  const wrong = found.filter((one) => one.state !== "ok").length;
+  if (!check.data) return <Loading label="Checking" />;
+  const { trouble, status, error, at } = check.data;
+  const list = findings({ trouble, status, model: server.model, needsKey: server.needs_key, now: Date.parse(at) });
+  const problemCount = list.filter((finding) => finding.state !== "ok").length;
   return (
     <>
       <div className="toolbar">
         <p role="status">
-          {wrong ? `${wrong} ${wrong === 1 ? "item needs" : "items need"} attention.` : "No problems found."}
+          {problemCount
+            ? `${problemCount} ${problemCount === 1 ? "item needs" : "items need"} attention.`
+            : "No problems found."}
         </p>
         <p className="quiet">
           Checked at {moment(at)}; checked again every {SECONDS} s.
         </p>
-        <button type="button" onClick={seen.reload}>
+        <button type="button" onClick={check.reload}>
           Check now
         </button>
       </div>
       <ul className={css.findings} aria-label="Findings">
-        {found.map((one) => (
-          <OneFinding key={one.what + one.found} one={one} />
+        {list.map((finding) => (
+          <FindingRow key={finding.subject + finding.detail} finding={finding} />
         ))}
       </ul>
-      {error && trouble !== undefined ? <Failure error={error} retry={seen.reload} /> : null}
+      {error && trouble !== undefined ? <Failure error={error} retry={check.reload} /> : null}
       {!admin && (
         <p className="quiet">Database statistics and due jobs are visible to keys with the admin permission.</p>
       )}
@@ -81,28 +83,28 @@ export function Health() {
   );
 }
 
-function OneFinding({ one }: { one: Finding }) {
+function FindingRow({ finding }: { finding: Finding }) {
   return (
     <li className={css.finding}>
-      <span className={one.state === "problem" ? "chip bad" : one.state === "warning" ? "chip warn" : "chip"}>
-        {STATES[one.state]}
+      <span className={finding.state === "problem" ? "chip bad" : finding.state === "warning" ? "chip warn" : "chip"}>
+        {STATES[finding.state]}
       </span>
       <p>
-        <b>{one.what}</b>: {one.found}
-        {one.todo && <span className="quiet"> {one.todo}</span>}
+        <b>{finding.subject}</b>: {finding.detail}
+        {finding.todo && <span className="quiet"> {finding.todo}</span>}
       </p>
     </li>
   );
 }
 
-/** How many rows each table has. */
+/** The number of rows of each table. */
 function Rows({ rows }: { rows: Record<string, number> }) {
   return (
     <section className="card" aria-label="Rows">
       <h2>Rows</h2>
       <dl className={css.rows}>
         {Object.entries(rows)
-          .sort(([, one], [, other]) => other - one)
+          .sort(([, first], [, other]) => other - first)
           .map(([name, amount]) => (
             <div key={name}>
               <dt>{name.replaceAll("_", " ")}</dt>

@@ -3,18 +3,18 @@ import { useState } from "react";
 import { get, remove } from "../../api/client";
 import type { Key } from "../../api/index";
 import { usePages } from "../../api/load";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Confirm } from "../../ui/Dialog";
 import { Icon } from "../../ui/Icon";
 import { PagedList } from "../../ui/PagedList";
 import { Empty, Failure } from "../../ui/states";
 import { Time } from "../../ui/time";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import { NewKey } from "./NewKey";
 import css from "./operations.module.css";
 
 export function Keys() {
-  const { here } = useWho();
+  const { server } = useApp();
   const [making, setMaking] = useState(false);
   const [ending, setEnding] = useState<Key | null>(null);
   const keys = usePages<Key>((after, signal) => get("/api/keys", { query: { limit: 200, after }, signal }), []);
@@ -25,8 +25,8 @@ export function Keys() {
           <Icon name="plus" /> New key
         </button>
         <p className="quiet">
-          {here.needs_key
-            ? `Signed in as ${here.me?.name}. New keys cannot have more permissions than yours.`
+          {server.needs_key
+            ? `Signed in as ${server.me?.name}. New keys cannot have more permissions than yours.`
             : "Nobody needs a key here yet: anyone on this machine has access."}
         </p>
       </div>
@@ -38,14 +38,14 @@ export function Keys() {
         className={css.tall}
         empty={<NoKeys />}
       >
-        {(key) => <Line one={key} revoke={() => setEnding(key)} />}
+        {(key) => <Line record={key} revoke={() => setEnding(key)} />}
       </PagedList>
-      {making && <NewKey close={() => setMaking(false)} made={keys.reload} />}
+      {making && <NewKey close={() => setMaking(false)} onCreated={keys.reload} />}
       {ending && (
         <Revoke
-          one={ending}
+          record={ending}
           close={() => setEnding(null)}
-          done={(key) => keys.edit((all) => all.map((other) => (other.id === key.id ? key : other)))}
+          done={(key) => keys.edit((list) => list.map((other) => (other.id === key.id ? key : other)))}
         />
       )}
     </>
@@ -58,54 +58,54 @@ const NoKeys = () => (
   </Empty>
 );
 
-function Line({ one, revoke }: { one: Key; revoke: () => void }) {
-  const ended = !!one.expires_at && Date.parse(one.expires_at) <= Date.now();
-  const gone = !!one.revoked_at || ended;
+function Line({ record, revoke }: { record: Key; revoke: () => void }) {
+  const hasExpired = !!record.expires_at && Date.parse(record.expires_at) <= Date.now();
+  const isInactive = !!record.revoked_at || hasExpired;
   return (
-    <div className={gone ? `${css.keyLine} ${css.gone}` : css.keyLine}>
+    <div className={isInactive ? `${css.keyLine} ${css.gone}` : css.keyLine}>
       <div>
         <p className={css.lineMain}>
-          <b>{one.name}</b>
-          {one.permissions.map((permission) => (
+          <b>{record.name}</b>
+          {record.permissions.map((permission) => (
             <span key={permission} className="chip">
               {permission}
             </span>
           ))}
-          {one.revoked_at ? (
+          {record.revoked_at ? (
             <span className="chip bad">Revoked</span>
           ) : (
-            ended && <span className="chip warn">Expired</span>
+            hasExpired && <span className="chip warn">Expired</span>
           )}
         </p>
         <p className="quiet">
-          {one.user && `Only for the user ${one.user} · `}
-          {one.agent && `Only for the agent ${one.agent} · `}
-          Created <Time at={one.created_at} />
+          {record.user && `Only for the user ${record.user} · `}
+          {record.agent && `Only for the agent ${record.agent} · `}
+          Created <Time at={record.created_at} />
           {" · "}
-          {one.last_used_at ? (
+          {record.last_used_at ? (
             <>
-              last used <Time at={one.last_used_at} />
+              last used <Time at={record.last_used_at} />
             </>
           ) : (
             "never used"
           )}
-          {one.revoked_at ? (
+          {record.revoked_at ? (
             <>
               {" · revoked "}
-              <Time at={one.revoked_at} />
+              <Time at={record.revoked_at} />
             </>
-          ) : one.expires_at ? (
+          ) : record.expires_at ? (
             <>
-              {ended ? " · expired " : " · expires "}
-              <Time at={one.expires_at} />
+              {hasExpired ? " · expired " : " · expires "}
+              <Time at={record.expires_at} />
             </>
           ) : (
             " · never expires"
           )}
         </p>
       </div>
-      {!gone && (
-        <button type="button" className="danger" onClick={revoke} aria-label={`Revoke ${one.name}`}>
+      {!isInactive && (
+        <button type="button" className="danger" onClick={revoke} aria-label={`Revoke ${record.name}`}>
           Revoke
         </button>
       )}
@@ -113,15 +113,15 @@ function Line({ one, revoke }: { one: Key; revoke: () => void }) {
   );
 }
 
-function Revoke({ one, close, done }: { one: Key; close: () => void; done: (key: Key) => void }) {
-  const { here } = useWho();
+function Revoke({ record, close, done }: { record: Key; close: () => void; done: (key: Key) => void }) {
+  const { server } = useApp();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
-  const act = async () => {
+  const confirmRevoke = async () => {
     setBusy(true);
     try {
-      done(await remove("/api/keys/{id}", { path: { id: one.id } }));
-      say(`Revoked: ${one.name}`);
+      done(await remove("/api/keys/{id}", { path: { id: record.id } }));
+      notify(`Revoked: ${record.name}`);
       close();
     } catch (failed) {
       setError(failed);
@@ -129,12 +129,12 @@ function Revoke({ one, close, done }: { one: Key; close: () => void; done: (key:
     }
   };
   return (
-    <Confirm title={`Revoke ${one.name}?`} yes="Revoke" busy={busy} act={act} close={close}>
+    <Confirm title={`Revoke ${record.name}?`} yes="Revoke" busy={busy} onConfirm={confirmRevoke} close={close}>
       <p>
         Requests with this key are rejected from now on, and browsers that signed in with it are signed out. This cannot
         be undone.
       </p>
-      {here.me?.name.endsWith(`(${one.id})`) && (
+      {server.me?.name.endsWith(`(${record.id})`) && (
         <p className={css.callout}>You signed in with this key. After revoking it you must sign in with another one.</p>
       )}
       {error ? <Failure error={error} /> : null}

@@ -1,7 +1,7 @@
 // Create an API key. Its text is shown once, only in this dialog.
 import { type FormEvent, useState } from "react";
-import { fetched, told } from "../../api/client";
-import { type Here, type Permission, useWho } from "../../app/who";
+import { errorMessage, fetchSignedIn } from "../../api/client";
+import { type Permission, type ServerInfo, useApp } from "../../app/context";
 import { Dialog } from "../../ui/Dialog";
 import { Field } from "../../ui/Field";
 import { Failure } from "../../ui/states";
@@ -23,48 +23,48 @@ const ENDS: [string, string][] = [
   ["own", "On a day of your choice"],
 ];
 
-export function NewKey({ close, made }: { close: () => void; made: () => void }) {
-  const { here, may, refresh } = useWho();
-  const [first] = useState(!here.needs_key);
-  const [said, setSaid] = useState({ name: "", user: "", agent: "", ends: "", day: "" });
+export function NewKey({ close, onCreated }: { close: () => void; onCreated: () => void }) {
+  const { server, may, refresh } = useApp();
+  const [first] = useState(!server.needs_key);
+  const [fields, setSaid] = useState({ name: "", user: "", agent: "", ends: "", day: "" });
   const [permissions, setPermissions] = useState<Permission[]>(
     first ? PERMISSIONS.map(([name]) => name) : ["read", "write"],
   );
   const [text, setText] = useState("");
-  const [visit, setVisit] = useState<Here>();
+  const [visit, setVisit] = useState<ServerInfo>();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>(null);
-  const field = (name: keyof typeof said) => ({
-    value: said[name],
-    onChange: (event: { target: { value: string } }) => setSaid({ ...said, [name]: event.target.value }),
+  const field = (name: keyof typeof fields) => ({
+    value: fields[name],
+    onChange: (event: { target: { value: string } }) => setSaid({ ...fields, [name]: event.target.value }),
   });
-  const locksOut = first && !(permissions.includes("admin") && !said.user && !said.agent);
+  const wouldLockOut = first && !(permissions.includes("admin") && !fields.user && !fields.agent);
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
     setError(null);
     try {
-      const body = { ...bound(said), name: said.name.trim(), permissions, expires_at: until(said) };
+      const body = { ...bound(fields), name: fields.name.trim(), permissions, expires_at: until(fields) };
       const headers = { "Content-Type": "application/json" };
-      const how = { method: "POST", headers, body: JSON.stringify(body) };
-      const { key } = await (await fetched("/api/keys", how)).json(); // not patiently: asked twice, it would make two
+      const init = { method: "POST", headers, body: JSON.stringify(body) };
+      const { key } = await (await fetchSignedIn("/api/keys", init)).json(); // without retries, which would create a second key
       setText(key);
       if (first) setVisit(await signInWith(key));
-      else made();
+      else onCreated();
     } catch (failed) {
       setError(failed);
     }
     setBusy(false);
   };
-  const leave = () => {
+  const requestClose = () => {
     close();
     if (!first) return;
-    refresh(visit); // not before: for somebody else the page begins anew, and nobody could show the key again
-    if (visit) made(); // nor this: who is not signed in yet, or may not see the keys, would be asked to sign in over it
+    refresh(visit); // only now: a change of principal reloads the page, and the key cannot be shown again
+    if (visit) onCreated(); // only with a session: listing keys without one would open the sign-in dialog over this one
   };
-  if (text) return <Shown text={text} first={first} busy={busy} error={error} close={leave} />;
+  if (text) return <CreatedKey text={text} first={first} busy={busy} error={error} close={requestClose} />;
   return (
-    <Dialog title={first ? "The first key" : "New key"} close={close} dirty={Object.values(said).some(Boolean)}>
+    <Dialog title={first ? "The first key" : "New key"} close={close} dirty={Object.values(fields).some(Boolean)}>
       {first && (
         <p className={css.callout}>
           <b>From then on, everyone needs a key</b>, also on this machine: every program, and every browser. This one
@@ -84,8 +84,8 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
                 checked={permissions.includes(name)}
                 disabled={!may(name)}
                 onChange={(event) =>
-                  setPermissions((before) =>
-                    event.target.checked ? [...before, name] : before.filter((other) => other !== name),
+                  setPermissions((previous) =>
+                    event.target.checked ? [...previous, name] : previous.filter((other) => other !== name),
                   )
                 }
               />
@@ -111,13 +111,13 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
               ))}
             </select>
           </Field>
-          {said.ends === "own" && (
+          {fields.ends === "own" && (
             <Field label="Last day">
               <input type="date" required {...field("day")} />
             </Field>
           )}
         </div>
-        {locksOut && (
+        {wouldLockOut && (
           <p className={css.callout} role="status">
             This key could not manage keys; that requires admin without a user or agent restriction.
           </p>
@@ -127,7 +127,7 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
           <button type="button" onClick={close}>
             Cancel
           </button>
-          <button type="submit" className="primary" disabled={busy || !permissions.length || !said.name.trim()}>
+          <button type="submit" className="primary" disabled={busy || !permissions.length || !fields.name.trim()}>
             {first ? "Create and require keys" : "Create the key"}
           </button>
         </footer>
@@ -136,8 +136,8 @@ export function NewKey({ close, made }: { close: () => void; made: () => void })
   );
 }
 
-/** The text of a key that was just made: to be copied now, because nobody can show it again. */
-function Shown(props: { text: string; first: boolean; busy: boolean; error: unknown; close: () => void }) {
+/** The new key, to be copied now: it cannot be shown again. */
+function CreatedKey(props: { text: string; first: boolean; busy: boolean; error: unknown; close: () => void }) {
   const { text, first, busy, error, close } = props;
   const [copied, setCopied] = useState<boolean | null>(null);
   const [warned, setWarned] = useState(false);
@@ -146,9 +146,9 @@ function Shown(props: { text: string; first: boolean; busy: boolean; error: unkn
       () => setCopied(true),
       () => setCopied(false),
     );
-  const leave = () => (copied || warned ? busy || close() : setWarned(true));
+  const requestClose = () => (copied || warned ? busy || close() : setWarned(true));
   return (
-    <Dialog title="Your new key" close={leave}>
+    <Dialog title="Your new key" close={requestClose}>
       <p className={css.callout}>Copy it now; it is shown only once.</p>
       <Field label="API key">
         <input readOnly value={text} onFocus={(event) => event.target.select()} className={css.mono} autoFocus />
@@ -164,14 +164,16 @@ function Shown(props: { text: string; first: boolean; busy: boolean; error: unkn
       )}
       {error ? (
         <Failure
-          error={new Error(`The key was made, but this browser is not signed in: ${told(error)} Sign in with it.`)}
+          error={
+            new Error(`The key was made, but this browser is not signed in: ${errorMessage(error)} Sign in with it.`)
+          }
         />
       ) : null}
       <footer className="actions">
         <button type="button" className="primary" onClick={copy}>
           Copy
         </button>
-        <button type="button" onClick={leave} disabled={busy}>
+        <button type="button" onClick={requestClose} disabled={busy}>
           {warned ? "Close" : "Done"}
         </button>
       </footer>
@@ -184,7 +186,7 @@ const bound = ({ user, agent }: { user: string; agent: string }) => ({
   agent: agent.trim() || undefined,
 });
 
-/** When a key ends; on a day means with the end of it. */
+/** The expiry of a key; a chosen day is included. */
 function until({ ends, day }: { ends: string; day: string }): string | undefined {
   if (ends === "own") return new Date(`${day}T23:59:59`).toISOString();
   return ends ? new Date(Date.now() + Number(ends) * 86_400_000).toISOString() : undefined;

@@ -1,8 +1,8 @@
 // Operations: model calls, the health of the server, entries to review, API keys and the audit log.
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
+import { type ServerInfo, useApp } from "../../app/context";
 import { useRoute } from "../../app/route";
-import { type Here, useWho } from "../../app/who";
 import { Link } from "../../ui/Link";
 import { Empty } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
@@ -25,8 +25,8 @@ const PARTS = {
 };
 type Name = keyof typeof PARTS;
 
-/** Whose data the page shows: that of everybody whom the key gives access to, not of the current user. */
-function whose({ me }: Here): string {
+/** The owner of the data on this page: everything that the key gives access to, not only the current user's. */
+function scopeLabel({ me }: ServerInfo): string {
   if (me?.user) return `Data of the user ${me.user}`;
   if (me?.agent) return `Data of the agent ${me.agent}, all users`;
   return me && me.tenant !== "default" ? `Data of all users of ${me.tenant}` : "Data of all users";
@@ -34,26 +34,26 @@ function whose({ me }: Here): string {
 
 export default function Operations() {
   const { parts } = useRoute();
-  const { here, may } = useWho();
+  const { server, may } = useApp();
   const name = (parts[1] ?? "overview") as Name;
   const part = Object.hasOwn(PARTS, name) ? PARTS[name] : undefined;
-  // A key that is one user's or one agent's says nothing about the whole of a tenant, whatever else it allows.
-  const admin = may("admin") && !here.me?.user && !here.me?.agent;
+  // A key bound to a user or agent gives no access to data of the whole tenant.
+  const admin = may("admin") && !server.me?.user && !server.me?.agent;
   const waiting = useLoad((signal) => get("/api/entries/counts", { signal }), []);
   useTitle(part?.label ?? "Operations");
   const tabs = (Object.keys(PARTS) as Name[])
-    .filter((one) => admin || !PARTS[one].admin)
-    .map((one) => ({
-      href: one === "overview" ? "/operations" : `/operations/${one}`,
-      label: PARTS[one].label,
-      here: one === name,
-      badge: one === "review" ? (waiting.data?.pending ?? 0) : undefined,
+    .filter((partName) => admin || !PARTS[partName].admin)
+    .map((partName) => ({
+      href: partName === "overview" ? "/operations" : `/operations/${partName}`,
+      label: PARTS[partName].label,
+      current: partName === name,
+      badge: partName === "review" ? (waiting.data?.pending ?? 0) : undefined,
     }));
   return (
     <div className={`page ${css.operations}`}>
       <header>
         <h1>Operations</h1>
-        <p className="quiet">{whose(here)}</p>
+        <p className="quiet">{scopeLabel(server)}</p>
       </header>
       <Tabs label="Operations" tabs={tabs} />
       {!part ? (
@@ -64,7 +64,7 @@ export default function Operations() {
         <Empty title="An admin key is required">
           <p>
             {part.label}: only a key that allows admin, and is bound to no user and no agent, can see this. Yours is{" "}
-            <b>{here.me?.name}</b>, which allows {here.me?.permissions.join(", ") || "nothing"}.
+            <b>{server.me?.name}</b>, which allows {server.me?.permissions.join(", ") || "nothing"}.
           </p>
         </Empty>
       ) : (

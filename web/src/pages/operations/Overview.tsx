@@ -12,8 +12,8 @@ import { count } from "../../ui/time";
 import { ByName } from "./ByName";
 import { Figures } from "./Figures";
 import css from "./operations.module.css";
-import { before, CHOICES, called, length, type Period, period, starts } from "./period";
-import { added, grouped, highestP95, OTHERS, percentile, sum, summed } from "./totals";
+import { CHOICES, called, length, type Period, period, previousPeriod, starts } from "./period";
+import { added, addUp, grouped, highestP95, OTHERS, percentile, summed } from "./totals";
 
 type Split = "model" | "route" | "";
 const SPLITS: [Split, string][] = [
@@ -24,9 +24,14 @@ const SPLITS: [Split, string][] = [
 const TOKENS = { both: "In and out", in: "In", out: "Out" } as const;
 const PERCENTILES = ["p50", "p95", "p99"] as const;
 
-/** The totals of a period, by hour or day, and perhaps by model or route. */
-function ask(asked: Period, split: Split, signal: AbortSignal): Promise<Total[]> {
-  const query = { by: asked.unit, split: split || undefined, since: iso(asked.from), until: iso(asked.until) };
+/** Request the totals of a period by hour or day, optionally by model or route. */
+function ask(shownPeriod: Period, split: Split, signal: AbortSignal): Promise<Total[]> {
+  const query = {
+    by: shownPeriod.unit,
+    split: split || undefined,
+    since: iso(shownPeriod.from),
+    until: iso(shownPeriod.until),
+  };
   return get("/api/interactions/totals", { query, signal });
 }
 const iso = (moment: number) => new Date(moment).toISOString();
@@ -36,13 +41,13 @@ export function Overview() {
   const choice = query.get("period") ?? "7d";
   const split = (query.get("by") ?? "") as Split;
   const [from, until] = [query.get("from") ?? "", query.get("to") ?? ""];
-  const [round, setRound] = useState(0);
-  const asked = useMemo(() => period(choice, from, until, Date.now()), [choice, from, until, round]);
+  const [reloads, setRound] = useState(0);
+  const shownPeriod = useMemo(() => period(choice, from, until, Date.now()), [choice, from, until, reloads]);
   const now = useLoad(
-    (signal) => ask(asked, split, signal).then((totals) => ({ totals, split, asked })),
-    [asked, split],
+    (signal) => ask(shownPeriod, split, signal).then((totals) => ({ totals, split, shownPeriod })),
+    [shownPeriod, split],
   );
-  const then = useLoad((signal) => ask(before(asked), "", signal), [asked]);
+  const then = useLoad((signal) => ask(previousPeriod(shownPeriod), "", signal), [shownPeriod]);
   const choose = (changes: Record<string, string>) =>
     go(to(["operations"], { period: choice, by: split, from, to: until, ...changes }), true);
   return (
@@ -78,27 +83,28 @@ export function Overview() {
             </option>
           ))}
         </select>
-        <button type="button" onClick={() => setRound(round + 1)}>
+        <button type="button" onClick={() => setRound(reloads + 1)}>
           Refresh
         </button>
         <p className={`quiet ${css.zone}`}>
-          {asked.unit === "hour" ? "Hours" : "Days"} in UTC. Changes compare with the {length(asked)} before.
+          {shownPeriod.unit === "hour" ? "Hours" : "Days"} in UTC. Changes compare with the {length(shownPeriod)}{" "}
+          before.
         </p>
       </div>
       {now.error ? <Failure error={now.error} retry={now.reload} /> : null}
       {now.data ? (
         <div aria-busy={now.loading} className={css.overview}>
           <Figures
-            now={sum(now.data.totals)}
-            then={then.data && sum(then.data)}
+            now={addUp(now.data.totals)}
+            then={then.data && addUp(then.data)}
             p95={highestP95(now.data.totals)}
-            unit={asked.unit}
+            unit={shownPeriod.unit}
           />
           {now.data.totals.length ? <Charts {...now.data} /> : <NoCalls />}
-          <ByName by={split || "model"} since={iso(asked.from)} until={iso(asked.until)} />
+          <ByName by={split || "model"} since={iso(shownPeriod.from)} until={iso(shownPeriod.until)} />
         </div>
       ) : (
-        now.loading && <Loading what="Loading the totals" />
+        now.loading && <Loading label="Loading the totals" />
       )}
     </>
   );
@@ -115,31 +121,34 @@ function NoCalls() {
   );
 }
 
-function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked: Period }) {
+function Charts({ totals, split, shownPeriod }: { totals: Total[]; split: Split; shownPeriod: Period }) {
   const [tokens, setTokens] = useState<keyof typeof TOKENS>("both");
   const [which, setWhich] = useState<(typeof PERCENTILES)[number]>("p95");
-  const groups = useMemo(() => [...grouped(totals, asked)], [totals, asked]);
-  const places = useMemo(() => starts(asked).map((start) => called(asked.unit, start)), [asked]);
-  const all = groups[0]?.[1] ?? [];
-  const everything = groups.map(([, there]) => there);
+  const groups = useMemo(() => [...grouped(totals, shownPeriod)], [totals, shownPeriod]);
+  const columns = useMemo(() => starts(shownPeriod).map((start) => called(shownPeriod.unit, start)), [shownPeriod]);
+  const allTotals = groups[0]?.[1] ?? [];
+  const allGroups = groups.map(([, groupTotals]) => groupTotals);
   const errors = {
     name: "Failed calls",
-    values: places.map((_, nth) => sum(everything.flatMap((there) => there[nth] ?? [])).errors),
+    values: columns.map((_, nth) => addUp(allGroups.flatMap((groupTotals) => groupTotals[nth] ?? [])).errors),
   };
-  const taken = { both: [true, true], in: [true, false], out: [false, true] }[tokens];
+  const included = { both: [true, true], in: [true, false], out: [false, true] }[tokens];
   const by = split ? ` by ${split}` : "";
   return (
     <div className={css.charts}>
       <Chart
         title={`Calls${by}`}
         shape="bars"
-        whole
-        places={places}
+        integers
+        columns={columns}
         format={compact}
         series={
           split
-            ? groups.map(([name, there]) => summed(name, there, (one) => one.calls))
-            : [summed("Answered", all, (one) => one.calls - one.errors), summed("Failed", all, (one) => one.errors)]
+            ? groups.map(([name, groupTotals]) => summed(name, groupTotals, (total) => total.calls))
+            : [
+                summed("Answered", allTotals, (total) => total.calls - total.errors),
+                summed("Failed", allTotals, (total) => total.errors),
+              ]
         }
         marks={split ? errors : undefined}
       />
@@ -147,15 +156,20 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
         title={`Tokens${by}`}
         shape="bars"
         missing="unknown"
-        whole
-        places={places}
+        integers
+        columns={columns}
         format={compact}
         series={
           split
-            ? groups.map(([name, there]) =>
-                summed(name, there, (one) => added(taken[0] ? one.tokens_in : null, taken[1] ? one.tokens_out : null)),
+            ? groups.map(([name, groupTotals]) =>
+                summed(name, groupTotals, (total) =>
+                  added(included[0] ? total.tokens_in : null, included[1] ? total.tokens_out : null),
+                ),
               )
-            : [summed("In", all, (one) => one.tokens_in), summed("Out", all, (one) => one.tokens_out)]
+            : [
+                summed("In", allTotals, (total) => total.tokens_in),
+                summed("Out", allTotals, (total) => total.tokens_out),
+              ]
         }
       >
         {split && (
@@ -175,21 +189,23 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
       <Chart
         title={`Cost${by}`}
         shape="bars"
-        places={places}
+        columns={columns}
         format={money}
         missing="unknown"
-        series={groups.map(([name, there]) => summed(name || "Cost", there, (one) => one.cost))}
+        series={groups.map(([name, groupTotals]) => summed(name || "Cost", groupTotals, (total) => total.cost))}
       />
       <Chart
         title={`Latency${by}`}
         shape="lines"
-        places={places}
+        columns={columns}
         format={duration}
         missing="no calls"
         series={
           split
-            ? groups.filter(([name]) => name !== OTHERS).map(([name, there]) => percentile(name, there, which))
-            : PERCENTILES.map((one) => percentile(one, all, one))
+            ? groups
+                .filter(([name]) => name !== OTHERS)
+                .map(([name, groupTotals]) => percentile(name, groupTotals, which))
+            : PERCENTILES.map((name) => percentile(name, allTotals, name))
         }
       >
         {split && (
@@ -198,15 +214,16 @@ function Charts({ totals, split, asked }: { totals: Total[]; split: Split; asked
             value={which}
             onChange={(event) => setWhich(event.target.value as typeof which)}
           >
-            {PERCENTILES.map((one) => (
-              <option key={one}>{one}</option>
+            {PERCENTILES.map((name) => (
+              <option key={name}>{name}</option>
             ))}
           </select>
         )}
       </Chart>
       <p className={`quiet ${css.chartsNote}`}>
         p50, p95 and p99: the time within which 50 %, 95 % and 99 % of the calls were answered.{" "}
-        {errors.values.some(Boolean) && `${count(errors.values.reduce((one, other) => one + other, 0))} calls failed.`}
+        {errors.values.some(Boolean) &&
+          `${count(errors.values.reduce((total, other) => total + other, 0))} calls failed.`}
       </p>
     </div>
   );

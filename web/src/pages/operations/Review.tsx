@@ -2,15 +2,15 @@
 
 import type { Virtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, useEffect, useEffectEvent, useRef, useState } from "react";
-import { get, post, told } from "../../api/client";
+import { errorMessage, get, post } from "../../api/client";
 import type { Entry } from "../../api/index";
 import { usePages } from "../../api/load";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Empty, Failure, Loading } from "../../ui/states";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import { VirtualList } from "../../ui/VirtualList";
 import css from "./operations.module.css";
-import { Waiting } from "./Waiting";
+import { ReviewItem } from "./ReviewItem";
 
 type Decision = "accept" | "refuse";
 const DONE = { accept: "Accepted", refuse: "Refused" };
@@ -20,10 +20,10 @@ const decide = (entry: Entry, decision: Decision, version?: number) =>
   post(`/api/entries/{id}/${decision}`, { path: { id: entry.id }, body: { if_version: version } });
 
 export function Review({ changed }: { changed: () => void }) {
-  const { may } = useWho();
+  const { may } = useApp();
   const [which, setWhich] = useState<"pending" | "refused">("pending");
-  const [at, setAt] = useState(0);
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [cursor, setAt] = useState(0);
+  const [selectedIds, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [failed, setFailed] = useState<Record<string, string>>({});
   const [busy, setBusy] = useState(false);
   const box = useRef<HTMLElement>(null);
@@ -33,11 +33,11 @@ export function Review({ changed }: { changed: () => void }) {
     [which],
   );
   const { items } = queue;
-  const here = Math.min(at, items.length - 1);
+  const current = Math.min(cursor, items.length - 1);
   const started = items.length > 0;
-  /** Make one the current one: in sight, and with the focus, so that the keys are about it. */
-  const focus = (place: number) => {
-    const to = Math.max(0, Math.min(items.length - 1, place));
+  /** Make an entry the current one: scroll to it and focus it, so that shortcuts apply to it. */
+  const focus = (index: number) => {
+    const to = Math.max(0, Math.min(items.length - 1, index));
     setAt(to);
     list.current?.scrollToIndex(to);
     requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-at="${to}"]`)?.focus());
@@ -50,57 +50,57 @@ export function Review({ changed }: { changed: () => void }) {
   const settle = async (entries: Entry[], decision: Decision) => {
     setBusy(true);
     const done: Entry[] = [];
-    const wrong: Record<string, string> = {};
+    const errors: Record<string, string> = {};
     for (const entry of entries) {
       try {
         await decide(entry, decision, entry.version);
         done.push(entry);
       } catch (error) {
-        wrong[entry.id] = told(error);
+        errors[entry.id] = errorMessage(error);
       }
     }
-    const gone = new Set(done.map((entry) => entry.id));
-    queue.edit((all) => all.filter((entry) => !gone.has(entry.id)));
-    setChosen((before) => new Set([...before].filter((id) => !gone.has(id))));
-    setFailed(wrong);
+    const doneIds = new Set(done.map((entry) => entry.id));
+    queue.edit((queued) => queued.filter((entry) => !doneIds.has(entry.id)));
+    setChosen((previous) => new Set([...previous].filter((id) => !doneIds.has(id))));
+    setFailed(errors);
     setBusy(false);
     changed();
-    if (done.length) tell(done, decision);
-    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-at="${here}"]`)?.focus());
+    if (done.length) report(done, decision);
+    requestAnimationFrame(() => box.current?.querySelector<HTMLElement>(`[data-at="${current}"]`)?.focus());
   };
-  const tell = (done: Entry[], decision: Decision) => {
+  const report = (done: Entry[], decision: Decision) => {
     const instead = async () => {
-      for (const entry of done) await decide(entry, OTHER[decision]).catch((error) => say(told(error)));
-      say(`${DONE[OTHER[decision]]} instead`);
+      for (const entry of done) await decide(entry, OTHER[decision]).catch((error) => notify(errorMessage(error)));
+      notify(`${DONE[OTHER[decision]]} instead`);
       queue.reload();
       changed();
     };
-    const what = done.length > 1 ? `${done.length} entries` : `An entry of ${done[0]?.agent}`;
-    say(`${DONE[decision]}: ${what}`, instead, decision === "accept" ? "Refuse instead" : "Accept instead");
+    const label = done.length > 1 ? `${done.length} entries` : `An entry of ${done[0]?.agent}`;
+    notify(`${DONE[decision]}: ${label}`, instead, decision === "accept" ? "Refuse instead" : "Accept instead");
   };
   const pick = (entry: Entry) =>
-    setChosen((before) => {
-      const next = new Set(before);
+    setChosen((previous) => {
+      const next = new Set(previous);
       if (!next.delete(entry.id)) next.add(entry.id);
       return next;
     });
   const press = (event: KeyboardEvent) => {
-    const entry = items[here];
-    const on = event.target as HTMLElement; // letters are for the entry that has the focus: elsewhere they mean other things
+    const entry = items[current];
+    const on = event.target as HTMLElement; // shortcuts apply only to the focused entry
     if (event.ctrlKey || event.metaKey || event.altKey || !entry || !on.matches("[data-at]")) return;
-    const acts: Record<string, () => void> = {
-      j: () => focus(here + 1),
-      k: () => focus(here - 1),
+    const actions: Record<string, () => void> = {
+      j: () => focus(current + 1),
+      k: () => focus(current - 1),
       x: () => pick(entry),
       ...(may("write") && !busy && !event.repeat && { a: () => settle([entry], "accept") }),
       ...(may("write") && !busy && !event.repeat && which === "pending" && { r: () => settle([entry], "refuse") }),
     };
-    const act = acts[event.key.toLowerCase()];
-    if (!act) return;
+    const action = actions[event.key.toLowerCase()];
+    if (!action) return;
     event.preventDefault();
-    act();
+    action();
   };
-  const selected = items.filter((entry) => chosen.has(entry.id));
+  const selected = items.filter((entry) => selectedIds.has(entry.id));
   return (
     <section ref={box} className={css.review} aria-label="Review" onKeyDown={press}>
       <div className="toolbar">
@@ -162,12 +162,12 @@ export function Review({ changed }: { changed: () => void }) {
           handle={list}
         >
           {(entry, nth) => (
-            <Waiting
+            <ReviewItem
               entry={entry}
-              place={nth}
-              here={nth === here}
-              chosen={chosen.has(entry.id)}
-              wrong={failed[entry.id]}
+              index={nth}
+              current={nth === current}
+              selected={selectedIds.has(entry.id)}
+              error={failed[entry.id]}
               come={() => setAt(nth)}
               pick={() => pick(entry)}
               accept={may("write") ? () => settle([entry], "accept") : undefined}
@@ -177,13 +177,13 @@ export function Review({ changed }: { changed: () => void }) {
           )}
         </VirtualList>
       )}
-      {queue.loading && <Loading what="Loading the review queue" />}
-      {!items.length && !queue.loading && !queue.error && <Nothing which={which} />}
+      {queue.loading && <Loading label="Loading the review queue" />}
+      {!items.length && !queue.loading && !queue.error && <NoResults which={which} />}
     </section>
   );
 }
 
-function Nothing({ which }: { which: "pending" | "refused" }) {
+function NoResults({ which }: { which: "pending" | "refused" }) {
   if (which === "refused") return <Empty title="Nothing was refused" />;
   return (
     <Empty title="Nothing to review">

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { csv } from "./csv";
 
-test("quotes, breaks and nothing", () => {
+test("quotes, line breaks and empty values", () => {
   const rows = [
     { number: 1, who: 'a "b", c', before: null },
     { number: 2, who: "two\nlines", before: "x" },
@@ -10,6 +10,6 @@ test("quotes, breaks and nothing", () => {
   expect(csv([])).toBe("");
 });
 
-test("a text is no formula", () => {
+test("text is never a formula", () => {
   expect(csv([{ who: "=HYPERLINK(1)", n: -1 }])).toBe("who,n\r\n'=HYPERLINK(1),-1");
 });

@@ -1,7 +1,7 @@
 // Export tables as CSV; a text must not be read as a formula by a spreadsheet.
 type Row = Record<string, unknown>;
 
-/** Rows as CSV, with the names of the columns first. */
+/** Rows as CSV, with a header line. */
 export function csv(rows: readonly Row[]): string {
   const names = Object.keys(rows[0] ?? {});
   return [names, ...rows.map((row) => names.map((name) => row[name]))]

@@ -1,9 +1,9 @@
 // Problems of the server and their remedies, as in `retain doctor`, derived from the server's status.
 import type { Status } from "../../api/index";
 
-export type Finding = { state: "problem" | "warning" | "ok"; what: string; found: string; todo: string };
-export type Seen = {
-  /** What /readyz says is in the way, "" if nothing is; undefined if nobody answered. */
+export type Finding = { state: "problem" | "warning" | "ok"; subject: string; detail: string; todo: string };
+export type HealthInput = {
+  /** The problem reported by /readyz, "" if ready; undefined without a response. */
   trouble: string | undefined;
   status: Status | undefined;
   model: string | null;
@@ -11,17 +11,17 @@ export type Seen = {
   now: number;
 };
 
-/** A vector that waits longer than this waits for somebody. */
+/** A vector pending for longer than this is a problem. */
 export const LONG_LAG = 60;
-/** Whoever does what is due comes by more often than this. */
+/** A worker that has not run for longer than this is a problem. */
 export const LONG_IDLE = 600;
 const ORDER = { problem: 0, warning: 1, ok: 2 };
 
-/** Everything that was looked at, the worst first. */
-export function findings({ trouble, status, model, needsKey, now }: Seen): Finding[] {
-  const all: Finding[] = [ready(trouble)];
-  if (status) all.push(...embedding(status), ...work(status, now));
-  all.push(
+/** All findings, worst first. */
+export function findings({ trouble, status, model, needsKey, now }: HealthInput): Finding[] {
+  const list: Finding[] = [ready(trouble)];
+  if (status) list.push(...embedding(status), ...work(status, now));
+  list.push(
     model === null
       ? finding(
           "warning",
@@ -34,13 +34,13 @@ export function findings({ trouble, status, model, needsKey, now }: Seen): Findi
       ? finding("ok", "Keys", "required")
       : finding("ok", "Keys", "none: anyone on this machine has access", "Once a key exists, everyone needs one."),
   );
-  return all.sort((one, other) => ORDER[one.state] - ORDER[other.state]);
+  return list.sort((first, second) => ORDER[first.state] - ORDER[second.state]);
 }
 
-const finding = (state: Finding["state"], what: string, found: string, todo = ""): Finding => ({
+const finding = (state: Finding["state"], subject: string, detail: string, todo = ""): Finding => ({
   state,
-  what,
-  found,
+  subject,
+  detail,
   todo,
 });
 
@@ -60,27 +60,27 @@ function embedding({ embedder, vectors }: Status): Finding[] {
   const { pending = 0, embedding_lag_seconds: seconds = 0 } = vectors;
   if (embedder === "none") return [finding("ok", "Embedder", "none: search uses keywords only")];
   if (!pending) return [finding("ok", "Embedder", `${embedder}; no vectors pending`)];
-  const found = `${embedder}; ${pending === 1 ? "1 text" : `${pending} texts`} without a vector, the oldest for ${seconds} s`;
+  const detail = `${embedder}; ${pending === 1 ? "1 text" : `${pending} texts`} without a vector, the oldest for ${seconds} s`;
   return seconds > LONG_LAG
     ? [
         finding(
           "warning",
           "Embedder",
-          found,
+          detail,
           "Vectors are delayed: the server’s log says why. Until then: retain jobs --all-tenants",
         ),
       ]
-    : [finding("ok", "Embedder", found)];
+    : [finding("ok", "Embedder", detail)];
 }
 
-/** Work that is due, and that this server has not looked after for long. */
+/** Due jobs that no worker has processed for long. */
 function work({ work: due, worked_at, started_at }: Status, now: number): Finding[] {
-  const much = Object.values(due).reduce((sum, amount) => sum + amount, 0);
-  if (!much) return [finding("ok", "Due work", "none")];
+  const jobs = Object.values(due).reduce((sum, amount) => sum + amount, 0);
+  if (!jobs) return [finding("ok", "Due work", "none")];
   const last = worked_at ?? started_at;
   const idle = last ? (now - Date.parse(last)) / 1000 : 0;
-  const found = `${much} to do`;
-  if (idle <= LONG_IDLE) return [finding("ok", "Due work", found)];
+  const detail = `${jobs} to do`;
+  if (idle <= LONG_IDLE) return [finding("ok", "Due work", detail)];
   const todo = "No jobs have run for a while: the server’s log says why. Until then: retain jobs --all-tenants";
-  return [finding("warning", "Due work", found, todo)];
+  return [finding("warning", "Due work", detail, todo)];
 }

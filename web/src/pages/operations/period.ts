@@ -1,7 +1,7 @@
 // A period in UTC hours or days, as the server counts them, and the period of the same length before it.
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
-export const MOST_DAYS = 366;
+export const MAX_DAYS = 366;
 
 export type Unit = "hour" | "day";
 export type Period = { unit: Unit; from: number; until: number };
@@ -14,7 +14,7 @@ export const CHOICES: readonly [Choice, string][] = [
   ["own", "From … to …"],
 ];
 
-/** The period that was chosen; one's own goes from the first to the last day, both included, and by the hour if it is short. */
+/** The chosen period. A custom one includes both days, and counts by the hour if it is short. */
 export function period(choice: string, from: string, to: string, now: number): Period {
   if (choice === "24h") {
     const until = Math.floor(now / HOUR) * HOUR + HOUR;
@@ -22,10 +22,10 @@ export function period(choice: string, from: string, to: string, now: number): P
   }
   const tomorrow = Math.floor(now / DAY) * DAY + DAY;
   if (choice === "own") {
-    const [first, last] = [Date.parse(from), Date.parse(to)].sort((one, other) => one - other) as [number, number];
+    const [first, last] = [Date.parse(from), Date.parse(to)].sort((a, other) => a - other) as [number, number];
     if (Number.isFinite(first) && Number.isFinite(last)) {
       const until = last + DAY;
-      const start = Math.max(first, until - MOST_DAYS * DAY);
+      const start = Math.max(first, until - MAX_DAYS * DAY);
       return { unit: until - start <= 2 * DAY ? "hour" : "day", from: start, until };
     }
   }
@@ -34,12 +34,16 @@ export function period(choice: string, from: string, to: string, now: number): P
 }
 
 /** The period of the same length just before. */
-export const before = ({ unit, from, until }: Period): Period => ({ unit, from: from - (until - from), until: from });
+export const previousPeriod = ({ unit, from, until }: Period): Period => ({
+  unit,
+  from: from - (until - from),
+  until: from,
+});
 
-/** How long a period is, in words. */
-export function length(whole: Period): string {
-  const many = starts(whole).length;
-  return `${many} ${whole.unit}s`;
+/** The length of a period as text. */
+export function length(range: Period): string {
+  const units = starts(range).length;
+  return `${units} ${range.unit}s`;
 }
 
 /** The beginning of each hour or day. */
@@ -48,7 +52,7 @@ export function starts({ unit, from, until }: Period): number[] {
   return Array.from({ length: Math.round((until - from) / size) }, (_, nth) => from + nth * size);
 }
 
-/** The beginning of the hour or day that the server calls by this name. */
+/** The start of the hour or day with this name on the server. */
 export function startOf(name: string): number {
   const text = /^\d{4}-\d\d-\d\d$/.test(name) ? `${name}T00:00Z` : name.replace(/^(\S{10})[T ](\d\d)$/, "$1T$2:00Z");
   return Date.parse(/(Z|[+-]\d\d:?\d\d)$/.test(text) ? text : `${text}Z`);
@@ -61,7 +65,7 @@ const dayShort = utc({ day: "numeric", month: "short" });
 const hourName = utc({ day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
 const hourShort = utc({ hour: "2-digit", minute: "2-digit" });
 
-/** What an hour or a day is called on an axis, in full and in short. */
+/** The full and the short label of an hour or day. */
 export function called(unit: Unit, start: number): { name: string; short: string } {
   if (unit === "day") return { name: dayName(start), short: dayShort(start) };
   return { name: `${hourName(start)} UTC`, short: hourShort(start) };

@@ -5,61 +5,61 @@ import { type Period, startOf, starts } from "./period";
 
 export type Sum = Pick<Total, "calls" | "errors" | "tokens_in" | "tokens_out" | "cost">;
 
-/** So many series a chart can tell apart; what is beyond is the others together. */
-export const MOST_SERIES = 5;
+/** The number of series that a chart can distinguish; the rest is shown as one series. */
+export const MAX_SERIES = 5;
 export const OTHERS = "All others";
 
 /** The sum of all totals; tokens or cost stay unknown if no call has them. */
-export function sum(totals: readonly Sum[]): Sum {
-  const all: Sum = { calls: 0, errors: 0, tokens_in: null, tokens_out: null, cost: null };
-  for (const one of totals) {
-    all.calls += one.calls;
-    all.errors += one.errors;
-    all.tokens_in = added(all.tokens_in, one.tokens_in);
-    all.tokens_out = added(all.tokens_out, one.tokens_out);
-    all.cost = added(all.cost, one.cost);
+export function addUp(totals: readonly Sum[]): Sum {
+  const result: Sum = { calls: 0, errors: 0, tokens_in: null, tokens_out: null, cost: null };
+  for (const total of totals) {
+    result.calls += total.calls;
+    result.errors += total.errors;
+    result.tokens_in = added(result.tokens_in, total.tokens_in);
+    result.tokens_out = added(result.tokens_out, total.tokens_out);
+    result.cost = added(result.cost, total.cost);
   }
-  return all;
+  return result;
 }
 
 /** The sum of two numbers, each of which may be unknown. */
-export function added(one: number | null, other: number | null): number | null {
-  return one === null || other === null ? (one ?? other) : one + other;
+export function added(first: number | null, other: number | null): number | null {
+  return first === null || other === null ? (first ?? other) : first + other;
 }
 
-/** The totals at each place of the period, by the name of their series: those with the most calls, then all others. */
+/** The totals of each column by series: the series with the most calls, then all others as one. */
 export function grouped(totals: readonly Total[], period: Period): Map<string, Total[][]> {
   const calls = new Map<string, number>();
-  for (const one of totals) calls.set(one.split, (calls.get(one.split) ?? 0) + one.calls);
-  const names = [...calls].sort(([a, many], [b, more]) => more - many || (a < b ? -1 : 1)).map(([name]) => name);
-  const kept = names.length > MOST_SERIES + 1 ? names.slice(0, MOST_SERIES) : names;
-  const all = kept.length < names.length ? [...kept, OTHERS] : kept;
-  const place = new Map(starts(period).map((start, nth) => [start, nth]));
-  const found = new Map(all.map((name) => [name, Array.from({ length: place.size }, (): Total[] => [])]));
-  for (const one of totals) {
-    const nth = place.get(startOf(one.name));
-    if (nth !== undefined) found.get(kept.includes(one.split) ? one.split : OTHERS)?.[nth]?.push(one);
+  for (const total of totals) calls.set(total.split, (calls.get(total.split) ?? 0) + total.calls);
+  const names = [...calls].sort(([a, fewer], [b, more]) => more - fewer || (a < b ? -1 : 1)).map(([name]) => name);
+  const largest = names.length > MAX_SERIES + 1 ? names.slice(0, MAX_SERIES) : names;
+  const shown = largest.length < names.length ? [...largest, OTHERS] : largest;
+  const columnOf = new Map(starts(period).map((start, nth) => [start, nth]));
+  const groups = new Map(shown.map((name) => [name, Array.from({ length: columnOf.size }, (): Total[] => [])]));
+  for (const total of totals) {
+    const nth = columnOf.get(startOf(total.name));
+    if (nth !== undefined) groups.get(largest.includes(total.split) ? total.split : OTHERS)?.[nth]?.push(total);
   }
-  return found;
+  return groups;
 }
 
-/** One value at each place: 0 where nothing was called, null where something was and the value is unknown. */
-export function summed(name: string, places: readonly Total[][], what: (all: Sum) => number | null): Series {
-  return { name, values: places.map((here) => (here.length ? what(sum(here)) : 0)) };
+/** One value per column: 0 without calls, null if there were calls but the value is unknown. */
+export function summed(name: string, columns: readonly Total[][], pick: (sums: Sum) => number | null): Series {
+  return { name, values: columns.map((totals) => (totals.length ? pick(addUp(totals)) : 0)) };
 }
 
-/** A percentile at each place; null where nothing was called. It cannot be had of several together. */
-export function percentile(name: string, places: readonly Total[][], which: "p50" | "p95" | "p99"): Series {
-  return { name, values: places.map(([one, ...more]) => (one && !more.length ? one[which] : null)) };
+/** A percentile per column; null without calls, and for several totals, because percentiles cannot be added. */
+export function percentile(name: string, columns: readonly Total[][], which: "p50" | "p95" | "p99"): Series {
+  return { name, values: columns.map(([total, ...more]) => (total && !more.length ? total[which] : null)) };
 }
 
 /** The highest p95 of all hours or days; null without calls of known latency. */
 export function highestP95(totals: readonly Pick<Total, "p95">[]): number | null {
-  const known = totals.map((one) => one.p95).filter((one) => one !== null);
-  return known.length ? Math.max(...known) : null;
+  const latencies = totals.map((total) => total.p95).filter((value) => value !== null);
+  return latencies.length ? Math.max(...latencies) : null;
 }
 
-/** By how much something changed, in words. */
+/** The relative change as text. */
 export function change(now: number | null, then: number | null): string {
   if (now === null || then === null) return "";
   if (then === 0) return now === 0 ? "no change" : "none before";

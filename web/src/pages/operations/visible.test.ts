@@ -6,7 +6,7 @@ test("plain text is one part, with its line breaks", () => {
   expect(visible("")).toEqual([]);
 });
 
-test("what cannot be seen is shown by its number", () => {
+test("invisible characters are shown as code points", () => {
   expect(visible("a\u200bb\u{e0041}")).toEqual([
     { text: "a", hidden: false },
     { text: "U+200B", hidden: true },

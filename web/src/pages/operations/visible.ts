@@ -1,20 +1,20 @@
 // Text for a reviewer: invisible characters are shown as code points, because instructions can hide in them.
 export type Part = { text: string; hidden: boolean };
 
-// The same that the server calls a sign, and every other mark without a shape or a place of its own.
+// The characters that the server reports as suspicious, and all other invisible characters.
 const HIDDEN = /[\p{Cf}\p{Cc}\u115f\u1160\u2028\u2029\u3164\uffa0]/gu;
 const PLAIN = new Set(["\n", "\t"]);
 
-/** The text in parts, those that nobody would see by their numbers. */
+/** The text in parts; invisible characters are shown as code points. */
 export function visible(text: string): Part[] {
   const parts: Part[] = [];
   let from = 0;
-  for (const found of text.matchAll(HIDDEN)) {
-    if (PLAIN.has(found[0])) continue;
-    if (found.index > from) parts.push({ text: text.slice(from, found.index), hidden: false });
-    const number = (found[0].codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
+  for (const match of text.matchAll(HIDDEN)) {
+    if (PLAIN.has(match[0])) continue;
+    if (match.index > from) parts.push({ text: text.slice(from, match.index), hidden: false });
+    const number = (match[0].codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0");
     parts.push({ text: `U+${number}`, hidden: true });
-    from = found.index + found[0].length;
+    from = match.index + match[0].length;
   }
   if (from < text.length) parts.push({ text: text.slice(from), hidden: false });
   return parts;

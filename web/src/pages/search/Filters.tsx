@@ -2,16 +2,16 @@
 import { useState } from "react";
 import { get } from "../../api/client";
 import { useLoad } from "../../api/load";
+import { useApp } from "../../app/context";
 import { conversationName } from "../../app/conversation";
-import { useWho } from "../../app/who";
-import { type Asked, KINDS, ownDays, TITLES } from "./asked";
+import { hasOwnDays, KINDS, type SearchQuery, TITLES } from "./query";
 import css from "./search.module.css";
 
-type Shown = { asked: Asked; change: (change: Partial<Asked>) => void };
+type Props = { search: SearchQuery; change: (change: Partial<SearchQuery>) => void };
 
-export function Filters({ asked, change }: Shown) {
-  const { user } = useWho();
-  const [chosen, setChosen] = useState(false); // days of one's own, though none is given yet
+export function Filters({ search, change }: Props) {
+  const { user } = useApp();
+  const [ownDaysChosen, setChosen] = useState(false); // a custom period was chosen, though no day is entered yet
   const from = useLoad(
     async (signal) => {
       const [agents, sessions] = await Promise.all([
@@ -22,12 +22,12 @@ export function Filters({ asked, change }: Shown) {
     },
     [user],
   );
-  const turn = (kind: Asked["kinds"][number]) =>
-    change({ kinds: KINDS.filter((one) => (one === kind) !== asked.kinds.includes(one)) });
-  const own = chosen || ownDays(asked);
-  const when = own ? "own" : asked.since;
+  const turn = (kind: SearchQuery["kinds"][number]) =>
+    change({ kinds: KINDS.filter((name) => (name === kind) !== search.kinds.includes(name)) });
+  const showOwnDays = ownDaysChosen || hasOwnDays(search);
+  const when = showOwnDays ? "own" : search.since;
   const { agents = [], sessions = [], cut = [] } = from.data ?? {};
-  const names = new Set([...agents.map((one) => one.name), ...sessions.map((one) => one.agent), asked.agent]);
+  const names = new Set([...agents.map((item) => item.name), ...sessions.map((item) => item.agent), search.agent]);
   return (
     <div className={css.searchFilters}>
       <fieldset className={css.searchKinds}>
@@ -36,8 +36,8 @@ export function Filters({ asked, change }: Shown) {
           <button
             key={kind}
             type="button"
-            className={asked.kinds.includes(kind) ? "chip accent" : "chip"}
-            aria-pressed={asked.kinds.includes(kind)}
+            className={search.kinds.includes(kind) ? "chip accent" : "chip"}
+            aria-pressed={search.kinds.includes(kind)}
             onClick={() => turn(kind)}
           >
             {TITLES[kind]}
@@ -59,23 +59,23 @@ export function Filters({ asked, change }: Shown) {
           <option value="month">The last month</option>
           <option value="own">Custom range…</option>
         </select>
-        {own && (
+        {showOwnDays && (
           <>
             <input
               type="date"
               aria-label="From"
-              value={asked.since}
+              value={search.since}
               onChange={(event) => change({ since: event.target.value })}
             />
             <input
               type="date"
               aria-label="Until"
-              value={asked.until}
+              value={search.until}
               onChange={(event) => change({ until: event.target.value })}
             />
           </>
         )}
-        <select aria-label="Agent" value={asked.agent} onChange={(event) => change({ agent: event.target.value })}>
+        <select aria-label="Agent" value={search.agent} onChange={(event) => change({ agent: event.target.value })}>
           <option value="">All agents</option>
           {[...names].filter(Boolean).map((name) => (
             <option key={name}>{name}</option>
@@ -84,16 +84,16 @@ export function Filters({ asked, change }: Shown) {
         </select>
         <select
           aria-label="Conversation"
-          value={asked.session}
+          value={search.session}
           onChange={(event) => change({ session: event.target.value })}
         >
           <option value="">All conversations</option>
-          {asked.session && !sessions.some((one) => one.id === asked.session) && (
-            <option value={asked.session}>This conversation</option>
+          {search.session && !sessions.some((item) => item.id === search.session) && (
+            <option value={search.session}>This conversation</option>
           )}
-          {sessions.map((one) => (
-            <option key={one.id} value={one.id}>
-              {conversationName(one)}
+          {sessions.map((item) => (
+            <option key={item.id} value={item.id}>
+              {conversationName(item)}
             </option>
           ))}
           {cut[1] && <option disabled>Only the newest 100 are listed</option>}

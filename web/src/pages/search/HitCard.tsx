@@ -6,17 +6,17 @@ import { leg, meaning, signed, strongest } from "../../refs/signals";
 import { Hints } from "../../ui/Hints";
 import { Link } from "../../ui/Link";
 import { Time } from "../../ui/time";
-import { type Kind, TITLES } from "./asked";
 import { marked } from "./marks";
+import { type Kind, TITLES } from "./query";
 import css from "./search.module.css";
 
 const SHOWN = 360;
-const BESIDE = 140;
-export type Named = Record<string, { agent: string; label: string }>;
-type Shown = { hit: Hit; question: string; sessions: Named; openRef: (key: string) => void };
+const NEIGHBOUR_CHARACTERS = 140;
+export type SessionNames = Record<string, { agent: string; label: string }>;
+type Props = { hit: Hit; question: string; sessions: SessionNames; openRef: (key: string) => void };
 
-export const HitCard = memo(function HitCard({ hit, question, sessions, openRef }: Shown) {
-  const [whole, setWhole] = useState(false);
+export const HitCard = memo(function HitCard({ hit, question, sessions, openRef }: Props) {
+  const [showWhole, setWhole] = useState(false);
   const long = hit.text.length > SHOWN;
   const session = hit.session ? sessions[hit.session] : undefined;
   return (
@@ -46,18 +46,18 @@ export const HitCard = memo(function HitCard({ hit, question, sessions, openRef 
           {hit.score.toFixed(2)}
         </span>
       </header>
-      {hit.before && <p className={css.hitBeside}>{hit.before.slice(-BESIDE)}</p>}
+      {hit.before && <p className={css.hitBeside}>{hit.before.slice(-NEIGHBOUR_CHARACTERS)}</p>}
       <p className={css.hitText}>
-        {marked(hit.text, question, whole ? undefined : SHOWN).map((piece, place) =>
-          piece.marked ? <mark key={place}>{piece.text}</mark> : piece.text,
+        {marked(hit.text, question, showWhole ? undefined : SHOWN).map((piece, index) =>
+          piece.marked ? <mark key={index}>{piece.text}</mark> : piece.text,
         )}
         {long && (
-          <button type="button" className={`link ${css.hitMore}`} onClick={() => setWhole(!whole)}>
-            {whole ? "Show less" : "Show all"}
+          <button type="button" className={`link ${css.hitMore}`} onClick={() => setWhole(!showWhole)}>
+            {showWhole ? "Show less" : "Show all"}
           </button>
         )}
       </p>
-      {hit.after && <p className={css.hitBeside}>{hit.after.slice(0, BESIDE)}</p>}
+      {hit.after && <p className={css.hitBeside}>{hit.after.slice(0, NEIGHBOUR_CHARACTERS)}</p>}
       <footer>
         <details>
           <summary>Why this hit</summary>
@@ -97,7 +97,7 @@ function titleOf(hit: Hit): string {
   }
 }
 
-function placeOf(hit: Hit, sessions: Named): string {
+function placeOf(hit: Hit, sessions: SessionNames): string {
   switch (hit.kind) {
     case "messages":
       return messageAt(sessions[hit.id]?.agent ?? "assistant", hit.id, hit.seq);

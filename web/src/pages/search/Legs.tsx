@@ -4,30 +4,30 @@ import { leg } from "../../refs/signals";
 import { count } from "../../ui/time";
 import css from "./search.module.css";
 
-export function Legs({ found }: { found: SearchResults }) {
-  const beside = found.hits.filter((hit) => hit.legs.length === 0).length;
+export function Legs({ results }: { results: SearchResults }) {
+  const neighbours = results.hits.filter((hit) => hit.legs.length === 0).length;
   return (
     <p className={css.searchLegs} role="status">
       <b>
-        {count(found.hits.length)} {found.hits.length === 1 ? "hit" : "hits"}
+        {count(results.hits.length)} {results.hits.length === 1 ? "hit" : "hits"}
       </b>
-      {Object.entries(found.legs).map(([name, how]) => {
-        if (!how.startsWith("ran")) {
+      {Object.entries(results.legs).map(([name, status]) => {
+        if (!status.startsWith("ran")) {
           return (
             <span key={name} className="chip warn">
-              {leg(name)} did not run: {how.replace(/^failed: /, "")}
+              {leg(name)} did not run: {status.replace(/^failed: /, "")}
             </span>
           );
         }
-        const by = how.slice("ran: ".length);
+        const by = status.slice("ran: ".length);
         return (
           <span key={name} className="quiet">
-            {count(found.hits.filter((hit) => hit.legs.includes(name)).length)} by {leg(name)}
+            {count(results.hits.filter((hit) => hit.legs.includes(name)).length)} by {leg(name)}
             {by && ` (${by})`}
           </span>
         );
       })}
-      {beside > 0 && <span className="quiet">{count(beside)} from their context</span>}
+      {neighbours > 0 && <span className="quiet">{count(neighbours)} from their context</span>}
     </p>
   );
 }

@@ -3,31 +3,33 @@ import { type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { get, post } from "../../api/client";
 import type { SearchResults } from "../../api/index";
 import { useLoad } from "../../api/load";
+import { useApp } from "../../app/context";
 import { conversationName } from "../../app/conversation";
 import { go, useRoute } from "../../app/route";
-import { useWho } from "../../app/who";
 import RefViewer from "../../refs/RefViewer";
-import { WORDLESS, wordless } from "../../refs/signals";
+import { NO_KEYWORD_MATCH, noKeywordMatch } from "../../refs/signals";
+import { useDebouncedText } from "../../ui/addressText";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { useTitle } from "../../ui/title";
-import { useTyped } from "../../ui/typed";
-import { type Asked, addressOf, askedIn, span } from "./asked";
 import { Filters } from "./Filters";
-import { HitCard, type Named } from "./HitCard";
+import { HitCard, type SessionNames } from "./HitCard";
 import { Legs } from "./Legs";
+import { addressOf, parseQuery, type SearchQuery, span } from "./query";
 import css from "./search.module.css";
 
 const STEP = 20;
-const MOST = 100;
-const MIN_SCORE = 0.001; // what is less likely than this is noise; the command line leaves it out too
+const RESULT_LIMIT = 100;
+const MIN_SCORE = 0.001; // less likely hits are noise; the command line omits them, too
 
 export default function Search() {
   const { query } = useRoute();
-  const asked = askedIn(query);
-  const change = (changed: Partial<Asked>, replace = false) => go(addressOf({ ...asked, ...changed }), replace);
-  // One way back for a search, not for each letter.
-  const [typed, setTyped] = useTyped(asked.q, (q, before) => change({ q }, before.trim() !== "" && q.trim() !== ""));
-  useTitle(asked.q ? `${asked.q} · Search` : "Search");
+  const search = parseQuery(query);
+  const change = (changed: Partial<SearchQuery>, replace = false) => go(addressOf({ ...search, ...changed }), replace);
+  // Add one history entry per search, not one per letter.
+  const [typed, setTyped] = useDebouncedText(search.q, (q, previous) =>
+    change({ q }, previous.trim() !== "" && q.trim() !== ""),
+  );
+  useTitle(search.q ? `${search.q} · Search` : "Search");
   const page = useRef<HTMLDivElement>(null);
   const box = useRef<HTMLInputElement>(null);
   useSlash(box);
@@ -47,25 +49,25 @@ export default function Search() {
           onChange={(event) => setTyped(event.target.value)}
           autoFocus
         />
-        <Filters asked={asked} change={change} />
+        <Filters search={search} change={change} />
       </search>
-      {asked.q.trim() ? <Results asked={asked} change={change} /> : <Hint ask={setTyped} />}
+      {search.q.trim() ? <Results search={search} change={change} /> : <Hint ask={setTyped} />}
     </div>
   );
 }
 
-type Loaded = { found: SearchResults; sessions: Named; question: string };
+type Loaded = { results: SearchResults; sessions: SessionNames; question: string };
 
-function Results({ asked, change }: { asked: Asked; change: (change: Partial<Asked>) => void }) {
-  const { user } = useWho();
-  const address = addressOf(asked);
+function Results({ search, change }: { search: SearchQuery; change: (change: Partial<SearchQuery>) => void }) {
+  const { user } = useApp();
+  const address = addressOf(search);
   const [more, setMore] = useState({ address, limit: STEP });
-  const limit = more.address === address ? more.limit : STEP; // another question begins with few
+  const limit = more.address === address ? more.limit : STEP; // a new query starts with the first page
   const [opened, setOpened] = useState<string | null>(null);
-  const known = useRef<Named>({});
+  const knownNames = useRef<SessionNames>({});
   const loaded = useLoad<Loaded>(
     async (signal) => {
-      const { q, kinds, session, agent } = asked;
+      const { q, kinds, session, agent } = search;
       const body = {
         query: q,
         kinds: kinds.length ? kinds : null,
@@ -74,32 +76,32 @@ function Results({ asked, change }: { asked: Asked; change: (change: Partial<Ask
         min_score: MIN_SCORE,
       };
       const query = { user, agent: agent || undefined };
-      const found = await post("/api/search", { query, body: { ...body, ...span(asked), at: null }, signal });
-      return { found, sessions: await named(found, known.current, user, signal), question: q };
+      const results = await post("/api/search", { query, body: { ...body, ...span(search), at: null }, signal });
+      return { results, sessions: await loadNames(results, knownNames.current, user, signal), question: q };
     },
     [address, user, limit],
   );
   if (loaded.error) return <Failure error={loaded.error} retry={loaded.reload} />;
-  if (!loaded.data) return <Loading what="Searching" />;
-  const { found, sessions, question } = loaded.data;
+  if (!loaded.data) return <Loading label="Searching" />;
+  const { results, sessions, question } = loaded.data;
   return (
     <div className={css.searchFound} aria-busy={loaded.loading}>
-      {wordless(found.hits) && <p role="status">{WORDLESS}</p>}
-      {found.hits.length === 0 && <Nothing asked={asked} change={change} />}
-      <Legs found={found} />
-      {found.hits.length > 0 && (
+      {noKeywordMatch(results.hits) && <p role="status">{NO_KEYWORD_MATCH}</p>}
+      {results.hits.length === 0 && <NoResults search={search} change={change} />}
+      <Legs results={results} />
+      {results.hits.length > 0 && (
         <ol className={css.hits} aria-label="Found">
-          {found.hits.map((hit) => (
+          {results.hits.map((hit) => (
             <li key={`${hit.kind} ${hit.id} ${hit.seq}`}>
               <HitCard hit={hit} question={question} sessions={sessions} openRef={setOpened} />
             </li>
           ))}
         </ol>
       )}
-      {found.hits.length >= limit && limit < MOST && (
+      {results.hits.length >= limit && limit < RESULT_LIMIT && (
         <button
           type="button"
-          onClick={() => setMore({ address, limit: Math.min(limit + 2 * STEP, MOST) })}
+          onClick={() => setMore({ address, limit: Math.min(limit + 2 * STEP, RESULT_LIMIT) })}
           disabled={loaded.loading}
         >
           Show more
@@ -110,16 +112,21 @@ function Results({ asked, change }: { asked: Asked; change: (change: Partial<Ask
   );
 }
 
-/** The conversations that hits are from, each asked for once; one that is gone meanwhile has no name. */
-async function named(found: SearchResults, known: Named, user: string, signal: AbortSignal): Promise<Named> {
-  const ids = new Set(found.hits.flatMap((hit) => (hit.session && !known[hit.session] ? [hit.session] : [])));
+/** The names of the conversations of the hits, each requested once; a deleted one has no name. */
+async function loadNames(
+  results: SearchResults,
+  knownNames: SessionNames,
+  user: string,
+  signal: AbortSignal,
+): Promise<SessionNames> {
+  const ids = new Set(results.hits.flatMap((hit) => (hit.session && !knownNames[hit.session] ? [hit.session] : [])));
   await Promise.all(
     [...ids].map(async (id) => {
-      const one = await get("/api/chat/sessions/{id}", { path: { id }, query: { user }, signal }).catch(() => null);
-      if (one) known[id] = { agent: one.agent, label: conversationName(one) };
+      const session = await get("/api/chat/sessions/{id}", { path: { id }, query: { user }, signal }).catch(() => null);
+      if (session) knownNames[id] = { agent: session.agent, label: conversationName(session) };
     }),
   );
-  return { ...known };
+  return { ...knownNames };
 }
 
 function Hint({ ask }: { ask: (question: string) => void }) {
@@ -141,8 +148,8 @@ function Hint({ ask }: { ask: (question: string) => void }) {
   );
 }
 
-function Nothing({ asked, change }: { asked: Asked; change: (change: Partial<Asked>) => void }) {
-  const narrowed = asked.kinds.length > 0 || asked.since || asked.until || asked.agent || asked.session;
+function NoResults({ search, change }: { search: SearchQuery; change: (change: Partial<SearchQuery>) => void }) {
+  const narrowed = search.kinds.length > 0 || search.since || search.until || search.agent || search.session;
   return (
     <Empty title="Nothing found">
       <p>Try fewer or different words. New content is found by keyword at once, and by meaning after a moment.</p>
@@ -155,13 +162,14 @@ function Nothing({ asked, change }: { asked: Asked; change: (change: Partial<Ask
   );
 }
 
-/** `/` goes to the box, unless somebody is writing. */
+/** Focus the search box with `/`, unless the user is typing. */
 function useSlash(box: React.RefObject<HTMLInputElement | null>): void {
   useEffect(() => {
     const press = (event: globalThis.KeyboardEvent) => {
-      const at = event.target as HTMLElement;
+      const target = event.target as HTMLElement;
       if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
-      if (at.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(at.tagName) || at.closest("dialog")) return;
+      if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || target.closest("dialog"))
+        return;
       event.preventDefault();
       box.current?.focus();
       box.current?.select();
@@ -171,15 +179,15 @@ function useSlash(box: React.RefObject<HTMLInputElement | null>): void {
   }, [box]);
 }
 
-/** Arrows go from the box to the hits, from hit to hit, and back. */
+/** Move between the search box and the hits with the arrow keys. */
 function walk(event: KeyboardEvent, page: HTMLElement | null, box: HTMLInputElement | null): void {
   if ((event.key !== "ArrowDown" && event.key !== "ArrowUp") || !page) return;
-  const at = event.target as HTMLElement;
+  const target = event.target as HTMLElement;
   const hits = [...page.querySelectorAll<HTMLElement>("[data-hit]")];
-  const here = hits.indexOf(at);
-  if (here < 0 && at !== box) return;
-  const next = here + (event.key === "ArrowDown" ? 1 : -1);
-  const to = next < 0 ? (here === 0 ? box : null) : hits[next];
+  const index = hits.indexOf(target);
+  if (index < 0 && target !== box) return;
+  const next = index + (event.key === "ArrowDown" ? 1 : -1);
+  const to = next < 0 ? (index === 0 ? box : null) : hits[next];
   if (!to) return;
   event.preventDefault();
   to.focus();

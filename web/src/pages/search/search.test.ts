@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { addressOf, askedIn, span } from "./asked";
-import { marked, places } from "./marks";
+import { marked, wordRanges } from "./marks";
+import { addressOf, parseQuery, span } from "./query";
 
-const words = (text: string, question: string) => places(text, question).map(([from, to]) => text.slice(from, to));
+const words = (text: string, question: string) => wordRanges(text, question).map(([from, to]) => text.slice(from, to));
 
-test("words are marked whatever their case, accents or endings; small words are not", () => {
+test("words are marked whatever their case, accents or endings; stop words are not", () => {
   expect(
     words("My sister lives in Évora, and Sisters live where she lived", "where does my SISTER live in evora?"),
   ).toEqual(["sister", "lives", "Évora", "Sisters", "live", "lived"]);
@@ -25,12 +25,12 @@ test("of a long text the part with the most marks is shown, and all of a short o
   ]);
 });
 
-test("the address says what is asked, and what it should not say is left out", () => {
-  const asked = askedIn(new URLSearchParams("q=x&kinds=notes,evil,refs&since=week&until=never"));
-  expect(asked).toMatchObject({ q: "x", kinds: ["notes", "refs"], since: "week", until: "" });
-  expect(addressOf(asked)).toBe("/search?q=x&kinds=notes%2Crefs&since=week");
+test("the query is parsed from the address, without invalid values", () => {
+  const search = parseQuery(new URLSearchParams("q=x&kinds=notes,evil,refs&since=week&until=never"));
+  expect(search).toMatchObject({ q: "x", kinds: ["notes", "refs"], since: "week", until: "" });
+  expect(addressOf(search)).toBe("/search?q=x&kinds=notes%2Crefs&since=week");
   const now = new Date("2026-03-08T12:00:00Z");
-  expect(span(asked, now)).toEqual({ since: "2026-03-01T12:00:00.000Z", until: null });
-  const own = span(askedIn(new URLSearchParams("since=2026-03-01&until=2026-03-01")));
-  expect(new Date(own.until as string).getTime() - new Date(own.since as string).getTime()).toBe(86_400_000);
+  expect(span(search, now)).toEqual({ since: "2026-03-01T12:00:00.000Z", until: null });
+  const range = span(parseQuery(new URLSearchParams("since=2026-03-01&until=2026-03-01")));
+  expect(new Date(range.until as string).getTime() - new Date(range.since as string).getTime()).toBe(86_400_000);
 });

@@ -2,7 +2,7 @@
 import { type FormEvent, useState } from "react";
 import { post } from "../../api/client";
 import type { components } from "../../api/schema";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Field } from "../../ui/Field";
 import { Link } from "../../ui/Link";
 import { Empty, Failure } from "../../ui/states";
@@ -21,9 +21,9 @@ const PROVIDERS: Record<string, Provider> = {
 };
 
 export default function Setup() {
-  const { may, here, refresh } = useWho();
-  const [chosen, setChosen] = useState("ollama");
-  const provider = PROVIDERS[chosen] as Provider;
+  const { may, server, refresh } = useApp();
+  const [providerName, setChosen] = useState("ollama");
+  const provider = PROVIDERS[providerName] as Provider;
   const [model, setModel] = useState(provider.model);
   const [url, setUrl] = useState(provider.url);
   const [key, setKey] = useState("");
@@ -75,9 +75,9 @@ export default function Setup() {
         <h1>Set up a model</h1>
       </header>
       <p>
-        {here.model ? (
+        {server.model ? (
           <>
-            The server uses <b>{here.model}</b>.
+            The server uses <b>{server.model}</b>.
           </>
         ) : (
           "Without a model, answers are quotes from memory. With one, the model writes the answers."
@@ -91,7 +91,7 @@ export default function Setup() {
         }}
       >
         <Field label="Provider">
-          <select value={chosen} onChange={(event) => choose(event.target.value)}>
+          <select value={providerName} onChange={(event) => choose(event.target.value)}>
             {Object.entries(PROVIDERS).map(([id, { label }]) => (
               <option key={id} value={id}>
                 {label}

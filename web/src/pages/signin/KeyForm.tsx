@@ -1,31 +1,31 @@
 // The form for an API key: on the sign-in page, or over a page whose sign-in has expired.
 import { type FormEvent, useState } from "react";
-import { once, Problem, told } from "../../api/client";
-import { type Here, useWho } from "../../app/who";
+import { errorMessage, fetchOnce, Problem } from "../../api/client";
+import { type ServerInfo, useApp } from "../../app/context";
 import { Field } from "../../ui/Field";
 import { useNow } from "../../ui/time";
 
 const UNKNOWN = "Invalid key. Check for typos; it may also have expired or been revoked.";
-const OFTEN = "Too many attempts. Wait a moment, then try again.";
+const RATE_LIMITED = "Too many attempts. Wait a moment, then try again.";
 
-/** Sign this browser in; the key is sent once, and kept by nobody here. */
-export async function signInWith(key: string, remember = false): Promise<Here> {
+/** Sign in; the key is sent once and not stored in this browser. */
+export async function signInWith(key: string, remember = false): Promise<ServerInfo> {
   const headers = { "Content-Type": "application/json" };
   const body = JSON.stringify({ key, remember });
-  return (await once("/api/web/sign-in", { method: "POST", body, headers })).json();
+  return (await fetchOnce("/api/web/sign-in", { method: "POST", body, headers })).json();
 }
 
-function said(error: unknown): string {
+function messageFor(error: unknown): string {
   if (error instanceof Problem && error.status === 401) return UNKNOWN;
-  if (error instanceof Problem && error.status === 429) return OFTEN;
-  return told(error);
+  if (error instanceof Problem && error.status === 429) return RATE_LIMITED;
+  return errorMessage(error);
 }
 
 export function KeyForm() {
-  const { refresh } = useWho();
+  const { refresh } = useApp();
   const [key, setKey] = useState("");
   const [remember, setRemember] = useState(false);
-  const [wrong, setWrong] = useState<string | null>(null);
+  const [error, setWrong] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const [from, setFrom] = useState(0);
   const wait = Math.ceil((from - useNow(0.5)) / 1000);
@@ -37,7 +37,7 @@ export function KeyForm() {
       refresh(await signInWith(key.trim(), remember));
     } catch (error) {
       if (error instanceof Problem && error.status === 429) setFrom(Date.now() + Math.max(error.retryAfter, 1) * 1000);
-      setWrong(said(error));
+      setWrong(messageFor(error));
       setBusy(false);
     }
   };
@@ -45,7 +45,7 @@ export function KeyForm() {
     <form onSubmit={submit}>
       <Field
         label="API key"
-        wrong={wrong}
+        error={error}
         hint="It begins with rtn_. The server’s administrator can create one: retain keys create NAME --permissions read,write"
       >
         <input

@@ -1,11 +1,11 @@
 // Sign in with an API key: it is sent once, and the browser then holds a cookie that scripts cannot read.
 import { useEffect } from "react";
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { KeyForm } from "./KeyForm";
 import css from "./signin.module.css";
 
 export default function SignIn() {
-  const { here } = useWho();
+  const { server } = useApp();
   useEffect(() => {
     document.title = "Sign in · retain";
   }, []);
@@ -14,7 +14,7 @@ export default function SignIn() {
       <img src="/assets/icon.svg" alt="" width="48" height="48" />
       <h1>Sign in to retain</h1>
       <KeyForm />
-      <p className="quiet">retain {here.version}</p>
+      <p className="quiet">retain {server.version}</p>
     </main>
   );
 }

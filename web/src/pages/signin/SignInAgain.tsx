@@ -1,14 +1,14 @@
 // Sign in again over the current page after the sign-in expired; the page stays, and pending requests continue.
-import { useWho } from "../../app/who";
+import { useApp } from "../../app/context";
 import { Dialog } from "../../ui/Dialog";
 import { KeyForm } from "./KeyForm";
 import css from "./signin.module.css";
 
 export default function SignInAgain() {
-  const { away, later } = useWho();
+  const { away, postpone } = useApp();
   if (away === "asking") {
     return (
-      <Dialog title="Sign in again" close={() => later(true)}>
+      <Dialog title="Sign in again" close={() => postpone(true)}>
         <p>You are signed out: your key or session has expired. Your page and unsaved text are still here.</p>
         <KeyForm />
       </Dialog>
@@ -17,7 +17,7 @@ export default function SignInAgain() {
   return (
     <aside className={css.signedOut} aria-label="Signed out">
       <p role="status">You are signed out. Nothing is saved until you sign in again.</p>
-      <button type="button" className="primary" onClick={() => later(false)}>
+      <button type="button" className="primary" onClick={() => postpone(false)}>
         Sign in
       </button>
     </aside>

@@ -1,13 +1,13 @@
 // Demo data: a user with a few conversations, facts and notes, added and removed with one click.
 import { useEffect, useState } from "react";
-import { get, post, put, told } from "../../api/client";
+import { errorMessage, get, post, put } from "../../api/client";
+import { useApp } from "../../app/context";
 import { go } from "../../app/route";
-import { useWho } from "../../app/who";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 
 export const DEMO = "demo";
 const AGENT = "assistant";
-const TALKS = [
+const CONVERSATIONS = [
   {
     label: "A trip to Lisbon",
     lines: [
@@ -31,7 +31,7 @@ const NOTES =
 
 async function load(): Promise<void> {
   const query = { user: DEMO, agent: AGENT };
-  for (const { label, lines } of TALKS) {
+  for (const { label, lines } of CONVERSATIONS) {
     const session = await post("/api/sessions", { query, body: { label } });
     const messages = lines.map(([role, content]) => ({ role, content }));
     await post("/api/messages/{session}/batch", { path: { session: session.id }, query, body: { messages } });
@@ -42,47 +42,47 @@ async function load(): Promise<void> {
 }
 
 const exists = async (signal?: AbortSignal) =>
-  (await get("/api/users", { query: { search: DEMO, limit: 100 }, signal })).data.some((one) => one.user === DEMO);
+  (await get("/api/users", { query: { search: DEMO, limit: 100 }, signal })).data.some((item) => item.user === DEMO);
 
-/** The button that adds the demo data, or removes it where it is there. */
+/** The button that adds the demo data, or removes it. */
 export function Demo({ changed }: { changed: () => void }) {
-  const { may, user, choose, refresh } = useWho();
-  const [there, setThere] = useState<boolean>();
+  const { may, user, choose, refresh } = useApp();
+  const [isLoaded, setThere] = useState<boolean>();
   const [busy, setBusy] = useState(false);
   useEffect(() => {
     const stop = new AbortController();
     exists(stop.signal).then(setThere, () => {});
     return () => stop.abort();
   }, []);
-  const act = (work: () => Promise<void>, after: boolean) => async () => {
+  const runAndSet = (work: () => Promise<void>, after: boolean) => async () => {
     setBusy(true);
     try {
       await work();
       setThere(after);
       changed();
     } catch (error) {
-      say(told(error));
+      notify(errorMessage(error));
     } finally {
       setBusy(false);
     }
   };
-  const add = act(async () => {
+  const add = runAndSet(async () => {
     await load();
     choose(DEMO);
-    say("Demo data added. You now see the user “demo”.", () => go("/chat"), "Open chat");
+    notify("Demo data added. You now see the user “demo”.", () => go("/chat"), "Open chat");
   }, true);
-  const erase = act(async () => {
+  const erase = runAndSet(async () => {
     await post("/api/users/{user}/erase", { path: { user: DEMO } });
     if (user === DEMO) {
       choose(null);
       refresh();
     }
-    say("Demo data removed.");
+    notify("Demo data removed.");
   }, false);
-  if (there === undefined || !may("write") || !may("delete")) return null;
+  if (isLoaded === undefined || !may("write") || !may("delete")) return null;
   return (
-    <button type="button" onClick={there ? erase : add} disabled={busy}>
-      {there ? "Remove demo data" : "Add demo data"}
+    <button type="button" onClick={isLoaded ? erase : add} disabled={busy}>
+      {isLoaded ? "Remove demo data" : "Add demo data"}
     </button>
   );
 }

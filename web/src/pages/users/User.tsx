@@ -1,10 +1,10 @@
-// What is stored about one user, with export and erasure.
+// The stored data of one user, with export and erasure.
 import { useState } from "react";
 import type { Receipt, StoredUser } from "../../api";
-import { fetched, get, post } from "../../api/client";
+import { fetchSignedIn, get, post } from "../../api/client";
 import { useLoad } from "../../api/load";
+import { useApp } from "../../app/context";
 import { go, to } from "../../app/route";
-import { useWho } from "../../app/who";
 import { Dialog } from "../../ui/Dialog";
 import { download } from "../../ui/download";
 import { Field } from "../../ui/Field";
@@ -13,7 +13,7 @@ import { Link } from "../../ui/Link";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
 import { useTitle } from "../../ui/title";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./users.module.css";
 
 type Kind = { label: string; href: string; about: string; amount: (user: StoredUser) => number };
@@ -32,12 +32,12 @@ const KINDS: Kind[] = [
 ];
 
 export function User({ name }: { name: string }) {
-  const { may, choose, choosable } = useWho();
+  const { may, choose, choosable } = useApp();
   const [erasing, setErasing] = useState(false);
   const [receipt, setReceipt] = useState<Receipt>();
   useTitle(name);
   const admin = may("admin") && choosable;
-  const found = useLoad(async (signal) => (admin ? await one(name, signal) : null), [name, admin]);
+  const stored = useLoad(async (signal) => (admin ? await findUser(name, signal) : null), [name, admin]);
   const show = () => choosable && choose(name);
   return (
     <div className="page">
@@ -61,9 +61,9 @@ export function User({ name }: { name: string }) {
         )}
       </header>
       {receipt && <Erased receipt={receipt} />}
-      {found.error ? <Failure error={found.error} retry={found.reload} /> : null}
-      {found.loading && !found.data && !found.error && <Loading what="Loading the user" />}
-      {!found.loading && admin && !found.data && !found.error && !receipt && (
+      {stored.error ? <Failure error={stored.error} retry={stored.reload} /> : null}
+      {stored.loading && !stored.data && !stored.error && <Loading label="Loading the user" />}
+      {!stored.loading && admin && !stored.data && !stored.error && !receipt && (
         <Empty title={`Nothing is stored about ${name}`}>
           <p>Check the spelling, or look for the name in the list of users.</p>
           <p>
@@ -71,7 +71,7 @@ export function User({ name }: { name: string }) {
           </p>
         </Empty>
       )}
-      {(found.data || !admin) && !found.loading && (
+      {(stored.data || !admin) && !stored.loading && (
         <>
           <section aria-labelledby="stored">
             <h2 id="stored">What is stored</h2>
@@ -81,18 +81,18 @@ export function User({ name }: { name: string }) {
                   <Link href={kind.href} onClick={show}>
                     {kind.label}
                   </Link>
-                  {found.data && <b>{count(kind.amount(found.data))}</b>}
+                  {stored.data && <b>{count(kind.amount(stored.data))}</b>}
                   <p className="quiet">{kind.about}</p>
                 </li>
               ))}
             </ul>
-            {found.data && (
+            {stored.data && (
               <p className="quiet">
-                Last active <Time at={found.data.last_active_at} />.
-                {found.data.pending > 0 && (
+                Last active <Time at={stored.data.last_active_at} />.
+                {stored.data.pending > 0 && (
                   <>
                     {" "}
-                    <Link href="/operations/review">{count(found.data.pending)} entries wait for review.</Link>
+                    <Link href="/operations/review">{count(stored.data.pending)} entries wait for review.</Link>
                   </>
                 )}
               </p>
@@ -124,7 +124,7 @@ export function User({ name }: { name: string }) {
           erased={(done) => {
             setErasing(false);
             setReceipt(done);
-            found.reload();
+            stored.reload();
           }}
         />
       )}
@@ -132,7 +132,7 @@ export function User({ name }: { name: string }) {
   );
 }
 
-async function one(name: string, signal: AbortSignal): Promise<StoredUser | null> {
+async function findUser(name: string, signal: AbortSignal): Promise<StoredUser | null> {
   for (let after: string | undefined; ; ) {
     const page = await get("/api/users", { query: { search: name, limit: 100, after }, signal });
     const exact = page.data.find((user) => user.user === name);
@@ -144,13 +144,13 @@ async function one(name: string, signal: AbortSignal): Promise<StoredUser | null
 function Export({ name }: { name: string }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
-  const act = async () => {
+  const startExport = async () => {
     setBusy(true);
     setError(undefined);
     try {
-      const answer = await fetched(`${to(["api", "users", name])}/export`, { method: "POST" });
+      const answer = await fetchSignedIn(`${to(["api", "users", name])}/export`, { method: "POST" });
       download(`${name}.jsonl`, "application/jsonl", await answer.text());
-      say(`Exported everything about ${name}.`);
+      notify(`Exported everything about ${name}.`);
     } catch (failure) {
       setError(failure);
     } finally {
@@ -159,22 +159,22 @@ function Export({ name }: { name: string }) {
   };
   return (
     <>
-      <button type="button" onClick={act} disabled={busy}>
+      <button type="button" onClick={startExport} disabled={busy}>
         Export
       </button>
-      {error ? <Failure error={error} retry={act} /> : null}
+      {error ? <Failure error={error} retry={startExport} /> : null}
     </>
   );
 }
 
-type Erasing = { name: string; close: () => void; erased: (receipt: Receipt) => void };
+type EraseProps = { name: string; close: () => void; erased: (receipt: Receipt) => void };
 
-function Erase({ name, close, erased }: Erasing) {
-  const { user, choose, refresh } = useWho();
+function Erase({ name, close, erased }: EraseProps) {
+  const { user, choose, refresh } = useApp();
   const [typed, setTyped] = useState("");
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
-  const act = async () => {
+  const confirmErase = async () => {
     setBusy(true);
     setError(undefined);
     try {
@@ -198,7 +198,7 @@ function Erase({ name, close, erased }: Erasing) {
       <form
         onSubmit={(event) => {
           event.preventDefault();
-          if (typed === name && !busy) act();
+          if (typed === name && !busy) confirmErase();
         }}
       >
         <Field label={`Type “${name}” to confirm`}>
@@ -218,7 +218,7 @@ function Erase({ name, close, erased }: Erasing) {
   );
 }
 
-/** What was removed. */
+/** The result of an erasure: the removed records by kind. */
 function Erased({ receipt }: { receipt: Receipt }) {
   const removed = Object.entries(receipt.removed).filter(([, amount]) => amount > 0);
   return (

@@ -1,11 +1,11 @@
-// The users that have data: the list, and what is stored about each of them.
+// The list of users with stored data.
 import { useState } from "react";
 import type { StoredUser } from "../../api";
 import { get } from "../../api/client";
+import { useDebounced } from "../../api/debounced";
 import { usePages } from "../../api/load";
-import { useSettled } from "../../api/settled";
+import { useApp } from "../../app/context";
 import { go, to, useRoute } from "../../app/route";
-import { useWho } from "../../app/who";
 import { Link } from "../../ui/Link";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { count, Time } from "../../ui/time";
@@ -16,14 +16,14 @@ import css from "./users.module.css";
 
 export default function Users() {
   const { parts } = useRoute();
-  const { may, user } = useWho();
+  const { may, user } = useApp();
   if (parts[1]) return <User key={parts[1]} name={parts[1]} />;
   return may("admin") ? <List /> : <User name={user} />;
 }
 
 function List() {
   const [typed, setTyped] = useState("");
-  const search = useSettled(typed.trim(), 200);
+  const search = useDebounced(typed.trim(), 200);
   useTitle("Users");
   const users = usePages<StoredUser>(
     (after, signal) => get("/api/users", { query: { search, limit: 100, after }, signal }),
@@ -45,8 +45,8 @@ function List() {
         <Demo changed={users.reload} />
       </div>
       {users.error ? <Failure error={users.error} retry={users.retry} /> : null}
-      {users.loading && !users.items.length && <Loading what="Loading users" />}
-      {!users.loading && !users.error && !users.items.length && <Nobody search={search} />}
+      {users.loading && !users.items.length && <Loading label="Loading users" />}
+      {!users.loading && !users.error && !users.items.length && <NoUsers search={search} />}
       {users.items.length > 0 && <Table users={users.items} />}
       {users.hasMore && (
         <button type="button" onClick={users.more} disabled={users.loading}>
@@ -57,7 +57,7 @@ function List() {
   );
 }
 
-function Nobody({ search }: { search: string }) {
+function NoUsers({ search }: { search: string }) {
   if (search) return <Empty title={`No user’s name contains “${search}”`} />;
   return (
     <Empty title="Nobody has data yet">
@@ -72,7 +72,7 @@ function Nobody({ search }: { search: string }) {
 const COLUMNS = ["Conversations", "Facts", "Notes", "References", "Documents", "State"];
 
 function Table({ users }: { users: StoredUser[] }) {
-  const { user, choose } = useWho();
+  const { user, choose } = useApp();
   const show = (name: string) => {
     choose(name);
     go("/chat");
@@ -96,24 +96,26 @@ function Table({ users }: { users: StoredUser[] }) {
           </tr>
         </thead>
         <tbody>
-          {users.map((one) => (
-            <tr key={one.user}>
+          {users.map((item) => (
+            <tr key={item.user}>
               <th scope="row">
-                <Link href={to(["users", one.user])}>{one.user}</Link>
-                {one.user === user && <span className="chip accent">shown now</span>}
-                {one.pending > 0 && <span className="chip warn">{count(one.pending)} waiting for review</span>}
+                <Link href={to(["users", item.user])}>{item.user}</Link>
+                {item.user === user && <span className="chip accent">shown now</span>}
+                {item.pending > 0 && <span className="chip warn">{count(item.pending)} waiting for review</span>}
               </th>
-              {[one.conversations, one.memories, one.notes, one.refs, one.documents, one.state].map((value, place) => (
-                <td key={COLUMNS[place]} className="number">
-                  {count(value)}
-                </td>
-              ))}
+              {[item.conversations, item.memories, item.notes, item.refs, item.documents, item.state].map(
+                (value, index) => (
+                  <td key={COLUMNS[index]} className="number">
+                    {count(value)}
+                  </td>
+                ),
+              )}
               <td>
-                <Time at={one.last_active_at} />
+                <Time at={item.last_active_at} />
               </td>
               <td>
-                {one.user !== user && (
-                  <button type="button" aria-label={`Switch to ${one.user}`} onClick={() => show(one.user)}>
+                {item.user !== user && (
+                  <button type="button" aria-label={`Switch to ${item.user}`} onClick={() => show(item.user)}>
                     Switch
                   </button>
                 )}

@@ -1,7 +1,7 @@
 // The token budget of a context: a slider and a number field.
 import { useEffect, useId, useState } from "react";
 import { count } from "../../ui/time";
-import { budgetAt, LEAST, MOST, STEPS, stepOf } from "./scale";
+import { budgetAt, MAX_BUDGET, MIN_BUDGET, STEPS, stepOf } from "./scale";
 import css from "./why.module.css";
 
 export function Budget({ value, set }: { value: number; set: (budget: number) => void }) {
@@ -35,7 +35,7 @@ export function Budget({ value, set }: { value: number; set: (budget: number) =>
         />
       </div>
       <p className="quiet">
-        The slider goes from {count(LEAST)} to {count(MOST)}; type any other number.
+        The slider goes from {count(MIN_BUDGET)} to {count(MAX_BUDGET)}; type any other number.
       </p>
     </div>
   );

@@ -1,15 +1,15 @@
 // The items of a context, or those left out, by layer in prompt order.
 import { useState } from "react";
 import { count } from "../../ui/time";
-import { ItemRow, type Reading } from "./ItemRow";
+import { ItemRow, type ItemTexts } from "./ItemRow";
 import { type Group, type Item, keyOf } from "./report";
 import css from "./why.module.css";
 
-const ENDS = 15; // of a long layer these many first and last are shown until somebody wants all
-type Shown = { groups: readonly Group[]; reading: Reading; came?: ReadonlySet<string> };
+const ENDS = 15; // a long layer shows this many first and last items until it is expanded
+type Props = { groups: readonly Group[]; texts: ItemTexts; added?: ReadonlySet<string> };
 
-export function Items({ groups, reading, came }: Shown) {
-  const most = Math.max(1, ...groups.flatMap((group) => group.items.map((item) => item.tokens)));
+export function Items({ groups, texts, added }: Props) {
+  const maxTokens = Math.max(1, ...groups.flatMap((group) => group.items.map((item) => item.tokens)));
   return groups.map(({ layer, items, tokens }) => (
     <section key={layer.name} className={css.whyLayer} aria-labelledby={`layer-${layer.name}`}>
       <h3 id={`layer-${layer.name}`} tabIndex={-1}>
@@ -17,21 +17,21 @@ export function Items({ groups, reading, came }: Shown) {
         {layer.title} <span className="quiet">{layer.about}</span>
         <span className={css.whyAmount}>{count(tokens)}</span>
       </h3>
-      <ItemList items={items} most={most} reading={reading} came={came} />
+      <ItemList items={items} maxTokens={maxTokens} texts={texts} added={added} />
     </section>
   ));
 }
 
-type Listed = { items: readonly Item[]; most: number; reading: Reading; came?: ReadonlySet<string> };
+type Listed = { items: readonly Item[]; maxTokens: number; texts: ItemTexts; added?: ReadonlySet<string> };
 
-export function ItemList({ items, most, reading, came }: Listed) {
-  const [all, setAll] = useState(false);
-  const row = (item: Item, place: number) => (
-    <li key={`${keyOf(item)} ${place}`}>
-      <ItemRow item={item} most={most} reading={reading} isNew={came?.has(keyOf(item)) ?? false} />
+export function ItemList({ items, maxTokens, texts, added }: Listed) {
+  const [expanded, setAll] = useState(false);
+  const row = (item: Item, index: number) => (
+    <li key={`${keyOf(item)} ${index}`}>
+      <ItemRow item={item} maxTokens={maxTokens} texts={texts} isNew={added?.has(keyOf(item)) ?? false} />
     </li>
   );
-  const hidden = all ? 0 : items.length - 2 * ENDS;
+  const hidden = expanded ? 0 : items.length - 2 * ENDS;
   if (hidden < ENDS) return <ul className={css.whyItems}>{items.map(row)}</ul>;
   return (
     <ul className={css.whyItems}>
@@ -41,7 +41,7 @@ export function ItemList({ items, most, reading, came }: Listed) {
           Show {count(hidden)} more between
         </button>
       </li>
-      {items.slice(-ENDS).map((item, place) => row(item, ENDS + hidden + place))}
+      {items.slice(-ENDS).map((item, index) => row(item, ENDS + hidden + index))}
     </ul>
   );
 }

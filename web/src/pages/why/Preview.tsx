@@ -1,19 +1,19 @@
 // Preview the context of a message before it is sent; changing the budget shows what is left out.
 import { useEffect, useRef, useState } from "react";
 import { post } from "../../api/client";
+import { useDebounced } from "../../api/debounced";
 import type { ContextAnswer } from "../../api/index";
 import { useLoad } from "../../api/load";
-import { useSettled } from "../../api/settled";
+import { useApp } from "../../app/context";
 import { conversationName } from "../../app/conversation";
 import { go, to, useRoute } from "../../app/route";
-import { useWho } from "../../app/who";
 import { Field } from "../../ui/Field";
 import { Link } from "../../ui/Link";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { Budget } from "./Budget";
 import { Explained } from "./Explained";
 import { Prompt } from "./Prompt";
-import { type Picked, pick, type Session } from "./pick";
+import { type Choice, pick, type Session } from "./pick";
 import { changes, type Item, itemsOf } from "./report";
 import { Turns } from "./Turns";
 import { questionOf } from "./turn";
@@ -22,28 +22,31 @@ import css from "./why.module.css";
 
 export function Preview() {
   const { query } = useRoute();
-  const { user } = useWho();
-  const asked = { session: query.get("session"), agent: query.get("agent") };
+  const { user } = useApp();
+  const requested = { session: query.get("session"), agent: query.get("agent") };
   const turn = query.get("turn");
-  const picked = useLoad(
+  const choice = useLoad(
     async (signal) => {
-      const [found, question] = await Promise.all([pick(user, asked, signal), turn && questionOf(turn, user, signal)]);
-      return { ...found, question };
+      const [result, question] = await Promise.all([
+        pick(user, requested, signal),
+        turn && questionOf(turn, user, signal),
+      ]);
+      return { ...result, question };
     },
-    [user, asked.session, asked.agent],
+    [user, requested.session, requested.agent],
   );
-  if (picked.error) return <Failure error={picked.error} retry={picked.reload} />;
-  if (!picked.data) return <Loading />;
-  const { session, question } = picked.data;
+  if (choice.error) return <Failure error={choice.error} retry={choice.reload} />;
+  if (!choice.data) return <Loading />;
+  const { session, question } = choice.data;
   return (
     <>
-      <Pick from={picked.data} />
+      <Pick from={choice.data} />
       {session ? (
         <div className={css.whyColumns}>
           <div className={css.whyMain}>
             <Live
               session={session}
-              titles={titlesOf(picked.data.sessions)}
+              titles={titlesOf(choice.data.sessions)}
               first={question || query.get("message") || messageHere(user, session.id)}
             />
           </div>
@@ -55,7 +58,7 @@ export function Preview() {
         <Empty title="Nothing to explain yet">
           <p>This page shows what an agent's model receives for a message, and why. Start a conversation first.</p>
           <p>
-            <Link href={to(["chat", picked.data.agent])}>Talk to {picked.data.agent}</Link>
+            <Link href={to(["chat", choice.data.agent])}>Talk to {choice.data.agent}</Link>
           </p>
         </Empty>
       )}
@@ -63,10 +66,10 @@ export function Preview() {
   );
 }
 
-function Pick({ from }: { from: Picked }) {
-  const choose = (whose: { agent: string } | { session: string }) => {
+function Pick({ from }: { from: Choice }) {
+  const choose = (target: { agent: string } | { session: string }) => {
     const { message } = history.state ?? {};
-    go(to(["why"], whose));
+    go(to(["why"], target));
     if (message) keepMessage(message);
   };
   return (
@@ -85,9 +88,9 @@ function Pick({ from }: { from: Picked }) {
           onChange={(event) => choose({ session: event.target.value })}
         >
           {!from.session && <option value="">none yet</option>}
-          {withOwn(from).map((one) => (
-            <option key={one.id} value={one.id}>
-              {conversationName(one)}
+          {withOwn(from).map((item) => (
+            <option key={item.id} value={item.id}>
+              {conversationName(item)}
             </option>
           ))}
         </select>
@@ -96,37 +99,44 @@ function Pick({ from }: { from: Picked }) {
   );
 }
 
-const titlesOf = (sessions: Session[]) => Object.fromEntries(sessions.map((one) => [one.id, conversationName(one)]));
+const titlesOf = (sessions: Session[]) => Object.fromEntries(sessions.map((item) => [item.id, conversationName(item)]));
 
-function withOwn({ sessions, session }: Picked): Session[] {
-  return session && !sessions.some((one) => one.id === session.id) ? [session, ...sessions] : sessions;
+function withOwn({ sessions, session }: Choice): Session[] {
+  return session && !sessions.some((item) => item.id === session.id) ? [session, ...sessions] : sessions;
 }
 
-type Shown = { session: Session; titles: Record<string, string>; first: string };
+type Props = { session: Session; titles: Record<string, string>; first: string };
 
-function Live({ session, titles, first }: Shown) {
-  const { user } = useWho();
+function Live({ session, titles, first }: Props) {
+  const { user } = useApp();
   const [message, setMessage] = useState(first);
   const [budget, setBudget] = useState<number | null>(null);
-  const [settled, size] = [useSettled(message), useSettled(budget, 150)];
+  const [debouncedMessage, debouncedBudget] = [useDebounced(message), useDebounced(budget, 150)];
   const context = useLoad(
     (signal) => {
-      const body = { session: session.id, message: settled, budget: size, others: [], text: false, whole: true };
+      const body = {
+        session: session.id,
+        message: debouncedMessage,
+        budget: debouncedBudget,
+        others: [],
+        text: false,
+        whole: true,
+      };
       return post("/api/context", { query: { user, agent: session.agent }, body, signal });
     },
-    [user, session.id, settled, size],
+    [user, session.id, debouncedMessage, debouncedBudget],
   );
   useEffect(() => {
     go(to(["why"], { session: session.id }), true);
-    keepMessage(settled);
-  }, [settled, session.id]);
+    keepMessage(debouncedMessage);
+  }, [debouncedMessage, session.id]);
   const last = useRef<{ session: string; answer: ContextAnswer }>(undefined);
   if (context.data) last.current = { session: session.id, answer: context.data };
-  // A budget that is too small is no answer: the one before stays in sight, and with it the way back.
+  // A budget that is too small gives an error: keep showing the last preview and its slider.
   const answer = context.data ?? (last.current?.session === session.id ? last.current.answer : undefined);
-  const { came, fell, begins } = useChanges(answer, session.id);
+  const { added, fell, previews } = useChanges(answer, session.id);
   const report = answer?.report;
-  const where = { user, agent: session.agent, session: session.id, at: new Date().toISOString() };
+  const scope = { user, agent: session.agent, session: session.id, at: new Date().toISOString() };
   const texts = answer && textsOf(answer);
   return (
     <>
@@ -148,31 +158,31 @@ function Live({ session, titles, first }: Shown) {
         <div className={context.error ? css.whyStale : css.whyLive}>
           <Explained
             report={report}
-            reading={{ where, texts, begins, titles }}
+            texts={{ scope, texts, previews, titles }}
             stale={context.loading}
-            came={came}
+            added={added}
             fell={fell}
           />
           <Prompt messages={answer.messages} />
         </div>
       ) : (
-        !context.error && <Loading what="Putting it together" />
+        !context.error && <Loading label="Putting it together" />
       )}
     </>
   );
 }
 
 const textsOf = (answer: ContextAnswer) => (answer.whole?.texts ?? {}) as Record<string, string>;
-type Changes = { came?: Set<string>; fell?: Item[]; begins?: Record<string, string> };
+type Changes = { added?: Set<string>; fell?: Item[]; previews?: Record<string, string> };
 
-/** The differences from the previous preview of the conversation, with the beginnings of the items left out. */
+/** The differences from the previous preview, with the first words of the items left out. */
 function useChanges(answer: ContextAnswer | undefined, session: string): Changes {
-  const seen = useRef<{ answer?: ContextAnswer; before?: ContextAnswer; session: string }>({ session });
-  if (answer && seen.current.answer !== answer) {
-    const before = seen.current.session === session ? seen.current.answer : undefined;
-    seen.current = { answer, session, before };
+  const shown = useRef<{ answer?: ContextAnswer; previous?: ContextAnswer; session: string }>({ session });
+  if (answer && shown.current.answer !== answer) {
+    const previous = shown.current.session === session ? shown.current.answer : undefined;
+    shown.current = { answer, session, previous };
   }
-  const { before } = seen.current;
-  if (!answer || !before) return {};
-  return { ...changes(itemsOf(before.report.items), itemsOf(answer.report.items)), begins: textsOf(before) };
+  const { previous } = shown.current;
+  if (!answer || !previous) return {};
+  return { ...changes(itemsOf(previous.report.items), itemsOf(answer.report.items)), previews: textsOf(previous) };
 }

@@ -1,6 +1,6 @@
 // The exact prompt: the messages that the model receives.
 import type { ContextAnswer } from "../../api/index";
-import { say } from "../../ui/toast";
+import { notify } from "../../ui/toast";
 import css from "./why.module.css";
 
 type Messages = ContextAnswer["messages"];
@@ -8,8 +8,8 @@ type Messages = ContextAnswer["messages"];
 export function Prompt({ messages }: { messages: Messages }) {
   const copy = () =>
     navigator.clipboard.writeText(JSON.stringify(messages, null, 2)).then(
-      () => say("Copied."),
-      () => say("The browser does not allow copying. Select the text and copy it."),
+      () => notify("Copied."),
+      () => notify("The browser does not allow copying. Select the text and copy it."),
     );
   return (
     <details className={css.whyFold}>
@@ -21,10 +21,10 @@ export function Prompt({ messages }: { messages: Messages }) {
           Copy as JSON
         </button>
         <ol>
-          {messages.map((message, place) => (
-            <li key={place}>
+          {messages.map((message, index) => (
+            <li key={index}>
               <b>{String(message.role)}</b>
-              <pre className="plain">{told(message)}</pre>
+              <pre className="plain">{messageText(message)}</pre>
             </li>
           ))}
         </ol>
@@ -33,8 +33,8 @@ export function Prompt({ messages }: { messages: Messages }) {
   );
 }
 
-/** A message as text; what is no text in it, as JSON. */
-function told({ role: _, content, ...rest }: Messages[number]): string {
+/** A message as text; other content as JSON. */
+function messageText({ role: _, content, ...rest }: Messages[number]): string {
   const text = typeof content === "string" ? content : content === null ? "" : JSON.stringify(content, null, 2);
   return Object.keys(rest).length ? [text, JSON.stringify(rest, null, 2)].filter(Boolean).join("\n") : text;
 }

@@ -1,14 +1,14 @@
 // Why: the context of a saved answer, or of a message that could be sent now, item by item.
 import { useEffect } from "react";
 import { useLoad } from "../../api/load";
+import { useApp } from "../../app/context";
 import { go, to, useRoute } from "../../app/route";
-import { useWho } from "../../app/who";
 import { Link } from "../../ui/Link";
 import { Empty, Failure, Loading } from "../../ui/states";
 import { useTitle } from "../../ui/title";
 import { Answer } from "./Answer";
 import { Preview } from "./Preview";
-import { turnOf } from "./turn";
+import { findTurn } from "./turn";
 import css from "./why.module.css";
 
 export default function Why() {
@@ -21,15 +21,15 @@ export default function Why() {
         <h1>{id ? "Why this answer" : "Preview the context"}</h1>
         {id && <Link href="/why">Try a message</Link>}
       </header>
-      {id ? <Answer id={id} /> : session && seq > 0 ? <Found session={session} seq={seq} /> : <Preview />}
+      {id ? <Answer id={id} /> : session && seq > 0 ? <AnswerAt session={session} seq={seq} /> : <Preview />}
     </div>
   );
 }
 
-/** A message of a conversation leads to the turn that it belongs to. */
-function Found({ session, seq }: { session: string; seq: number }) {
-  const { user } = useWho();
-  const turn = useLoad((signal) => turnOf(session, seq, user, signal), [session, seq, user]);
+/** Find the turn of a message and show it. */
+function AnswerAt({ session, seq }: { session: string; seq: number }) {
+  const { user } = useApp();
+  const turn = useLoad((signal) => findTurn(session, seq, user, signal), [session, seq, user]);
   useEffect(() => {
     if (turn.data) go(to(["why", turn.data]), true);
   }, [turn.data]);

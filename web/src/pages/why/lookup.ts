@@ -5,48 +5,48 @@ import type { Message, Report } from "../../api/index";
 import { conversationName } from "../../app/conversation";
 import { areaOf, type Source, sourceOf } from "./source";
 
-export type Where = { user: string; agent: string; session: string; at: string };
-export type Looked = { text: string; changed?: string };
+export type PromptScope = { user: string; agent: string; session: string; at: string };
+export type SourceText = { text: string; changed?: string };
 
-/** What a message says in words. */
-export function saidIn(content: Message["content"]): string {
+/** The text of a message's content. */
+export function textOf(content: Message["content"]): string {
   const parts = Array.isArray(content.parts) ? content.parts : [];
   const texts = [content.text, ...parts.map((part) => (part as Record<string, unknown> | null)?.text)];
-  const said = texts.filter((text): text is string => typeof text === "string" && text !== "");
-  return [...new Set(said)].join("\n") || JSON.stringify(content, null, 2);
+  const nonEmpty = texts.filter((text): text is string => typeof text === "string" && text !== "");
+  return [...new Set(nonEmpty)].join("\n") || JSON.stringify(content, null, 2);
 }
 
-/** The text of a source; null where it is gone. */
-export async function lookUp(source: Source, where: Where, signal: AbortSignal): Promise<Looked | null> {
+/** The current text of a source; null if it was removed. */
+export async function lookUp(source: Source, scope: PromptScope, signal: AbortSignal): Promise<SourceText | null> {
   try {
-    return await found(source, where, signal);
+    return await fetchText(source, scope, signal);
   } catch (error) {
     if (error instanceof Problem && error.status === 404) return null;
     throw error;
   }
 }
 
-/** Whether a moment of the server is after another, to its microsecond: a Date has milliseconds. */
+/** True if a server timestamp is later than another. Compares microseconds, which a Date does not have. */
 export function isLater(at: string, than: string): boolean {
   const apart = Date.parse(at) - Date.parse(than);
   return apart > 0 || (apart === 0 && at.replace("Z", "") > than.replace("Z", ""));
 }
 
-async function found(source: Source, where: Where, signal: AbortSignal): Promise<Looked | null> {
-  const query = { user: where.user, agent: where.agent };
-  const since = (at: string) => (isLater(at, where.at) ? "Changed since then." : undefined);
+async function fetchText(source: Source, scope: PromptScope, signal: AbortSignal): Promise<SourceText | null> {
+  const query = { user: scope.user, agent: scope.agent };
+  const since = (at: string) => (isLater(at, scope.at) ? "Changed since then." : undefined);
   switch (source.kind) {
     case "message": {
-      const path = { session: source.session ?? where.session, seq: source.seq };
-      const message = await get("/api/messages/{session}/{seq}", { path, query: { user: where.user }, signal });
-      return { text: saidIn(message.content) };
+      const path = { session: source.session ?? scope.session, seq: source.seq };
+      const message = await get("/api/messages/{session}/{seq}", { path, query: { user: scope.user }, signal });
+      return { text: textOf(message.content) };
     }
     case "entry": {
       const entry = await get("/api/entries/{id}", { path: { id: source.id }, query, signal });
       return { text: entry.content, changed: since(entry.updated_at) ?? (entry.expired ? "Expired." : undefined) };
     }
     case "ref": {
-      const ref = await get("/api/refs/{key}/info", { path: { key: source.key }, query: { user: where.user }, signal });
+      const ref = await get("/api/refs/{key}/info", { path: { key: source.key }, query: { user: scope.user }, signal });
       return { text: ref.summary, changed: since(ref.updated_at) };
     }
     case "agent": {
@@ -54,24 +54,24 @@ async function found(source: Source, where: Where, signal: AbortSignal): Promise
       return { text: agent.prompt || `You are ${agent.name}.`, changed: since(agent.updated_at) };
     }
     case "state": {
-      const area = areaOf(source.owner, where.session);
+      const area = areaOf(source.owner, scope.session);
       const item = await get("/api/state/{key}", { path: { key: source.key }, query: { ...query, area }, signal });
       const text = typeof item.value === "string" ? item.value : JSON.stringify(item.value, null, 2);
       return { text, changed: since(item.updated_at) };
     }
     case "passage": {
       const path = { id: source.document };
-      const asked = { user: where.user, seq: source.seq, limit: 1 };
-      const page = await get("/api/knowledge/{id}/passages", { path, query: asked, signal });
+      const params = { user: scope.user, seq: source.seq, limit: 1 };
+      const page = await get("/api/knowledge/{id}/passages", { path, query: params, signal });
       const passage = page.data[0];
       return passage ? { text: `${passage.title}\n\n${passage.text}` } : null;
     }
     case "summary": {
-      const path = { session: where.session };
+      const path = { session: scope.session };
       for (let after: string | null | undefined; after !== null; ) {
-        const asked = { user: where.user, limit: 100, after };
-        const page = await get("/api/summaries/{session}/all", { path, query: asked, signal });
-        const summary = page.data.find((one) => one.number === source.number);
+        const params = { user: scope.user, limit: 100, after };
+        const page = await get("/api/summaries/{session}/all", { path, query: params, signal });
+        const summary = page.data.find((item) => item.number === source.number);
         if (summary) return { text: summary.text };
         after = page.next;
       }
@@ -82,7 +82,7 @@ async function found(source: Source, where: Where, signal: AbortSignal): Promise
       if (note.version === source.version) return { text: note.text };
       const next = { ...query, after: source.version - 1, limit: 1 };
       const [then] = (await get("/api/notes/changes", { query: next, signal })).filter(
-        (one) => one.version === source.version,
+        (item) => item.version === source.version,
       );
       return then ? { text: then.text, changed: `The notes are at version ${note.version} now.` } : null;
     }
@@ -96,30 +96,35 @@ async function found(source: Source, where: Where, signal: AbortSignal): Promise
 const MAX_LOOKUPS = 40;
 const SHOWN = 200;
 
-export type Beginnings = { begins: Record<string, string>; titles: Record<string, string> };
+export type Previews = { previews: Record<string, string>; titles: Record<string, string> };
 
 /** The first words of the items of a report, and the names of the other conversations that it quotes. */
-export async function beginnings(where: Where, last: number, report: Report, signal: AbortSignal): Promise<Beginnings> {
-  const path = { session: where.session };
-  const window = { user: where.user, last: 200, before: last + 1 };
-  const own = { user: where.user, agent: where.agent, limit: 100 };
+export async function loadPreviews(
+  scope: PromptScope,
+  last: number,
+  report: Report,
+  signal: AbortSignal,
+): Promise<Previews> {
+  const path = { session: scope.session };
+  const window = { user: scope.user, last: 200, before: last + 1 };
+  const filter = { user: scope.user, agent: scope.agent, limit: 100 };
   const [messages, entries, titles] = await Promise.all([
     get("/api/messages/{session}/window", { path, query: window, signal }),
-    get("/api/entries", { query: own, signal }),
-    titlesIn(report, where.user, signal),
+    get("/api/entries", { query: filter, signal }),
+    titlesIn(report, scope.user, signal),
   ]);
-  const begins: Record<string, string> = Object.fromEntries([
-    ...messages.map((message) => [`messages ${message.seq}`, saidIn(message.content).slice(0, SHOWN)]),
+  const previews: Record<string, string> = Object.fromEntries([
+    ...messages.map((message) => [`messages ${message.seq}`, textOf(message.content).slice(0, SHOWN)]),
     ...entries.data.map((entry) => [`entries ${entry.id}`, entry.content.slice(0, SHOWN)]),
   ]);
-  const recalled = report.items.filter(([layer, source]) => layer === "recall" && !begins[source]);
+  const recalled = report.items.filter(([layer, source]) => layer === "recall" && !previews[source]);
   await Promise.all(
     recalled.slice(0, MAX_LOOKUPS).map(async ([, source]) => {
-      const text = await lookUp(sourceOf(source), where, signal).catch(() => null);
-      if (text) begins[source] = text.text.slice(0, SHOWN);
+      const text = await lookUp(sourceOf(source), scope, signal).catch(() => null);
+      if (text) previews[source] = text.text.slice(0, SHOWN);
     }),
   );
-  return { begins, titles };
+  return { previews, titles };
 }
 
 /** The names of the other conversations that a report quotes, by their ids. */
@@ -137,5 +142,5 @@ async function titlesIn(report: Report, user: string, signal: AbortSignal): Prom
   return Object.fromEntries(pairs);
 }
 
-/** Whether there is a text to look up at all. */
+/** True if the source has a text that can be requested. */
 export const hasText = (source: Source) => source.kind !== "other" && source.kind !== "messages";

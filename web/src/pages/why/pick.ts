@@ -3,27 +3,29 @@ import { get, Problem } from "../../api/client";
 import type { ChatSession } from "../../api/index";
 
 export type Session = ChatSession;
-export type Picked = { sessions: Session[]; agents: string[]; agent: string; session: Session | null };
+export type Choice = { sessions: Session[]; agents: string[]; agent: string; session: Session | null };
 const DEFAULT = "assistant";
 
 export async function pick(
   user: string,
-  asked: { session: string | null; agent: string | null },
+  requested: { session: string | null; agent: string | null },
   signal: AbortSignal,
-): Promise<Picked> {
-  const [newest, agents, own] = await Promise.all([
+): Promise<Choice> {
+  const [newest, agents, named] = await Promise.all([
     get("/api/chat/sessions", { query: { user, limit: 100 }, signal }),
     get("/api/agents", { query: { limit: 100 }, signal }),
-    asked.session ? get("/api/chat/sessions/{id}", { path: { id: asked.session }, query: { user }, signal }) : null,
+    requested.session
+      ? get("/api/chat/sessions/{id}", { path: { id: requested.session }, query: { user }, signal })
+      : null,
   ]);
-  const agent = own?.agent ?? asked.agent ?? newest.data[0]?.agent ?? DEFAULT;
-  // An agent that nobody talked to lately is not among the newest of all.
-  const its = newest.next
+  const agent = named?.agent ?? requested.agent ?? newest.data[0]?.agent ?? DEFAULT;
+  // The newest conversations need not include one of this agent.
+  const sessions = newest.next
     ? (await get("/api/chat/sessions", { query: { user, agent, limit: 100 }, signal })).data
-    : newest.data.filter((one) => one.agent === agent);
-  const session = own ?? (its.length ? await active(user, agent, signal) : null) ?? its[0] ?? null;
-  const names = new Set([agent, ...agents.data.map((one) => one.name), ...newest.data.map((one) => one.agent)]);
-  return { sessions: its, agents: [...names].sort(), agent, session };
+    : newest.data.filter((item) => item.agent === agent);
+  const session = named ?? (sessions.length ? await active(user, agent, signal) : null) ?? sessions[0] ?? null;
+  const names = new Set([agent, ...agents.data.map((item) => item.name), ...newest.data.map((item) => item.agent)]);
+  return { sessions, agents: [...names].sort(), agent, session };
 }
 
 async function active(user: string, agent: string, signal: AbortSignal): Promise<Session | null> {

@@ -1,5 +1,5 @@
-// Why an item is in a context, or not. What was recalled says its score, the legs that found it and the signals that told
-// most, always in one form (`reason` in src/retain/context/recall.py); older reports have no legs.
+// Parse the reason why an item is in a context. A recalled item names its score, retrievers and strongest signals in a
+// fixed format (`reason` in src/retain/context/recall.py); older reports have no retrievers.
 
 import { leg } from "../../refs/signals";
 
@@ -7,21 +7,21 @@ export type Reason = {
   words: string;
   score: number | null;
   legs: string[];
-  beside: boolean;
+  isNeighbour: boolean;
   signals: [string, number][];
 };
 const RECALLED = /^recalled at (\d(?:\.\d+)?)(?: by ([\w ]+?)| (beside another))?(?:: (.+?))?(, shortened to fit)?$/;
 
 export function reasonOf(text: string): Reason {
-  const found = RECALLED.exec(text);
-  if (!found) return { words: text, score: null, legs: [], beside: false, signals: [] };
-  const [, score, legs, beside, signals, shortened] = found;
+  const match = RECALLED.exec(text);
+  if (!match) return { words: text, score: null, legs: [], isNeighbour: false, signals: [] };
+  const [, score, legs, isNeighbour, signals, shortened] = match;
   const by = legs ? legs.split(" and ") : [];
   return {
-    words: `${beside ?? (by.length ? `by ${by.map(leg).join(" and ")}` : "found by search")}${shortened ?? ""}`,
+    words: `${isNeighbour ?? (by.length ? `by ${by.map(leg).join(" and ")}` : "found by search")}${shortened ?? ""}`,
     score: Number(score),
     legs: by,
-    beside: beside !== undefined,
+    isNeighbour: isNeighbour !== undefined,
     signals: (signals ?? "").split(", ").flatMap((signal): [string, number][] => {
       const part = /^(.+) (-?\d+(?:\.\d+)?)$/.exec(signal);
       return part ? [[part[1] as string, Number(part[2])]] : [];

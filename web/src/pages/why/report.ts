@@ -20,7 +20,7 @@ export const LAYERS: readonly Layer[] = [
   ["frame", "Framing", "headings and separators around the parts", mixed("--layer-8")],
 ].map(([name, title, about, colour]) => ({ name, title, about, colour }) as Layer);
 
-/** The items of a report, in the words of this page. */
+/** The items of a report as objects. */
 export const itemsOf = (rows: Report["items"]): Item[] =>
   rows.map(([layer, source, tokens, reason]) => ({ layer, source, tokens, reason }));
 
@@ -28,27 +28,32 @@ export const itemsOf = (rows: Report["items"]): Item[] =>
 export function grouped(items: readonly Item[]): Group[] {
   const names = new Set([...LAYERS.map((layer) => layer.name), ...items.map((item) => item.layer)]);
   return [...names].flatMap((name) => {
-    const own = items.filter((item) => item.layer === name);
-    if (!own.length) return [];
-    const layer = LAYERS.find((one) => one.name === name) ?? { name, title: name, about: "", colour: "var(--layer-8)" };
-    return [{ layer, items: own, tokens: own.reduce((sum, item) => sum + item.tokens, 0) }];
+    const layerItems = items.filter((item) => item.layer === name);
+    if (!layerItems.length) return [];
+    const layer = LAYERS.find((item) => item.name === name) ?? {
+      name,
+      title: name,
+      about: "",
+      colour: "var(--layer-8)",
+    };
+    return [{ layer, items: layerItems, tokens: layerItems.reduce((sum, item) => sum + item.tokens, 0) }];
   });
 }
 
-/** A part of a whole in percent, as people say it. */
-export function percent(part: number, whole: number): string {
-  const share = whole > 0 ? (100 * part) / whole : 0;
+/** A share in percent for display. */
+export function percent(part: number, total: number): string {
+  const share = total > 0 ? (100 * part) / total : 0;
   return share > 0 && share < 1 ? "< 1 %" : `${Math.round(share)} %`;
 }
 
 export const keyOf = (item: Item) => `${item.layer} ${item.source}`;
 
-/** What came in and what fell out between two reports. The message itself and what holds all together are always there. */
-export function changes(before: readonly Item[], after: readonly Item[]): { came: Set<string>; fell: Item[] } {
+/** The items added and dropped between two reports, without the message and the frame. */
+export function changes(before: readonly Item[], after: readonly Item[]): { added: Set<string>; fell: Item[] } {
   const [then, now] = [new Set(before.map(keyOf)), new Set(after.map(keyOf))];
   const counted = (item: Item) => item.layer !== "frame" && item.layer !== "message";
   return {
-    came: new Set(after.filter((item) => counted(item) && !then.has(keyOf(item))).map(keyOf)),
+    added: new Set(after.filter((item) => counted(item) && !then.has(keyOf(item))).map(keyOf)),
     fell: before.filter((item) => counted(item) && !now.has(keyOf(item))),
   };
 }

@@ -47,7 +47,7 @@ const OTHERS: Record<string, string> = {
   vectors: "Search by meaning",
 };
 
-/** What to call it. */
+/** The display name of a source. */
 export function called(source: Source, titles: Record<string, string> = {}): string {
   switch (source.kind) {
     case "message":
@@ -76,5 +76,5 @@ export function called(source: Source, titles: Record<string, string> = {}): str
   }
 }
 
-/** Where state lies that a report names by its owner. */
+/** The state area of an owner that a report names. */
 export const areaOf = (owner: string, session: string) => (owner === "session" ? `session:${session}` : owner);

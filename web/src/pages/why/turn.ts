@@ -1,23 +1,28 @@
 // A turn: the user message, the answer, and the model call between them.
 import { get } from "../../api/client";
 import type { Interaction, Message, Report, Turn } from "../../api/index";
-import { saidIn } from "./lookup";
+import { textOf } from "./lookup";
 
-export type Answered = { turn: Turn; agent: string; question?: Message; answer?: Message; call?: Interaction };
+export type AnsweredTurn = { turn: Turn; agent: string; question?: Message; answer?: Message; call?: Interaction };
 
 /** The turn that a message of a conversation belongs to. */
-export async function turnOf(session: string, seq: number, user: string, signal: AbortSignal): Promise<string | null> {
+export async function findTurn(
+  session: string,
+  seq: number,
+  user: string,
+  signal: AbortSignal,
+): Promise<string | null> {
   const page = await get("/api/turns", { query: { session, seq, user, limit: 1 }, signal });
   return page.data[0]?.id ?? null;
 }
 
-/** What was asked in a turn, in words. */
+/** The text of the user message of a turn. */
 export async function questionOf(id: string, user: string, signal: AbortSignal): Promise<string> {
-  const { question } = await answered(id, user, signal);
-  return question ? saidIn(question.content) : "";
+  const { question } = await loadAnswer(id, user, signal);
+  return question ? textOf(question.content) : "";
 }
 
-export async function answered(id: string, user: string, signal: AbortSignal): Promise<Answered> {
+export async function loadAnswer(id: string, user: string, signal: AbortSignal): Promise<AnsweredTurn> {
   const turn = await get("/api/turns/{id}", { path: { id }, query: { user }, signal });
   const query = { user, last: 40, before: turn.last_seq + 1, turns_only: true };
   const [session, messages, call] = await Promise.all([
@@ -34,11 +39,11 @@ export async function answered(id: string, user: string, signal: AbortSignal): P
   return { turn, agent, question, answer, call };
 }
 
-/** The model call of a turn: it was recorded in the same moment. */
+/** The model call of a turn, recorded at the same time. */
 async function callOf(turn: Turn, user: string, signal: AbortSignal): Promise<Interaction | undefined> {
   if (!turn.interaction) return undefined;
-  const at = new Date(turn.created_at).getTime();
-  const [since, until] = [new Date(at - 1).toISOString(), new Date(at + 2).toISOString()];
+  const createdAt = new Date(turn.created_at).getTime();
+  const [since, until] = [new Date(createdAt - 1).toISOString(), new Date(createdAt + 2).toISOString()];
   const page = await get("/api/interactions", { query: { user, since, until, limit: 100 }, signal });
-  return page.data.find((one) => one.id === turn.interaction);
+  return page.data.find((item) => item.id === turn.interaction);
 }

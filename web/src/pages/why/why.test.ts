@@ -2,28 +2,28 @@ import { expect, test } from "vitest";
 import { isLater } from "./lookup";
 import { reasonOf } from "./reason";
 import { changes, grouped, type Item, percent } from "./report";
-import { budgetAt, LEAST, MOST, STEPS, stepOf } from "./scale";
+import { budgetAt, MAX_BUDGET, MIN_BUDGET, STEPS, stepOf } from "./scale";
 import { called, sourceOf } from "./source";
 
 const item = (layer: string, source: string, tokens = 10): Item => ({ layer, source, tokens, reason: "" });
 
-test("a reason of what was recalled is its score, its legs and its signals", () => {
+test("a recall reason has a score, retrievers and signals", () => {
   expect(reasonOf("recalled at 0.74 by words and vectors: answer 0.66, session's words -0.52")).toEqual({
     words: "by words and meaning",
     score: 0.74,
     legs: ["words", "vectors"],
-    beside: false,
+    isNeighbour: false,
     signals: [
       ["answer", 0.66],
       ["session's words", -0.52],
     ],
   });
-  expect(reasonOf("recalled at 0.31 beside another")).toMatchObject({ score: 0.31, beside: true, legs: [] });
+  expect(reasonOf("recalled at 0.31 beside another")).toMatchObject({ score: 0.31, isNeighbour: true, legs: [] });
   expect(reasonOf("recalled at 0.31: words 0.20")).toMatchObject({ score: 0.31, legs: [], signals: [["words", 0.2]] });
   expect(reasonOf("recent, shortened to fit")).toMatchObject({ words: "recent, shortened to fit", score: null });
 });
 
-test("every source of a report is told by its kind", () => {
+test("every source of a report is parsed by its kind", () => {
   expect(sourceOf("messages 12")).toEqual({ kind: "message", session: null, seq: 12 });
   expect(sourceOf("messages a trip 12")).toEqual({ kind: "message", session: "a trip", seq: 12 });
   expect(sourceOf("messages 1–9")).toEqual({ kind: "messages", first: 1, last: 9 });
@@ -48,25 +48,25 @@ test("layers are in the order of the prompt, unknown ones last", () => {
   expect(groups.map((group) => group.layer.name)).toEqual(["system", "window", "message", "odd"]);
 });
 
-test("what came in and what fell out", () => {
+test("added and dropped items", () => {
   const before = [item("window", "messages 1"), item("window", "messages 2"), item("frame", "x")];
   const after = [item("window", "messages 2"), item("recall", "messages 1"), item("message", "new")];
-  const { came, fell } = changes(before, after);
-  expect([...came]).toEqual(["recall messages 1"]);
-  expect(fell.map((one) => one.source)).toEqual(["messages 1"]);
+  const { added, fell } = changes(before, after);
+  expect([...added]).toEqual(["recall messages 1"]);
+  expect(fell.map((dropped) => dropped.source)).toEqual(["messages 1"]);
 });
 
-test("the slider goes from end to end, in even factors, and back to the same place", () => {
-  expect([budgetAt(0), budgetAt(STEPS)]).toEqual([LEAST, MOST]);
+test("the slider covers the range in even factors, and converts back", () => {
+  expect([budgetAt(0), budgetAt(STEPS)]).toEqual([MIN_BUDGET, MAX_BUDGET]);
   for (let step = 0; step <= STEPS; step++) expect(Math.abs(stepOf(budgetAt(step)) - step)).toBe(0);
   expect(stepOf(1)).toBe(0);
 });
 
-test("a part in percent", () => {
+test("a share in percent", () => {
   expect([percent(0, 10), percent(1, 1000), percent(1, 3), percent(1, 0)]).toEqual(["0 %", "< 1 %", "33 %", "0 %"]);
 });
 
-test("which moment is later, also within one millisecond", () => {
+test("timestamps are compared within one millisecond", () => {
   expect(isLater("2026-01-01T00:00:00.000200Z", "2026-01-01T00:00:00.000100Z")).toBe(true);
   expect(isLater("2026-01-01T00:00:00.000100Z", "2026-01-01T00:00:00Z")).toBe(true);
   expect(isLater("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.000100Z")).toBe(false);

@@ -2,26 +2,26 @@
 import { useState } from "react";
 import { Problem, remove } from "../../../api/client";
 import type { Document } from "../../../api/index";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
 import { Confirm } from "../../../ui/Dialog";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
 import { Failure } from "../../../ui/states";
 import { bytes, count, Time } from "../../../ui/time";
-import { say } from "../../../ui/toast";
-import { useAsked } from "../asked";
+import { notify } from "../../../ui/toast";
 import css from "../memory.module.css";
+import { usePageState } from "../pageState";
 
-export const plural = (amount: number, what: string) => `${count(amount)} ${what}${amount === 1 ? "" : "s"}`;
+export const plural = (amount: number, noun: string) => `${count(amount)} ${noun}${amount === 1 ? "" : "s"}`;
 
 /** True if the document can be removed: a key bound to one user cannot remove documents of the tenant. */
 export function useRemovable(document: Document): boolean {
-  const { may, choosable } = useWho();
+  const { may, choosable } = useApp();
   return may("delete") && (document.user !== null || choosable);
 }
 
 export function DocumentRow({ document, remove }: { document: Document; remove: () => void }) {
-  const { href } = useAsked();
+  const { href } = usePageState();
   const removable = useRemovable(document);
   return (
     <div className={css.row}>
@@ -61,17 +61,17 @@ export function Facts({ document }: { document: Document }) {
   );
 }
 
-type Asked = { document: Document; gone: () => void; close: () => void };
+type RemoveProps = { document: Document; onRemoved: () => void; close: () => void };
 
-export function Removing({ document, gone, close }: Asked) {
+export function RemoveDialog({ document, onRemoved, close }: RemoveProps) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const done = () => {
-    say(`${document.title} is removed.`);
+    notify(`${document.title} is removed.`);
     close();
-    gone();
+    onRemoved();
   };
-  const act = async () => {
+  const confirmRemoval = async () => {
     setBusy(true);
     try {
       await remove("/api/knowledge/{id}", { path: { id: document.id }, query: { user: document.user ?? undefined } });
@@ -83,7 +83,7 @@ export function Removing({ document, gone, close }: Asked) {
     }
   };
   return (
-    <Confirm title="Remove this document?" yes="Remove" busy={busy} act={act} close={close}>
+    <Confirm title="Remove this document?" yes="Remove" busy={busy} onConfirm={confirmRemoval} close={close}>
       <p>
         <b>{document.title}</b> and its {plural(document.chunks, "passage")} are gone for good
         {document.user === null ? ", for everybody" : ""}.

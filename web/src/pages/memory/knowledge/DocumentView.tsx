@@ -5,24 +5,24 @@ import { get } from "../../../api/client";
 import type { Document } from "../../../api/index";
 import { useLoad } from "../../../api/load";
 import type { components } from "../../../api/schema";
-import { useWho } from "../../../app/who";
-import { BEFORE, useArrive } from "../../../ui/arrive";
+import { useApp } from "../../../app/context";
 import { Icon } from "../../../ui/Icon";
 import { Markdown } from "../../../ui/Markdown";
+import { OFFSETS_BEFORE, useScrollToRow } from "../../../ui/scrollToRow";
 import { Failure, Loading } from "../../../ui/states";
 import { count } from "../../../ui/time";
 import { VirtualList } from "../../../ui/VirtualList";
-import { useAsked } from "../asked";
 import css from "../memory.module.css";
-import { Facts, Removing, useRemovable } from "./DocumentRow";
+import { usePageState } from "../pageState";
+import { Facts, RemoveDialog, useRemovable } from "./DocumentRow";
 
 type Passage = components["schemas"]["Passage"];
 
-export function DocumentView({ id, gone }: { id: string; gone: (id: string) => void }) {
-  const { user } = useWho();
-  const { query, ask } = useAsked();
-  const found = useLoad((signal) => get("/api/knowledge/{id}", { path: { id }, query: { user }, signal }), [id, user]);
-  const back = () => ask({ doc: undefined, seq: undefined });
+export function DocumentView({ id, onRemoved }: { id: string; onRemoved: (id: string) => void }) {
+  const { user } = useApp();
+  const { query, change } = usePageState();
+  const loaded = useLoad((signal) => get("/api/knowledge/{id}", { path: { id }, query: { user }, signal }), [id, user]);
+  const back = () => change({ doc: undefined, seq: undefined });
   return (
     <>
       <div className="toolbar">
@@ -30,13 +30,13 @@ export function DocumentView({ id, gone }: { id: string; gone: (id: string) => v
           <Icon name="back" /> {query.has("q") ? "Back to results" : "All documents"}
         </button>
       </div>
-      {found.error ? <Failure error={found.error} retry={found.reload} /> : null}
-      {!found.data && !found.error && <Loading />}
-      {found.data && (
-        <Shown
-          document={found.data}
-          gone={() => {
-            gone(id);
+      {loaded.error ? <Failure error={loaded.error} retry={loaded.reload} /> : null}
+      {!loaded.data && !loaded.error && <Loading />}
+      {loaded.data && (
+        <DocumentText
+          document={loaded.data}
+          onRemoved={() => {
+            onRemoved(id);
             back();
           }}
         />
@@ -45,16 +45,16 @@ export function DocumentView({ id, gone }: { id: string; gone: (id: string) => v
   );
 }
 
-function Shown({ document, gone }: { document: Document; gone: () => void }) {
-  const { query, ask } = useAsked();
+function DocumentText({ document, onRemoved }: { document: Document; onRemoved: () => void }) {
+  const { query, change } = usePageState();
   const removable = useRemovable(document);
   const [removing, setRemoving] = useState(false);
-  const all = useMemo(() => Array.from({ length: document.chunks }, (_, place) => place + 1), [document.chunks]);
+  const numbers = useMemo(() => Array.from({ length: document.chunks }, (_, index) => index + 1), [document.chunks]);
   const passages = usePassages(document);
   const list = useRef<Virtualizer<HTMLDivElement, Element>>(null);
   const seq = Number(query.get("seq")) || 0;
-  const known = BEFORE.filter((near) => passages.of(seq - near));
-  useArrive(seq, known.length, () => list.current?.scrollToIndex(seq - 1, { align: "start" }));
+  const loadedBefore = OFFSETS_BEFORE.filter((near) => passages.of(seq - near));
+  useScrollToRow(seq, loadedBefore.length, () => list.current?.scrollToIndex(seq - 1, { align: "start" }));
   return (
     <>
       <div className="toolbar">
@@ -69,7 +69,7 @@ function Shown({ document, gone }: { document: Document; gone: () => void }) {
             min={1}
             max={document.chunks}
             value={seq || ""}
-            onChange={(event) => ask({ seq: event.target.value || undefined }, true)}
+            onChange={(event) => change({ seq: event.target.value || undefined }, true)}
           />
           <span>of {count(document.chunks)}</span>
         </label>
@@ -80,10 +80,17 @@ function Shown({ document, gone }: { document: Document; gone: () => void }) {
         )}
       </div>
       {passages.error ? <Failure error={passages.error} retry={passages.retry} /> : null}
-      <VirtualList items={all} keyOf={(one) => one} size={180} label="Passages" className={css.passages} handle={list}>
-        {(one) => <One seq={one} here={one === seq} media={document.media} passages={passages} />}
+      <VirtualList
+        items={numbers}
+        keyOf={(number) => number}
+        size={180}
+        label="Passages"
+        className={css.passages}
+        handle={list}
+      >
+        {(number) => <PassageItem seq={number} isTarget={number === seq} media={document.media} passages={passages} />}
       </VirtualList>
-      {removing && <Removing document={document} gone={gone} close={() => setRemoving(false)} />}
+      {removing && <RemoveDialog document={document} onRemoved={onRemoved} close={() => setRemoving(false)} />}
     </>
   );
 }
@@ -96,41 +103,54 @@ type Passages = {
 };
 const BLOCK = 50;
 
-/** The passages of a document, fetched in blocks when one of them is asked for. */
+/** The passages of a document, loaded in blocks on demand. */
 function usePassages(document: Document): Passages {
-  const { user } = useWho();
-  const [known, setKnown] = useState<ReadonlyMap<number, Passage>>(new Map());
+  const { user } = useApp();
+  const [loaded, setKnown] = useState<ReadonlyMap<number, Passage>>(new Map());
   const [error, setError] = useState<unknown>();
-  const asked = useRef(new Set<number>());
-  const [round, setRound] = useState(0);
-  // Another function after a retry, so that the passages in sight ask again.
+  const requested = useRef(new Set<number>());
+  const [reloads, setRound] = useState(0);
+  // A new function after a retry, so that visible passages are requested again.
   const need = useCallback(
     (seq: number) => {
       const block = Math.floor((seq - 1) / BLOCK);
-      if (asked.current.has(block)) return;
-      asked.current.add(block);
+      if (requested.current.has(block)) return;
+      requested.current.add(block);
       const middle = Math.min(block * BLOCK + BLOCK / 2, document.chunks);
       const query = { user, seq: middle, around: BLOCK / 2, limit: BLOCK + 1 };
       get("/api/knowledge/{id}/passages", { path: { id: document.id }, query }).then(
-        (page) => setKnown((before) => new Map([...before, ...page.data.map((one) => [one.seq, one] as const)])),
+        (page) =>
+          setKnown(
+            (previous) => new Map([...previous, ...page.data.map((passage) => [passage.seq, passage] as const)]),
+          ),
         setError,
       );
     },
-    [document.id, document.chunks, user, round],
+    [document.id, document.chunks, user, reloads],
   );
   return {
-    of: (seq) => known.get(seq),
+    of: (seq) => loaded.get(seq),
     need,
     error,
     retry: () => {
-      asked.current.clear();
+      requested.current.clear();
       setError(undefined);
-      setRound(round + 1);
+      setRound(reloads + 1);
     },
   };
 }
 
-function One({ seq, here, media, passages }: { seq: number; here: boolean; media: string; passages: Passages }) {
+function PassageItem({
+  seq,
+  isTarget,
+  media,
+  passages,
+}: {
+  seq: number;
+  isTarget: boolean;
+  media: string;
+  passages: Passages;
+}) {
   const passage = passages.of(seq);
   const { need } = passages;
   useEffect(() => {
@@ -138,9 +158,9 @@ function One({ seq, here, media, passages }: { seq: number; here: boolean; media
   }, [seq, passage, need]);
   return (
     <article
-      className={here ? `${css.passage} ${css.here}` : css.passage}
+      className={isTarget ? `${css.passage} ${css.here}` : css.passage}
       aria-label={`Passage ${seq}`}
-      aria-current={here || undefined}
+      aria-current={isTarget || undefined}
     >
       <p className="quiet">
         {count(seq)}

@@ -1,22 +1,22 @@
 // Search results in documents: passages, best first, each linked to its place.
 import { get } from "../../../api/client";
 import { useLoad } from "../../../api/load";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
 import { Link } from "../../../ui/Link";
 import { Empty, Failure, Loading } from "../../../ui/states";
-import { useAsked } from "../asked";
 import css from "../memory.module.css";
+import { usePageState } from "../pageState";
 
 export function Find({ query }: { query: string }) {
-  const { user } = useWho();
-  const { href } = useAsked();
-  const found = useLoad(
+  const { user } = useApp();
+  const { href } = usePageState();
+  const results = useLoad(
     (signal) => get("/api/knowledge/search", { query: { user, query, limit: 20 }, signal }),
     [user, query],
   );
-  if (found.error) return <Failure error={found.error} retry={found.reload} />;
-  if (!found.data || found.loading) return <Loading />;
-  if (!found.data.hits.length) {
+  if (results.error) return <Failure error={results.error} retry={results.reload} />;
+  if (!results.data || results.loading) return <Loading />;
+  if (!results.data.hits.length) {
     return (
       <Empty title="Nothing found">
         <p>Try other words, or fewer of them.</p>
@@ -25,7 +25,7 @@ export function Find({ query }: { query: string }) {
   }
   return (
     <ol className={`${css.hits} ${css.bare}`} aria-label="Passages">
-      {found.data.hits.map((hit) => (
+      {results.data.hits.map((hit) => (
         <li key={`${hit.id} ${hit.seq}`} className="card">
           <h3>
             <Link href={href({ doc: hit.id, seq: String(hit.seq) })}>{hit.title || `Passage ${hit.seq}`}</Link>

@@ -3,81 +3,81 @@ import { type DragEvent, type ReactNode, useEffect, useEffectEvent, useRef, useS
 import { get } from "../../../api/client";
 import type { Document } from "../../../api/index";
 import { useLoad, usePages } from "../../../api/load";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
+import { useTextFromAddress } from "../../../ui/addressText";
 import { Icon } from "../../../ui/Icon";
 import { PagedList } from "../../../ui/PagedList";
 import { Empty } from "../../../ui/states";
 import { bytes } from "../../../ui/time";
-import { useHeld } from "../../../ui/typed";
-import { useAsked } from "../asked";
 import css from "../memory.module.css";
-import { DocumentRow, plural, Removing } from "./DocumentRow";
+import { usePageState } from "../pageState";
+import { DocumentRow, plural, RemoveDialog } from "./DocumentRow";
 import { DocumentView } from "./DocumentView";
-import { chosen, type Dropped, dropped } from "./dropped";
+import { type ChosenFile, chosenFiles, dropped } from "./dropped";
 import { Find } from "./Find";
 import { UploadList } from "./UploadList";
 import { add, useFinished } from "./uploads";
 
 export function Knowledge() {
-  const { user, may } = useWho();
-  const { query, ask } = useAsked();
+  const { user, may } = useApp();
+  const { query, change } = usePageState();
   const [everybody, setEverybody] = useState(false);
   const pages = usePages<Document>(
     (after, signal) => get("/api/knowledge", { query: { user, limit: 100, after }, signal }),
     [user],
   );
   const counts = useLoad((signal) => get("/api/knowledge/counts", { query: { user }, signal }), [user]);
-  const finished = useFinished();
-  const known = useRef(finished); // those are in the first look already
+  const finishedCount = useFinished();
+  const lastCount = useRef(finishedCount); // these are in the first load already
   const reload = useEffectEvent(() => {
     pages.reload();
     counts.reload();
   });
   useEffect(() => {
-    if (finished === known.current) return;
-    known.current = finished;
+    if (finishedCount === lastCount.current) return;
+    lastCount.current = finishedCount;
     reload();
-  }, [finished]);
-  const gone = (id: string) => {
-    pages.edit((items) => items.filter((one) => one.id !== id));
+  }, [finishedCount]);
+  const onRemoved = (id: string) => {
+    pages.edit((items) => items.filter((document) => document.id !== id));
     counts.reload();
   };
-  const take = (files: Dropped[]) => {
+  const addFiles = (files: ChosenFile[]) => {
     add(files, everybody ? undefined : user);
-    ask({ doc: undefined, seq: undefined, q: undefined });
+    change({ doc: undefined, seq: undefined, q: undefined });
   };
   const open = query.get("doc");
   const searching = query.get("q");
   return (
-    <Dropping allowed={may("write")} take={take}>
-      {!open && <Bar counts={counts.data} take={take} everybody={everybody} setEverybody={setEverybody} />}
+    <DropZone allowed={may("write")} addFiles={addFiles}>
+      {!open && <Bar counts={counts.data} addFiles={addFiles} everybody={everybody} setEverybody={setEverybody} />}
       {!open && !searching && <UploadList />}
       {open ? (
-        <DocumentView key={open} id={open} gone={gone} />
+        <DocumentView key={open} id={open} onRemoved={onRemoved} />
       ) : searching ? (
         <Find query={searching} />
       ) : (
-        <List pages={pages} gone={gone} />
+        <List pages={pages} onRemoved={onRemoved} />
       )}
-    </Dropping>
+    </DropZone>
   );
 }
 
-/** The whole page takes what is dropped onto it. */
-type Zone = { allowed: boolean; take: (files: Dropped[]) => void; children: ReactNode };
+/** The page as a drop zone for files. */
+type Zone = { allowed: boolean; addFiles: (files: ChosenFile[]) => void; children: ReactNode };
 
-function Dropping({ allowed, take, children }: Zone) {
-  const latest = useRef(take);
-  latest.current = take;
+function DropZone({ allowed, addFiles, children }: Zone) {
+  const latest = useRef(addFiles);
+  latest.current = addFiles;
   const [over, setOver] = useState(false);
   const depth = useRef(0);
   useEffect(() => {
     if (!allowed) return;
     const has = (event: Event) => !!(event as unknown as DragEvent).dataTransfer?.types.includes("Files");
-    const enter = (event: Event) => has(event) && setOver(++depth.current > 0);
-    const leave = (event: Event) => has(event) && setOver(--depth.current > 0);
-    const hold = (event: Event) => has(event) && event.preventDefault();
-    const drop = (event: Event) => {
+    const onEnter = (event: Event) => has(event) && setOver(++depth.current > 0);
+    const onLeave = (event: Event) => has(event) && setOver(--depth.current > 0);
+    const onOver = (event: Event) => has(event) && event.preventDefault();
+    const onDrop = (event: Event) => {
       const data = (event as unknown as DragEvent).dataTransfer;
       if (!has(event) || !data) return;
       event.preventDefault();
@@ -85,10 +85,10 @@ function Dropping({ allowed, take, children }: Zone) {
       setOver(false);
       dropped(data).then((files) => latest.current(files));
     };
-    const heard = { dragenter: enter, dragleave: leave, dragover: hold, drop };
-    for (const [name, listener] of Object.entries(heard)) window.addEventListener(name, listener);
+    const handlers = { dragenter: onEnter, dragleave: onLeave, dragover: onOver, drop: onDrop };
+    for (const [name, listener] of Object.entries(handlers)) window.addEventListener(name, listener);
     return () => {
-      for (const [name, listener] of Object.entries(heard)) window.removeEventListener(name, listener);
+      for (const [name, listener] of Object.entries(handlers)) window.removeEventListener(name, listener);
     };
   }, [allowed]);
   return (
@@ -103,17 +103,17 @@ function Dropping({ allowed, take, children }: Zone) {
   );
 }
 
-type Shown = {
+type Props = {
   counts: Record<string, number> | undefined;
-  take: (files: Dropped[]) => void;
+  addFiles: (files: ChosenFile[]) => void;
   everybody: boolean;
   setEverybody: (on: boolean) => void;
 };
 
-function Bar({ counts, take, everybody, setEverybody }: Shown) {
-  const { may, choosable } = useWho();
-  const { query, ask } = useAsked();
-  const [text, setText] = useHeld(query.get("q") ?? "");
+function Bar({ counts, addFiles, everybody, setEverybody }: Props) {
+  const { may, choosable } = useApp();
+  const { query, change } = usePageState();
+  const [text, setText] = useTextFromAddress(query.get("q") ?? "");
   const input = useRef<HTMLInputElement>(null);
   return (
     <>
@@ -122,7 +122,7 @@ function Bar({ counts, take, everybody, setEverybody }: Shown) {
           className={css.finding}
           onSubmit={(event) => {
             event.preventDefault();
-            ask({ q: text.trim() || undefined });
+            change({ q: text.trim() || undefined });
           }}
         >
           <input
@@ -132,7 +132,7 @@ function Bar({ counts, take, everybody, setEverybody }: Shown) {
             value={text}
             onChange={(event) => {
               setText(event.target.value);
-              if (!event.target.value) ask({ q: undefined });
+              if (!event.target.value) change({ q: undefined });
             }}
           />
           <button type="submit">
@@ -157,7 +157,7 @@ function Bar({ counts, take, everybody, setEverybody }: Shown) {
               hidden
               aria-label="Files to add"
               onChange={(event) => {
-                if (event.target.files) take(chosen(event.target.files));
+                if (event.target.files) addFiles(chosenFiles(event.target.files));
                 event.target.value = "";
               }}
             />
@@ -176,8 +176,8 @@ function Bar({ counts, take, everybody, setEverybody }: Shown) {
   );
 }
 
-function List({ pages, gone }: { pages: ReturnType<typeof usePages<Document>>; gone: (id: string) => void }) {
-  const { may } = useWho();
+function List({ pages, onRemoved }: { pages: ReturnType<typeof usePages<Document>>; onRemoved: (id: string) => void }) {
+  const { may } = useApp();
   const [removed, setRemoved] = useState<Document>();
   const none = (
     <Empty title="No documents yet">
@@ -190,10 +190,19 @@ function List({ pages, gone }: { pages: ReturnType<typeof usePages<Document>>; g
   );
   return (
     <>
-      <PagedList pages={pages} keyOf={(one) => one.id} size={66} label="Documents" className={css.rows} empty={none}>
-        {(one) => <DocumentRow document={one} remove={() => setRemoved(one)} />}
+      <PagedList
+        pages={pages}
+        keyOf={(document) => document.id}
+        size={66}
+        label="Documents"
+        className={css.rows}
+        empty={none}
+      >
+        {(document) => <DocumentRow document={document} remove={() => setRemoved(document)} />}
       </PagedList>
-      {removed && <Removing document={removed} gone={() => gone(removed.id)} close={() => setRemoved(undefined)} />}
+      {removed && (
+        <RemoveDialog document={removed} onRemoved={() => onRemoved(removed.id)} close={() => setRemoved(undefined)} />
+      )}
     </>
   );
 }

@@ -1,23 +1,23 @@
 // The running uploads: progress, result, and a retry for failures.
-import { told } from "../../../api/client";
+import { errorMessage } from "../../../api/client";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
 import { bytes } from "../../../ui/time";
-import { useAsked } from "../asked";
 import css from "../memory.module.css";
+import { usePageState } from "../pageState";
 import { plural } from "./DocumentRow";
-import { drop, dropDone, retry, type Upload, useUploads } from "./uploads";
+import { dropDone, removeUpload, retry, type Upload, useUploads } from "./uploads";
 
 export function UploadList() {
-  const all = useUploads();
-  if (!all.length) return null;
-  const done = all.filter((one) => one.state === "done").length;
-  const failed = all.filter((one) => one.state === "failed").length;
+  const uploads = useUploads();
+  if (!uploads.length) return null;
+  const done = uploads.filter((upload) => upload.state === "done").length;
+  const failed = uploads.filter((upload) => upload.state === "failed").length;
   return (
     <section className={`card ${css.uploads}`} aria-label="Uploads">
       <div className="toolbar">
         <p className={css.grow} role="status">
-          {done} of {all.length} added{failed > 0 && `, ${failed} failed`}
+          {done} of {uploads.length} added{failed > 0 && `, ${failed} failed`}
         </p>
         {done > 0 && (
           <button type="button" className="plain" onClick={dropDone}>
@@ -26,33 +26,33 @@ export function UploadList() {
         )}
       </div>
       <ul className={css.bare}>
-        {all.map((one) => (
-          <One key={one.id} one={one} />
+        {uploads.map((upload) => (
+          <UploadRow key={upload.id} upload={upload} />
         ))}
       </ul>
     </section>
   );
 }
 
-function One({ one }: { one: Upload }) {
+function UploadRow({ upload }: { upload: Upload }) {
   return (
     <li className={css.row}>
       <div className={css.what}>
-        <h3>{one.path}</h3>
-        <Where one={one} />
+        <h3>{upload.path}</h3>
+        <UploadState upload={upload} />
       </div>
       <div className={css.deeds}>
-        {one.state === "failed" && (
-          <button type="button" onClick={() => retry(one.id)}>
+        {upload.state === "failed" && (
+          <button type="button" onClick={() => retry(upload.id)}>
             Try again
           </button>
         )}
         <button
           type="button"
           className="icon"
-          title={one.state === "done" || one.state === "failed" ? "Hide" : "Cancel"}
-          aria-label={`${one.state === "done" || one.state === "failed" ? "Hide" : "Cancel"} ${one.path}`}
-          onClick={() => drop(one.id)}
+          title={upload.state === "done" || upload.state === "failed" ? "Hide" : "Cancel"}
+          aria-label={`${upload.state === "done" || upload.state === "failed" ? "Hide" : "Cancel"} ${upload.path}`}
+          onClick={() => removeUpload(upload.id)}
         >
           <Icon name="close" />
         </button>
@@ -67,29 +67,33 @@ const OUTCOMES = {
   unchanged: "Unchanged",
 };
 
-function Where({ one }: { one: Upload }) {
-  const { href } = useAsked();
-  if (one.state === "waiting") return <p className="quiet">Waiting · {bytes(one.file.size)}</p>;
-  if (one.state === "failed") {
+function UploadState({ upload }: { upload: Upload }) {
+  const { href } = usePageState();
+  if (upload.state === "waiting") return <p className="quiet">Waiting · {bytes(upload.file.size)}</p>;
+  if (upload.state === "failed") {
     return (
       <p className="wrong" role="alert">
-        {told(one.error).replace(/^file: /, "The file ")}
+        {errorMessage(upload.error).replace(/^file: /, "The file ")}
       </p>
     );
   }
-  if (one.state === "done" && one.document && one.outcome) {
+  if (upload.state === "done" && upload.document && upload.outcome) {
     return (
       <p className="quiet">
-        {OUTCOMES[one.outcome]}: <Link href={href({ doc: one.document.id, seq: undefined })}>{one.document.title}</Link>
-        , {plural(one.document.chunks, "passage")}
+        {OUTCOMES[upload.outcome]}:{" "}
+        <Link href={href({ doc: upload.document.id, seq: undefined })}>{upload.document.title}</Link>,{" "}
+        {plural(upload.document.chunks, "passage")}
       </p>
     );
   }
-  const reading = one.state === "reading";
+  const reading = upload.state === "reading";
   return (
     <p className={`quiet ${css.progress}`}>
-      <progress value={reading ? undefined : one.part} aria-label={`${one.path}: ${reading ? "reading" : "sending"}`} />
-      {reading ? "Reading…" : `${Math.round(one.part * 100)} % of ${bytes(one.file.size)}`}
+      <progress
+        value={reading ? undefined : upload.part}
+        aria-label={`${upload.path}: ${reading ? "reading" : "sending"}`}
+      />
+      {reading ? "Reading…" : `${Math.round(upload.part * 100)} % of ${bytes(upload.file.size)}`}
     </p>
   );
 }

@@ -4,50 +4,50 @@ import { useSyncExternalStore } from "react";
 import { address, get } from "../../../api/client";
 import type { Document } from "../../../api/index";
 import { upload } from "../../../api/upload";
-import type { Dropped } from "./dropped";
+import type { ChosenFile } from "./dropped";
 
 export type Outcome = "added" | "replaced" | "unchanged";
-export type Upload = Dropped & {
+export type Upload = ChosenFile & {
   id: number;
-  /** Whose it becomes; undefined for everybody. */
+  /** The user who owns the document; undefined for the whole tenant. */
   user: string | undefined;
   key: string;
   state: "waiting" | "sending" | "reading" | "done" | "failed";
-  /** How much was sent, from 0 to 1. */
+  /** The fraction sent, from 0 to 1. */
   part: number;
   error?: unknown;
   outcome?: Outcome;
   document?: Document;
 };
 
-const AT_ONCE = 2;
-let all: readonly Upload[] = [];
+const MAX_PARALLEL = 2;
+let uploadList: readonly Upload[] = [];
 let last = 0;
-let finished = 0;
+let finishedCount = 0;
 const running = new Map<number, AbortController>();
-const heard = new Set<() => void>();
+const listeners = new Set<() => void>();
 
 const set = (uploads: readonly Upload[]) => {
-  all = uploads;
-  for (const listener of heard) listener();
+  uploadList = uploads;
+  for (const listener of listeners) listener();
 };
-const change = (id: number, what: Partial<Upload>) =>
-  set(all.map((one) => (one.id === id ? { ...one, ...what } : one)));
+const change = (id: number, changes: Partial<Upload>) =>
+  set(uploadList.map((item) => (item.id === id ? { ...item, ...changes } : item)));
 
-const hear = (listener: () => void) => {
-  heard.add(listener);
-  return () => heard.delete(listener);
+const subscribe = (listener: () => void) => {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
 };
-/** All that are on their way, or were. */
-export const useUploads = () => useSyncExternalStore(hear, () => all);
-/** How many have come in so far, also those that are forgotten by now. */
-export const useFinished = () => useSyncExternalStore(hear, () => finished);
+/** All uploads, including finished ones. */
+export const useUploads = () => useSyncExternalStore(subscribe, () => uploadList);
+/** The number of finished uploads, including removed ones. */
+export const useFinished = () => useSyncExternalStore(subscribe, () => finishedCount);
 
-export function add(files: Dropped[], user: string | undefined): void {
-  const made = files.map((one): Upload => {
-    return { ...one, id: ++last, user, key: crypto.randomUUID(), state: "waiting", part: 0 };
+export function add(files: ChosenFile[], user: string | undefined): void {
+  const added = files.map((chosen): Upload => {
+    return { ...chosen, id: ++last, user, key: crypto.randomUUID(), state: "waiting", part: 0 };
   });
-  set([...all, ...made]);
+  set([...uploadList, ...added]);
   next();
 }
 
@@ -56,47 +56,47 @@ export function retry(id: number): void {
   next();
 }
 
-/** Call one off, or forget what became of it. */
-export function drop(id: number): void {
+/** Cancel an upload, or remove a finished one from the list. */
+export function removeUpload(id: number): void {
   running.get(id)?.abort(new DOMException("Cancelled.", "AbortError"));
-  set(all.filter((one) => one.id !== id));
+  set(uploadList.filter((item) => item.id !== id));
 }
 
-export const dropDone = () => set(all.filter((one) => one.state !== "done"));
+export const dropDone = () => set(uploadList.filter((item) => item.state !== "done"));
 
 function next(): void {
-  for (const one of all) {
-    if (running.size >= AT_ONCE) return;
-    if (one.state === "waiting" && !running.has(one.id)) run(one);
+  for (const item of uploadList) {
+    if (running.size >= MAX_PARALLEL) return;
+    if (item.state === "waiting" && !running.has(item.id)) run(item);
   }
 }
 
-async function run(one: Upload): Promise<void> {
+async function run(item: Upload): Promise<void> {
   const stop = new AbortController();
-  running.set(one.id, stop);
-  change(one.id, { state: "sending", part: 0 });
+  running.set(item.id, stop);
+  change(item.id, { state: "sending", part: 0 });
   try {
-    const there = await existing(one, stop.signal);
-    const progress = (part: number) => change(one.id, { part, state: part < 1 ? "sending" : "reading" });
-    const where = address("/api/knowledge", {}, { user: one.user, path: one.path });
-    const document = await upload<Document>(where, one.file, { key: one.key, signal: stop.signal, progress });
-    finished++;
-    change(one.id, { state: "done", part: 1, document, outcome: outcomeOf(there, document) });
+    const stored = await existing(item, stop.signal);
+    const progress = (part: number) => change(item.id, { part, state: part < 1 ? "sending" : "reading" });
+    const url = address("/api/knowledge", {}, { user: item.user, path: item.path });
+    const document = await upload<Document>(url, item.file, { key: item.key, signal: stop.signal, progress });
+    finishedCount++;
+    change(item.id, { state: "done", part: 1, document, outcome: outcomeOf(stored, document) });
   } catch (error) {
-    if (!stop.signal.aborted) change(one.id, { state: "failed", error });
+    if (!stop.signal.aborted) change(item.id, { state: "failed", error });
   } finally {
-    running.delete(one.id);
+    running.delete(item.id);
     next();
   }
 }
 
-/** The document that has this path already, and will be replaced. */
-async function existing(one: Upload, signal: AbortSignal): Promise<Document | undefined> {
-  const found = await get("/api/knowledge", { query: { user: one.user, prefix: one.path, limit: 50 }, signal });
-  return found.data.find((document) => document.path === one.path && document.user === (one.user ?? null));
+/** The existing document with this path, which will be replaced. */
+async function existing(item: Upload, signal: AbortSignal): Promise<Document | undefined> {
+  const page = await get("/api/knowledge", { query: { user: item.user, prefix: item.path, limit: 50 }, signal });
+  return page.data.find((document) => document.path === item.path && document.user === (item.user ?? null));
 }
 
-function outcomeOf(there: Document | undefined, now: Document): Outcome {
-  if (!there) return "added";
-  return there.updated_at === now.updated_at ? "unchanged" : "replaced";
+function outcomeOf(stored: Document | undefined, now: Document): Outcome {
+  if (!stored) return "added";
+  return stored.updated_at === now.updated_at ? "unchanged" : "replaced";
 }

@@ -2,29 +2,29 @@
 // browser.
 import { type FormEvent, type KeyboardEvent, useEffect, useRef, useState } from "react";
 import { get, Problem, put } from "../../../api/client";
-import { useAlive } from "../../../ui/alive";
 import { Confirm } from "../../../ui/Dialog";
 import { Markdown } from "../../../ui/Markdown";
+import { useMounted } from "../../../ui/mounted";
 import { Failure } from "../../../ui/states";
-import { say } from "../../../ui/toast";
+import { notify } from "../../../ui/toast";
 import css from "../memory.module.css";
-import { type Draft, draftOf, keepDraft, placeOf } from "./draft";
+import { type Draft, draftOf, keepDraft, storageKey } from "./draft";
 import type { Live, NotesOwner, Text } from "./live";
 import { Merge } from "./Merge";
 import { compare, conflicts, merged } from "./threeway";
-import { who } from "./words";
+import { sourceName } from "./words";
 
-type Shown = { whose: NotesOwner; live: Live; note: Text; close: () => void };
+type Props = { owner: NotesOwner; live: Live; note: Text; close: () => void };
 
-export function Editor({ whose, live, note, close }: Shown) {
-  const { user, agent } = whose;
+export function Editor({ owner, live, note, close }: Props) {
+  const { user, agent } = owner;
   const [draft, setDraft] = useState<Draft>(() => draftOf(user, agent) ?? { text: note.text, base: note });
   const [error, setError] = useState<unknown>();
   const [saving, setSaving] = useState(false);
   const [asking, setAsking] = useState<"merge" | "discard">();
   const { text, base } = draft;
-  const alive = useAlive();
-  const typed = useRef(text); // as it is by now, also for a save that began earlier
+  const mounted = useMounted();
+  const typed = useRef(text); // the latest text, also for a save that started earlier
   typed.current = text;
   const stale = note.version !== base.version && !saving;
   const change = (written: string, from: Draft["base"] = base) => {
@@ -33,22 +33,22 @@ export function Editor({ whose, live, note, close }: Shown) {
     keepDraft(user, agent, written === from.text ? null : next);
   };
   useEffect(() => {
-    // Another window saved its own, and took what was kept along: what is written here is kept again.
-    const heard = (event: StorageEvent) => {
-      if (event.key === placeOf(user, agent) && !event.newValue && text !== base.text) keepDraft(user, agent, draft);
+    // Another window saved its text and removed the stored draft: store this one again.
+    const onStorage = (event: StorageEvent) => {
+      if (event.key === storageKey(user, agent) && !event.newValue && text !== base.text) keepDraft(user, agent, draft);
     };
-    addEventListener("storage", heard);
-    return () => removeEventListener("storage", heard);
+    addEventListener("storage", onStorage);
+    return () => removeEventListener("storage", onStorage);
   }, [draft, user, agent, text, base.text]);
-  const leave = () => {
+  const requestClose = () => {
     keepDraft(user, agent, null);
     close();
   };
-  const take = () => {
+  const takeTheirs = () => {
     const chunks = compare(base.text, text, note.text);
     if (conflicts(chunks)) return setAsking("merge");
     change(merged(chunks), note);
-    say("Merged: your text now contains both changes. Save it when you are ready.");
+    notify("Merged: your text now contains both changes. Save it when you are ready.");
   };
   const save = async (event?: FormEvent) => {
     event?.preventDefault();
@@ -56,15 +56,17 @@ export function Editor({ whose, live, note, close }: Shown) {
     setSaving(true);
     setError(undefined);
     try {
-      const written = await put("/api/notes", { query: whose, body: { text, if_version: base.version } });
-      live.take(written);
-      say(written.version === base.version ? "Nothing to save: no changes." : `Saved as version ${written.version}.`);
-      if (!alive.current) return typed.current === text && keepDraft(user, agent, null);
-      if (typed.current === text) return leave();
+      const written = await put("/api/notes", { query: owner, body: { text, if_version: base.version } });
+      live.apply(written);
+      notify(
+        written.version === base.version ? "Nothing to save: no changes." : `Saved as version ${written.version}.`,
+      );
+      if (!mounted.current) return typed.current === text && keepDraft(user, agent, null);
+      if (typed.current === text) return requestClose();
       change(typed.current, written);
     } catch (failure) {
       const changed = failure instanceof Problem && (failure.status === 409 || failure.status === 412);
-      if (changed) await get("/api/notes", { query: whose }).then(live.take, setError);
+      if (changed) await get("/api/notes", { query: owner }).then(live.apply, setError);
       else setError(failure);
     }
     setSaving(false);
@@ -76,7 +78,7 @@ export function Editor({ whose, live, note, close }: Shown) {
   };
   return (
     <form className={css.editor} onSubmit={save} onKeyDown={keys}>
-      <div role="status">{stale && <Stale note={note} merge={take} />}</div>
+      <div role="status">{stale && <ConflictNotice note={note} merge={takeTheirs} />}</div>
       {error ? <Failure error={error} retry={() => save()} /> : null}
       <div className={css.halves}>
         <div className="field">
@@ -97,7 +99,7 @@ export function Editor({ whose, live, note, close }: Shown) {
       </div>
       <footer className="actions">
         <p className={`quiet ${css.grow}`}>Ctrl+S saves. Unsaved text is kept in this browser.</p>
-        <button type="button" onClick={() => (text === base.text ? leave() : setAsking("discard"))}>
+        <button type="button" onClick={() => (text === base.text ? requestClose() : setAsking("discard"))}>
           Cancel
         </button>
         <button type="submit" className="primary" disabled={saving || stale}>
@@ -110,14 +112,19 @@ export function Editor({ whose, live, note, close }: Shown) {
           mine={text}
           theirs={note.text}
           close={() => setAsking(undefined)}
-          done={(both) => {
-            change(both, note);
+          done={(mergedText) => {
+            change(mergedText, note);
             setAsking(undefined);
           }}
         />
       )}
       {asking === "discard" && (
-        <Confirm title="Discard your changes?" yes="Discard" act={leave} close={() => setAsking(undefined)}>
+        <Confirm
+          title="Discard your changes?"
+          yes="Discard"
+          onConfirm={requestClose}
+          close={() => setAsking(undefined)}
+        >
           <p>The notes stay as they are saved, at version {note.version}.</p>
         </Confirm>
       )}
@@ -125,12 +132,12 @@ export function Editor({ whose, live, note, close }: Shown) {
   );
 }
 
-function Stale({ note, merge }: { note: Text; merge: () => void }) {
+function ConflictNotice({ note, merge }: { note: Text; merge: () => void }) {
   return (
     <div className={`${css.notice} warn`}>
       <p>
-        <b>{note.by ? `Changed by ${who(note.by)}` : "Changed elsewhere"} while you were editing.</b> It is at version{" "}
-        {note.version} now. Yours is untouched: put both together, then save.
+        <b>{note.by ? `Changed by ${sourceName(note.by)}` : "Changed elsewhere"} while you were editing.</b> It is at
+        version {note.version} now. Yours is untouched: put both together, then save.
       </p>
       <button type="button" onClick={merge}>
         Merge

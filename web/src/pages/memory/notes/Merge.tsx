@@ -5,25 +5,28 @@ import css from "../memory.module.css";
 import { type Choice, type Chunk, compare, conflicts, merged } from "./threeway";
 import { linesOf } from "./words";
 
-type Shown = { base: string; mine: string; theirs: string; done: (text: string) => void; close: () => void };
+type Props = { base: string; mine: string; theirs: string; done: (text: string) => void; close: () => void };
 
-export function Merge({ base, mine, theirs, done, close }: Shown) {
+export function Merge({ base, mine, theirs, done, close }: Props) {
   const chunks = useMemo(() => compare(base, mine, theirs), [base, mine, theirs]);
   const [choices, setChoices] = useState<(Choice | undefined)[]>([]);
-  const all = conflicts(chunks);
-  const open = all - choices.filter(Boolean).length;
-  const choose = (place: number, choice: Choice) =>
-    setChoices((before) => Array.from({ length: all }, (_, at) => (at === place ? choice : before[at])));
-  let place = 0;
+  const conflictCount = conflicts(chunks);
+  const open = conflictCount - choices.filter(Boolean).length;
+  const choose = (conflict: number, choice: Choice) =>
+    setChoices((previous) => Array.from({ length: conflictCount }, (_, i) => (i === conflict ? choice : previous[i])));
+  let conflict = 0;
   return (
     <Dialog title="Merge both changes" close={close} wide>
-      <p>{all === 1 ? "One place was" : `${all} places were`} changed by both. Everything else is already merged.</p>
+      <p>
+        {conflictCount === 1 ? "One place was" : `${conflictCount} places were`} changed by both. Everything else is
+        already merged.
+      </p>
       <div className={css.chunks}>
-        {chunks.map((chunk, at) =>
+        {chunks.map((chunk, index) =>
           chunk.kind === "conflict" ? (
-            <Conflict key={at} chunk={chunk} number={place + 1} {...bound(place++)} />
+            <Conflict key={index} chunk={chunk} number={conflict + 1} {...bound(conflict++)} />
           ) : (
-            <Settled key={at} chunk={chunk} />
+            <ResolvedChunk key={index} chunk={chunk} />
           ),
         )}
       </div>
@@ -42,12 +45,12 @@ export function Merge({ base, mine, theirs, done, close }: Shown) {
     </Dialog>
   );
 
-  function bound(at: number) {
-    return { choice: choices[at], choose: (choice: Choice) => choose(at, choice) };
+  function bound(index: number) {
+    return { choice: choices[index], choose: (choice: Choice) => choose(index, choice) };
   }
 }
 
-type Asked = { chunk: Chunk; number: number; choice: Choice | undefined; choose: (choice: Choice) => void };
+type ConflictProps = { chunk: Chunk; number: number; choice: Choice | undefined; choose: (choice: Choice) => void };
 const SIDES = [
   ["mine", "Yours"],
   ["base", "What it was"],
@@ -59,7 +62,7 @@ const CHOICES = [
   ["all", "Keep both"],
 ] as const;
 
-function Conflict({ chunk, number, choice, choose }: Asked) {
+function Conflict({ chunk, number, choice, choose }: ConflictProps) {
   const name = useId();
   return (
     <fieldset className={css.conflict}>
@@ -83,8 +86,8 @@ function Conflict({ chunk, number, choice, choose }: Asked) {
   );
 }
 
-/** What needs no choice: shown in a line or two, so that one knows where one is. */
-function Settled({ chunk }: { chunk: Chunk }) {
+/** Lines without a conflict, shortened to a line or two of context. */
+function ResolvedChunk({ chunk }: { chunk: Chunk }) {
   if (chunk.kind === "same") {
     const shown = chunk.base.slice(-2).filter((line) => line.trim());
     return (
@@ -100,13 +103,13 @@ function Settled({ chunk }: { chunk: Chunk }) {
       <p className="quiet">
         {chunk.kind === "both" ? "Changed by both" : side === "mine" ? "You did this" : "They did this"}
       </p>
-      {chunk.base.map((line, at) => (
-        <code key={`-${at}`} className={css.removed}>
+      {chunk.base.map((line, index) => (
+        <code key={`-${index}`} className={css.removed}>
           - {line}
         </code>
       ))}
-      {chunk[side].map((line, at) => (
-        <code key={`+${at}`} className={css.added}>
+      {chunk[side].map((line, index) => (
+        <code key={`+${index}`} className={css.added}>
           + {line}
         </code>
       ))}

@@ -1,48 +1,48 @@
 // An agent's notes about a user: read, edit, history. Changes by others appear without a reload.
 import { useState } from "react";
 import { remove } from "../../../api/client";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
 import { Confirm } from "../../../ui/Dialog";
 import { Icon } from "../../../ui/Icon";
 import { Failure, Loading } from "../../../ui/states";
 import { count, Time } from "../../../ui/time";
-import { say } from "../../../ui/toast";
+import { notify } from "../../../ui/toast";
 import { AgentPicker, useAgent } from "../AgentPicker";
-import { useAsked } from "../asked";
 import css from "../memory.module.css";
+import { usePageState } from "../pageState";
 import { draftOf, keepDraft } from "./draft";
 import { Editor } from "./Editor";
 import { History } from "./History";
 import { type Live, type NotesOwner, type Text, useNotes } from "./live";
 import { Reader } from "./Reader";
-import { who } from "./words";
+import { sourceName } from "./words";
 
 export function Notes() {
-  const { user } = useWho();
+  const { user } = useApp();
   const { agent, names, choose, error, retry } = useAgent();
   if (!agent) return error ? <Failure error={error} retry={retry} /> : <Loading />;
   return (
-    <Shown
+    <NotesOfAgent
       key={`${user}\n${agent}`}
-      whose={{ user, agent }}
+      owner={{ user, agent }}
       picker={<AgentPicker agent={agent} names={names} choose={choose} />}
     />
   );
 }
 
-function Shown({ whose, picker }: { whose: NotesOwner; picker: React.ReactNode }) {
-  const live = useNotes(whose.user, whose.agent);
-  const { may } = useWho();
-  const { query, ask } = useAsked();
+function NotesOfAgent({ owner, picker }: { owner: NotesOwner; picker: React.ReactNode }) {
+  const live = useNotes(owner.user, owner.agent);
+  const { may } = useApp();
+  const { query, change } = usePageState();
   const view = query.get("view");
-  const read = () => ask({ view: undefined, v: undefined, against: undefined });
+  const read = () => change({ view: undefined, v: undefined, against: undefined });
   const { note } = live;
   return (
     <>
       <div className="toolbar">
         {picker}
         {note && <Facts note={note} hearing={live.hearing} />}
-        {note && !view && <Deeds whose={whose} live={live} note={note} />}
+        {note && !view && <Actions owner={owner} live={live} note={note} />}
         {view === "history" && (
           <button type="button" onClick={read}>
             <Icon name="back" /> Back to the notes
@@ -51,12 +51,12 @@ function Shown({ whose, picker }: { whose: NotesOwner; picker: React.ReactNode }
       </div>
       {live.error ? <Failure error={live.error} retry={live.reload} /> : null}
       {!note && !live.error && <Loading />}
-      {note && view === "history" && <History whose={whose} live={live} note={note} />}
-      {note && view === "edit" && may("write") && <Editor whose={whose} live={live} note={note} close={read} />}
+      {note && view === "history" && <History owner={owner} live={live} note={note} />}
+      {note && view === "edit" && may("write") && <Editor owner={owner} live={live} note={note} close={read} />}
       {note && view !== "history" && !(view === "edit" && may("write")) && (
         <>
-          {may("write") && <Unsaved whose={whose} edit={() => ask({ view: "edit" })} />}
-          <Reader agent={whose.agent} live={live} note={note} edit={() => ask({ view: "edit" })} />
+          {may("write") && <Unsaved owner={owner} edit={() => change({ view: "edit" })} />}
+          <Reader agent={owner.agent} live={live} note={note} edit={() => change({ view: "edit" })} />
         </>
       )}
     </>
@@ -74,7 +74,7 @@ function Facts({ note, hearing }: { note: Text; hearing: boolean }) {
               , <Time at={note.at} />
             </>
           )}
-          {note.by && <> by {who(note.by)}</>}
+          {note.by && <> by {sourceName(note.by)}</>}
           {note.tokens !== undefined && <> · {count(note.tokens)} tokens</>} ·{" "}
         </>
       )}
@@ -85,9 +85,9 @@ function Facts({ note, hearing }: { note: Text; hearing: boolean }) {
   );
 }
 
-function Deeds({ whose, live, note }: { whose: NotesOwner; live: Live; note: Text }) {
-  const { may } = useWho();
-  const { ask } = useAsked();
+function Actions({ owner, live, note }: { owner: NotesOwner; live: Live; note: Text }) {
+  const { may } = useApp();
+  const { change } = usePageState();
   const [clearing, setClearing] = useState(false);
   return (
     <>
@@ -97,28 +97,28 @@ function Deeds({ whose, live, note }: { whose: NotesOwner; live: Live; note: Tex
         </button>
       )}
       {note.version > 0 && (
-        <button type="button" onClick={() => ask({ view: "history" })}>
+        <button type="button" onClick={() => change({ view: "history" })}>
           <Icon name="history" /> History
         </button>
       )}
       {may("write") && note.text !== "" && (
-        <button type="button" className="primary" onClick={() => ask({ view: "edit" })}>
+        <button type="button" className="primary" onClick={() => change({ view: "edit" })}>
           <Icon name="edit" /> Edit
         </button>
       )}
-      {clearing && <Clearing whose={whose} live={live} note={note} close={() => setClearing(false)} />}
+      {clearing && <ClearDialog owner={owner} live={live} note={note} close={() => setClearing(false)} />}
     </>
   );
 }
 
-function Clearing({ whose, live, note, close }: { whose: NotesOwner; live: Live; note: Text; close: () => void }) {
+function ClearDialog({ owner, live, note, close }: { owner: NotesOwner; live: Live; note: Text; close: () => void }) {
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
-  const act = async () => {
+  const confirmClear = async () => {
     setBusy(true);
     try {
-      live.take(await remove("/api/notes", { query: { ...whose, if_version: note.version } }));
-      say("The notes are empty. Earlier versions are kept.");
+      live.apply(await remove("/api/notes", { query: { ...owner, if_version: note.version } }));
+      notify("The notes are empty. Earlier versions are kept.");
       close();
     } catch (failure) {
       setError(failure);
@@ -126,16 +126,16 @@ function Clearing({ whose, live, note, close }: { whose: NotesOwner; live: Live;
     }
   };
   return (
-    <Confirm title="Clear the notes?" yes="Clear them" busy={busy} act={act} close={close}>
-      <p>All of the text is removed from {whose.agent}’s prompt. The versions stay, and any of them can be restored.</p>
+    <Confirm title="Clear the notes?" yes="Clear them" busy={busy} onConfirm={confirmClear} close={close}>
+      <p>All of the text is removed from {owner.agent}’s prompt. The versions stay, and any of them can be restored.</p>
       {error ? <Failure error={error} /> : null}
     </Confirm>
   );
 }
 
-/** Something was typed here before and never saved. */
-function Unsaved({ whose, edit }: { whose: NotesOwner; edit: () => void }) {
-  const [draft, setDraft] = useState(() => draftOf(whose.user, whose.agent));
+/** The notice about an unsaved draft. */
+function Unsaved({ owner, edit }: { owner: NotesOwner; edit: () => void }) {
+  const [draft, setDraft] = useState(() => draftOf(owner.user, owner.agent));
   if (!draft) return null;
   return (
     <div className={css.notice} role="status">
@@ -145,10 +145,10 @@ function Unsaved({ whose, edit }: { whose: NotesOwner; edit: () => void }) {
           type="button"
           className="plain"
           onClick={() => {
-            keepDraft(whose.user, whose.agent, null);
+            keepDraft(owner.user, owner.agent, null);
             setDraft(null);
-            say("Draft discarded.", () => {
-              keepDraft(whose.user, whose.agent, draft);
+            notify("Draft discarded.", () => {
+              keepDraft(owner.user, owner.agent, draft);
               setDraft(draft);
             });
           }}

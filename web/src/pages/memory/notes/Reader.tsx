@@ -1,6 +1,6 @@
 // The notes, rendered, with recent changes marked and an outline.
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
 import { Icon } from "../../../ui/Icon";
 import { Changed, Markdown } from "../../../ui/Markdown";
 import { Empty } from "../../../ui/states";
@@ -8,19 +8,19 @@ import { Time } from "../../../ui/time";
 import css from "../memory.module.css";
 import { difference } from "./diff";
 import type { Change, Live, Text } from "./live";
-import { how, linesOf, who } from "./words";
+import { linesOf, operationName, sourceName } from "./words";
 
 export function Reader({ agent, live, note, edit }: { agent: string; live: Live; note: Text; edit: () => void }) {
-  const { may } = useWho();
+  const { may } = useApp();
   const { change } = live;
   const box = useRef<HTMLElement>(null);
-  const told = useMemo(() => change && difference(change.before, note.text), [change, note.text]);
+  const diff = useMemo(() => change && difference(change.before, note.text), [change, note.text]);
   const show = () => box.current?.querySelector(".changed")?.scrollIntoView({ block: "center" });
   return (
     <>
       <div role="status">
-        {change && told && (
-          <Told change={change} added={told.added} removed={told.removed} show={show} seen={live.seen} />
+        {change && diff && (
+          <ChangeNotice change={change} added={diff.added} removed={diff.removed} show={show} onSeen={live.markSeen} />
         )}
       </div>
       {note.text.trim() === "" ? (
@@ -39,7 +39,7 @@ export function Reader({ agent, live, note, edit }: { agent: string; live: Live;
         <div className={css.notes}>
           <Outline text={note.text} box={box} />
           <article className="card" ref={box} aria-label="Notes">
-            <Changed value={told?.changed ?? null}>
+            <Changed value={diff?.changed ?? null}>
               <Markdown text={note.text} />
             </Changed>
           </article>
@@ -49,15 +49,15 @@ export function Reader({ agent, live, note, edit }: { agent: string; live: Live;
   );
 }
 
-type Mark = { change: Change; added: number; removed: number; show: () => void; seen: () => void };
+type Mark = { change: Change; added: number; removed: number; show: () => void; onSeen: () => void };
 
-function Told({ change, added, removed, show, seen }: Mark) {
+function ChangeNotice({ change, added, removed, show, onSeen }: Mark) {
   const parts = [added && `${linesOf(added)} added`, removed && `${linesOf(removed)} removed`].filter(Boolean);
   return (
     <div className={css.notice}>
       <p>
         <b>
-          {how(change.operation)} by {who(change.by)}
+          {operationName(change.operation)} by {sourceName(change.by)}
         </b>{" "}
         <Time at={change.at} />
         {parts.length > 0 && <>: {parts.join(", ")}</>}
@@ -67,7 +67,7 @@ function Told({ change, added, removed, show, seen }: Mark) {
           Show
         </button>
       )}
-      <button type="button" className="plain" onClick={seen}>
+      <button type="button" className="plain" onClick={onSeen}>
         <Icon name="check" /> Seen
       </button>
     </div>
@@ -79,13 +79,18 @@ type Heading = { text: string; depth: number };
 /** The headings that are shown, taken from the page itself, so that both always agree. */
 function Outline({ text, box }: { text: string; box: React.RefObject<HTMLElement | null> }) {
   const [headings, setHeadings] = useState<Heading[]>([]);
-  const all = useCallback(() => [...(box.current?.querySelectorAll<HTMLElement>("h3, h4, h5, h6") ?? [])], [box]);
+  const findHeadings = useCallback(
+    () => [...(box.current?.querySelectorAll<HTMLElement>("h3, h4, h5, h6") ?? [])],
+    [box],
+  );
   useEffect(() => {
-    setHeadings(all().map((one) => ({ text: one.textContent ?? "", depth: Number(one.tagName[1]) - 3 })));
-  }, [text, all]);
+    setHeadings(
+      findHeadings().map((heading) => ({ text: heading.textContent ?? "", depth: Number(heading.tagName[1]) - 3 })),
+    );
+  }, [text, findHeadings]);
   if (headings.length < 2) return null;
-  const jump = (place: number) => {
-    const heading = all()[place];
+  const jump = (index: number) => {
+    const heading = findHeadings()[index];
     if (!heading) return;
     heading.tabIndex = -1;
     heading.focus({ preventScroll: true });
@@ -95,13 +100,13 @@ function Outline({ text, box }: { text: string; box: React.RefObject<HTMLElement
     <nav className={css.outline} aria-label="Sections">
       <details open={matchMedia("(min-width: 47.5rem)").matches}>
         <summary>Sections</summary>
-        {headings.map((heading, place) => (
+        {headings.map((heading, index) => (
           <button
-            key={place}
+            key={index}
             type="button"
             className="plain"
             style={{ paddingLeft: `${0.5 + heading.depth * 0.75}rem` }}
-            onClick={() => jump(place)}
+            onClick={() => jump(index)}
           >
             {heading.text}
           </button>

@@ -2,11 +2,11 @@
 import { common, lines } from "./diff";
 
 export type Kind = "same" | "mine" | "theirs" | "both" | "conflict";
-/** Lines that belong together: as they were, and as each side has them. */
+/** A group of lines: the original, and both sides. */
 export type Chunk = { kind: Kind; base: string[]; mine: string[]; theirs: string[] };
 export type Choice = "mine" | "theirs" | "all";
 
-/** What was done to `base` on each side, from its beginning to its end. */
+/** Compare both sides with `base` and return the chunks in order. */
 export function compare(base: string, mine: string, theirs: string): Chunk[] {
   const [was, a, b] = [lines(base), lines(mine), lines(theirs)];
   const inA = new Map(common(was, a));
@@ -33,7 +33,7 @@ function add(chunks: Chunk[], base: string[], mine: string[], theirs: string[]):
   } else chunks.push({ kind, base, mine, theirs });
 }
 
-const equal = (a: string[], b: string[]) => a.length === b.length && a.every((line, place) => line === b[place]);
+const equal = (a: string[], b: string[]) => a.length === b.length && a.every((line, index) => line === b[index]);
 
 function kindOf(base: string[], mine: string[], theirs: string[]): Kind {
   const [byMe, byThem] = [!equal(base, mine), !equal(base, theirs)];
@@ -42,20 +42,21 @@ function kindOf(base: string[], mine: string[], theirs: string[]): Kind {
   return byMe ? "mine" : "theirs";
 }
 
-export const conflicts = (chunks: readonly Chunk[]): number => chunks.filter((one) => one.kind === "conflict").length;
+export const conflicts = (chunks: readonly Chunk[]): number =>
+  chunks.filter((chunk) => chunk.kind === "conflict").length;
 
-/** The text of both; `choices` are for the conflicts in their order, and one without a choice is marked in the text. */
+/** The merged text. `choices` resolve the conflicts in order; an unresolved one is marked in the text. */
 export function merged(chunks: readonly Chunk[], choices: readonly (Choice | undefined)[] = []): string {
-  let place = 0;
+  let index = 0;
   return chunks
-    .flatMap((chunk) => (chunk.kind === "conflict" ? chosen(chunk, choices[place++]) : settled(chunk)))
+    .flatMap((chunk) => (chunk.kind === "conflict" ? chosenLines(chunk, choices[index++]) : resolvedLines(chunk)))
     .join("\n");
 }
 
-const settled = (chunk: Chunk) => (chunk.kind === "theirs" ? chunk.theirs : chunk.mine);
+const resolvedLines = (chunk: Chunk) => (chunk.kind === "theirs" ? chunk.theirs : chunk.mine);
 
-/** A conflict as it was chosen: for `all`, what was saved first comes first. */
-function chosen(chunk: Chunk, choice: Choice | undefined): string[] {
+/** The lines of a resolved conflict; for `all`, the lines that were saved first come first. */
+function chosenLines(chunk: Chunk, choice: Choice | undefined): string[] {
   if (choice === "all") return [...chunk.theirs, ...chunk.mine];
   if (choice) return chunk[choice];
   return ["<<<<<<< yours", ...chunk.mine, "=======", ...chunk.theirs, ">>>>>>> theirs"];

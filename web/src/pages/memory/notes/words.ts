@@ -1,12 +1,12 @@
 // Texts that say who changed the notes, and how.
-const WHO: Record<string, string> = {
+const SOURCES: Record<string, string> = {
   user: "a person",
   agent: "the agent",
   tool: "a tool",
   import: "an import",
   admin: "an administrator",
 };
-const HOW: Record<string, string> = {
+const OPERATIONS: Record<string, string> = {
   overwrite: "Rewritten",
   append: "Added at the end",
   prepend: "Added at the top",
@@ -16,6 +16,7 @@ const HOW: Record<string, string> = {
   restore: "An older version restored",
 };
 
-export const who = (source: string) => WHO[source] ?? source;
-export const how = (operation: string, version = 0) => (version === 1 ? "Written" : (HOW[operation] ?? operation));
+export const sourceName = (source: string) => SOURCES[source] ?? source;
+export const operationName = (operation: string, version = 0) =>
+  version === 1 ? "Written" : (OPERATIONS[operation] ?? operation);
 export const linesOf = (amount: number) => `${amount} ${amount === 1 ? "line" : "lines"}`;

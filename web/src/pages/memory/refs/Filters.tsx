@@ -2,27 +2,27 @@
 import type { FormEvent } from "react";
 import { get } from "../../../api/client";
 import { useLoad } from "../../../api/load";
+import { useApp } from "../../../app/context";
 import { conversationName } from "../../../app/conversation";
-import { useWho } from "../../../app/who";
-import { useHeld } from "../../../ui/typed";
-import { useAsked } from "../asked";
+import { useTextFromAddress } from "../../../ui/addressText";
 import css from "../memory.module.css";
+import { usePageState } from "../pageState";
 
 const TYPES = ["command_output", "file_content", "note", "tool_output", "user_preference"];
 
-/** `types` are those that are on the page: programs name their own. */
+/** The filters of references. `types` are those on the page, because programs can define their own. */
 export function Filters({ types }: { types: string[] }) {
-  const { user } = useWho();
-  const { query, ask } = useAsked();
-  const [text, setText] = useHeld(query.get("q") ?? "");
+  const { user } = useApp();
+  const { query, change } = usePageState();
+  const [text, setText] = useTextFromAddress(query.get("q") ?? "");
   const sessions = useLoad((signal) => get("/api/chat/sessions", { query: { user, limit: 50 }, signal }), [user]);
   const session = query.get("session") ?? "";
   const type = query.get("type") ?? "";
-  const known = sessions.data?.data.map((one) => ({ id: one.id, label: conversationName(one) })) ?? [];
-  if (session && !known.some((one) => one.id === session)) known.unshift({ id: session, label: session });
+  const options = sessions.data?.data.map((item) => ({ id: item.id, label: conversationName(item) })) ?? [];
+  if (session && !options.some((option) => option.id === session)) options.unshift({ id: session, label: session });
   const search = (event: FormEvent) => {
     event.preventDefault();
-    ask({ q: text.trim() || undefined });
+    change({ q: text.trim() || undefined });
   };
   return (
     <>
@@ -34,38 +34,38 @@ export function Filters({ types }: { types: string[] }) {
           value={text}
           onChange={(event) => {
             setText(event.target.value);
-            if (!event.target.value) ask({ q: undefined });
+            if (!event.target.value) change({ q: undefined });
           }}
         />
       </form>
-      <select aria-label="Type" value={type} onChange={(event) => ask({ type: event.target.value || undefined })}>
+      <select aria-label="Type" value={type} onChange={(event) => change({ type: event.target.value || undefined })}>
         <option value="">All types</option>
-        {[...new Set([...TYPES, ...types, ...(type ? [type] : [])])].map((one) => (
-          <option key={one} value={one}>
-            {one.replaceAll("_", " ")}
+        {[...new Set([...TYPES, ...types, ...(type ? [type] : [])])].map((option) => (
+          <option key={option} value={option}>
+            {option.replaceAll("_", " ")}
           </option>
         ))}
       </select>
       <select
         aria-label="In prompts"
         value={query.get("active") ?? ""}
-        onChange={(event) => ask({ active: event.target.value || undefined })}
+        onChange={(event) => change({ active: event.target.value || undefined })}
       >
         <option value="">Active and inactive</option>
         <option value="true">Active</option>
         <option value="false">Inactive</option>
       </select>
-      {known.length > 0 && (
+      {options.length > 0 && (
         <select
           className={css.short}
           aria-label="Conversation"
           value={session}
-          onChange={(event) => ask({ session: event.target.value || undefined })}
+          onChange={(event) => change({ session: event.target.value || undefined })}
         >
           <option value="">All conversations</option>
-          {known.map((one) => (
-            <option key={one.id} value={one.id}>
-              {one.label}
+          {options.map((option) => (
+            <option key={option.id} value={option.id}>
+              {option.label}
             </option>
           ))}
         </select>

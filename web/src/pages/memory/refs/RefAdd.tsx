@@ -2,16 +2,16 @@
 import { type DragEvent, type FormEvent, useRef, useState } from "react";
 import { address } from "../../../api/client";
 import { upload } from "../../../api/upload";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
 import { Dialog } from "../../../ui/Dialog";
 import { Field } from "../../../ui/Field";
 import { Failure } from "../../../ui/states";
 import { bytes } from "../../../ui/time";
-import { say } from "../../../ui/toast";
+import { notify } from "../../../ui/toast";
 import css from "../memory.module.css";
 
 export function RefAdd({ added, close }: { added: () => void; close: () => void }) {
-  const { user } = useWho();
+  const { user } = useApp();
   const [text, setText] = useState("");
   const [file, setFile] = useState<File>();
   const [description, setDescription] = useState("");
@@ -27,9 +27,9 @@ export function RefAdd({ added, close }: { added: () => void; close: () => void 
     setError(undefined);
     setPart(0);
     try {
-      const where = address("/api/refs", {}, { user, description, type });
-      const how = { key: key.current, signal: stop.current.signal, progress: setPart };
-      say(`Kept as ${await upload<string>(where, content, how)}.`);
+      const url = address("/api/refs", {}, { user, description, type });
+      const options = { key: key.current, signal: stop.current.signal, progress: setPart };
+      notify(`Kept as ${await upload<string>(url, content, options)}.`);
       added();
       close();
     } catch (failure) {
@@ -38,22 +38,22 @@ export function RefAdd({ added, close }: { added: () => void; close: () => void 
       setPart(undefined);
     }
   };
-  const change = (act: () => void) => {
-    key.current = crypto.randomUUID(); // another content is another request
-    act();
+  const change = (apply: () => void) => {
+    key.current = crypto.randomUUID(); // different content is a different request
+    apply();
   };
-  const leave = () => {
+  const requestClose = () => {
     stop.current.abort();
     close();
   };
-  const drop = (event: DragEvent) => {
+  const onDrop = (event: DragEvent) => {
     event.preventDefault();
     const [first] = event.dataTransfer.files;
     if (first) change(() => setFile(first));
   };
   return (
-    <Dialog title="Add a reference" close={leave} dirty={!!content || !!description}>
-      <form onSubmit={submit} onDragOver={(event) => event.preventDefault()} onDrop={drop}>
+    <Dialog title="Add a reference" close={requestClose} dirty={!!content || !!description}>
+      <form onSubmit={submit} onDragOver={(event) => event.preventDefault()} onDrop={onDrop}>
         {file ? (
           <p className="toolbar">
             <span className={css.grow}>
@@ -88,7 +88,7 @@ export function RefAdd({ added, close }: { added: () => void; close: () => void 
         {part !== undefined && <progress value={part < 1 ? part : undefined} aria-label="Sending" />}
         {error ? <Failure error={error} /> : null}
         <footer className="actions">
-          <button type="button" onClick={leave}>
+          <button type="button" onClick={requestClose}>
             Cancel
           </button>
           <button type="submit" className="primary" disabled={!content || part !== undefined}>

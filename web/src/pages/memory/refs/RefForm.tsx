@@ -2,14 +2,14 @@
 import { type FormEvent, useState } from "react";
 import { patch } from "../../../api/client";
 import type { Ref } from "../../../api/index";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
 import { Dialog } from "../../../ui/Dialog";
 import { Field } from "../../../ui/Field";
 import { Failure } from "../../../ui/states";
-import { say } from "../../../ui/toast";
+import { notify } from "../../../ui/toast";
 
 export function RefForm({ of, saved, close }: { of: Ref; saved: (ref: Ref) => void; close: () => void }) {
-  const { user } = useWho();
+  const { user } = useApp();
   const [summary, setSummary] = useState(of.summary);
   const [type, setType] = useState(of.type);
   const [active, setActive] = useState(of.is_active);
@@ -23,7 +23,7 @@ export function RefForm({ of, saved, close }: { of: Ref; saved: (ref: Ref) => vo
     try {
       const body = { summary, type, is_active: active };
       saved(await patch("/api/refs/{key}", { path: { key: of.key }, query: { user }, body }));
-      say("The reference is changed.");
+      notify("The reference is changed.");
       close();
     } catch (failure) {
       setError(failure);

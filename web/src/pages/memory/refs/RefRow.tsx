@@ -3,21 +3,21 @@ import type { Ref } from "../../../api/index";
 import { Icon } from "../../../ui/Icon";
 import { Link } from "../../../ui/Link";
 import { bytes, count, Time } from "../../../ui/time";
-import { useAsked } from "../asked";
 import css from "../memory.module.css";
+import { usePageState } from "../pageState";
 
-type Shown = { of: Ref; picked: boolean; pick?: (on: boolean) => void; edit?: () => void; remove?: () => void };
+type Props = { of: Ref; selected: boolean; select?: (on: boolean) => void; edit?: () => void; remove?: () => void };
 
-export function RefRow({ of, picked, pick, edit, remove }: Shown) {
-  const { href } = useAsked();
+export function RefRow({ of, selected, select, edit, remove }: Props) {
+  const { href } = usePageState();
   return (
     <div className={css.row}>
-      {pick && (
+      {select && (
         <input
           type="checkbox"
           aria-label={`Select ${of.key}`}
-          checked={picked}
-          onChange={(event) => pick(event.target.checked)}
+          checked={selected}
+          onChange={(event) => select(event.target.checked)}
         />
       )}
       <div className={css.what}>

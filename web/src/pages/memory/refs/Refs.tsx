@@ -3,42 +3,42 @@ import { lazy, Suspense, useEffect, useState } from "react";
 import { get } from "../../../api/client";
 import type { Ref } from "../../../api/index";
 import { type Page, usePages } from "../../../api/load";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
 import { Icon } from "../../../ui/Icon";
 import { PagedList } from "../../../ui/PagedList";
 import { Empty } from "../../../ui/states";
-import { useAsked } from "../asked";
 import css from "../memory.module.css";
+import { usePageState } from "../pageState";
 import { Filters } from "./Filters";
 import { RefAdd } from "./RefAdd";
 import { RefForm } from "./RefForm";
 import { RefRow } from "./RefRow";
-import { Removing } from "./Removing";
+import { RemoveDialog } from "./RemoveDialog";
 
 const RefViewer = lazy(() => import("../../../refs/RefViewer"));
 
-const ASKED = ["q", "type", "active", "session"];
+const FILTER_PARAMS = ["q", "type", "active", "session"];
 
 export function Refs() {
-  const { user, may } = useWho();
-  const { query, ask } = useAsked();
+  const { user, may } = useApp();
+  const { query, change } = usePageState();
   const [adding, setAdding] = useState(false);
   const [edited, setEdited] = useState<Ref>();
   const [removed, setRemoved] = useState<Ref[]>();
-  const [picked, setPicked] = useState<ReadonlySet<string>>(new Set());
+  const [selectedKeys, setPicked] = useState<ReadonlySet<string>>(new Set());
   const pages = useRefs(user, query);
-  const chosen = pages.items.filter((ref) => picked.has(ref.key));
-  const asked = ASKED.map((name) => query.get(name));
-  useEffect(() => setPicked(new Set()), [user, ...asked]); // what is not shown any more is not removed either
-  const put = (ref: Ref) => pages.edit((items) => items.map((one) => (one.key === ref.key ? ref : one)));
-  const drop = (key: string) => {
-    pages.edit((items) => items.filter((one) => one.key !== key));
-    setPicked((before) => new Set([...before].filter((one) => one !== key)));
+  const selectedRefs = pages.items.filter((ref) => selectedKeys.has(ref.key));
+  const filters = FILTER_PARAMS.map((name) => query.get(name));
+  useEffect(() => setPicked(new Set()), [user, ...filters]); // do not remove references that are no longer visible
+  const replaceRef = (ref: Ref) => pages.edit((items) => items.map((other) => (other.key === ref.key ? ref : other)));
+  const removeRef = (key: string) => {
+    pages.edit((items) => items.filter((other) => other.key !== key));
+    setPicked((previous) => new Set([...previous].filter((other) => other !== key)));
   };
   const pick = (key: string, on: boolean) =>
-    setPicked((before) => new Set(on ? [...before, key] : [...before].filter((one) => one !== key)));
+    setPicked((previous) => new Set(on ? [...previous, key] : [...previous].filter((other) => other !== key)));
   const open = query.get("ref");
-  const filtered = asked.some((value) => value !== null);
+  const filtered = filters.some((value) => value !== null);
   return (
     <>
       <div className="toolbar">
@@ -50,7 +50,12 @@ export function Refs() {
         )}
       </div>
       {may("delete") && pages.items.length > 0 && (
-        <Picked items={pages.items} chosen={chosen.length} pick={setPicked} remove={() => setRemoved(chosen)} />
+        <SelectionBar
+          items={pages.items}
+          count={selectedRefs.length}
+          pick={setPicked}
+          remove={() => setRemoved(selectedRefs)}
+        />
       )}
       <PagedList
         pages={pages}
@@ -58,13 +63,13 @@ export function Refs() {
         size={86}
         label="References"
         className={css.rows}
-        empty={<Nothing filtered={filtered} />}
+        empty={<NoResults filtered={filtered} />}
       >
         {(ref) => (
           <RefRow
             of={ref}
-            picked={picked.has(ref.key)}
-            pick={may("delete") ? (on) => pick(ref.key, on) : undefined}
+            selected={selectedKeys.has(ref.key)}
+            select={may("delete") ? (on) => pick(ref.key, on) : undefined}
             edit={may("write") ? () => setEdited(ref) : undefined}
             remove={may("delete") ? () => setRemoved([ref]) : undefined}
           />
@@ -72,61 +77,61 @@ export function Refs() {
       </PagedList>
       {open && (
         <Suspense fallback={null}>
-          <RefViewer refKey={open} close={() => ask({ ref: undefined })} changed={put} />
+          <RefViewer refKey={open} close={() => change({ ref: undefined })} changed={replaceRef} />
         </Suspense>
       )}
       {adding && <RefAdd added={pages.reload} close={() => setAdding(false)} />}
-      {edited && <RefForm of={edited} saved={put} close={() => setEdited(undefined)} />}
-      {removed && <Removing refs={removed} gone={drop} close={() => setRemoved(undefined)} />}
+      {edited && <RefForm of={edited} saved={replaceRef} close={() => setEdited(undefined)} />}
+      {removed && <RemoveDialog refs={removed} onRemoved={removeRef} close={() => setRemoved(undefined)} />}
     </>
   );
 }
 
-/** The references that are asked for: those that answer a search, or all that fit, page by page. */
+/** The references to show: search results, or all that match the filters, page by page. */
 function useRefs(user: string, query: URLSearchParams) {
-  const [q, type, active, session] = ASKED.map((name) => query.get(name) ?? undefined);
+  const [q, type, active, session] = FILTER_PARAMS.map((name) => query.get(name) ?? undefined);
   return usePages<Ref>(
     async (after, signal): Promise<Page<Ref>> => {
       if (!q) {
-        const wanted = { type, active: active === undefined ? undefined : active === "true", session };
-        return get("/api/refs", { query: { user, ...wanted, limit: 100, after }, signal });
+        const params = { type, active: active === undefined ? undefined : active === "true", session };
+        return get("/api/refs", { query: { user, ...params, limit: 100, after }, signal });
       }
-      const found = await get("/api/refs/search", { query: { user, query: q, session, limit: 50 }, signal });
+      const hits = await get("/api/refs/search", { query: { user, query: q, session, limit: 50 }, signal });
       const fits = (ref: Ref) => (!type || ref.type === type) && (!active || String(ref.is_active) === active);
-      return { data: found.filter(fits), next: null };
+      return { data: hits.filter(fits), next: null };
     },
     [user, q, type, active, session],
   );
 }
 
-type Chosen = {
+type SelectionProps = {
   items: Ref[];
-  chosen: number;
+  count: number;
   pick: (keys: ReadonlySet<string>) => void;
   remove: () => void;
 };
 
-function Picked({ items, chosen, pick, remove }: Chosen) {
+function SelectionBar({ items, count, pick, remove }: SelectionProps) {
   return (
     <div className="toolbar">
       <label className="check">
         <input
           type="checkbox"
-          checked={chosen === items.length}
+          checked={count === items.length}
           onChange={(event) => pick(new Set(event.target.checked ? items.map((ref) => ref.key) : []))}
         />{" "}
         Select all that are shown
       </label>
-      {chosen > 0 && (
+      {count > 0 && (
         <button type="button" className="danger" onClick={remove}>
-          Remove {chosen}
+          Remove {count}
         </button>
       )}
     </div>
   );
 }
 
-function Nothing({ filtered }: { filtered: boolean }) {
+function NoResults({ filtered }: { filtered: boolean }) {
   if (filtered) {
     return (
       <Empty title="No such reference">

@@ -1,23 +1,23 @@
 // State: small values under keys, of a user, of all users, or of one conversation; some of them expire.
 import { useState } from "react";
-import { address, fetched, get } from "../../../api/client";
+import { address, fetchSignedIn, get } from "../../../api/client";
 import type { Item } from "../../../api/index";
 import { type Page, useLoad, usePages } from "../../../api/load";
+import { useApp } from "../../../app/context";
 import { conversationName } from "../../../app/conversation";
-import { useWho } from "../../../app/who";
+import { useDebouncedText } from "../../../ui/addressText";
 import { Icon } from "../../../ui/Icon";
 import { PagedList } from "../../../ui/PagedList";
 import { Empty } from "../../../ui/states";
-import { useTyped } from "../../../ui/typed";
-import { useAsked } from "../asked";
 import css from "../memory.module.css";
-import { Removing } from "./Removing";
+import { usePageState } from "../pageState";
+import { RemoveDialog } from "./RemoveDialog";
 import { StateForm } from "./StateForm";
 import { StateRow } from "./StateRow";
 
 export function State() {
-  const { user, may } = useWho();
-  const { query, ask } = useAsked();
+  const { user, may } = useApp();
+  const { query, change } = usePageState();
   const area = query.get("area") ?? "user";
   const prefix = query.get("prefix") ?? "";
   const [skew, setSkew] = useState(0);
@@ -25,21 +25,25 @@ export function State() {
   const [removed, setRemoved] = useState<Item>();
   const pages = usePages<Item>(
     async (after, signal) => {
-      const asked = Date.now();
-      const answer = await fetched(address("/api/state", {}, { user, area, prefix, limit: 100, after }), { signal });
-      setSkew(skewOf(answer.headers.get("Date"), asked));
+      const requestedAt = Date.now();
+      const answer = await fetchSignedIn(address("/api/state", {}, { user, area, prefix, limit: 100, after }), {
+        signal,
+      });
+      setSkew(skewOf(answer.headers.get("Date"), requestedAt));
       return (await answer.json()) as Page<Item>;
     },
     [user, area, prefix],
   );
-  const put = (item: Item) => pages.edit((items) => placed(items, item, prefix));
-  const drop = (gone: Item) =>
-    pages.edit((items) => items.filter((one) => one.key !== gone.key || one.version > gone.version));
+  const showItem = (item: Item) => pages.edit((items) => withItem(items, item, prefix));
+  const hideItem = (removedItem: Item) =>
+    pages.edit((items) =>
+      items.filter((other) => other.key !== removedItem.key || other.version > removedItem.version),
+    );
   return (
     <>
       <div className="toolbar">
-        <Areas area={area} choose={(next) => ask({ area: next === "user" ? undefined : next })} />
-        <Prefix prefix={prefix} search={(next) => ask({ prefix: next || undefined }, true)} />
+        <Areas area={area} choose={(next) => change({ area: next === "user" ? undefined : next })} />
+        <Prefix prefix={prefix} search={(next) => change({ prefix: next || undefined }, true)} />
         <button type="button" onClick={pages.reload}>
           Refresh
         </button>
@@ -55,13 +59,13 @@ export function State() {
         size={64}
         label="State"
         className={css.rows}
-        empty={<Nothing prefix={prefix} area={area} />}
+        empty={<NoResults prefix={prefix} area={area} />}
       >
         {(item) => (
           <StateRow
             item={item}
             skew={skew}
-            over={() => drop(item)}
+            over={() => hideItem(item)}
             edit={may("write") ? () => setEdited(item) : undefined}
             remove={may("delete") ? () => setRemoved(item) : undefined}
           />
@@ -72,48 +76,54 @@ export function State() {
           item={edited === "new" ? undefined : edited}
           area={area}
           skew={skew}
-          saved={put}
+          saved={showItem}
           close={() => setEdited(undefined)}
         />
       )}
       {removed && (
-        <Removing item={removed} area={area} gone={() => drop(removed)} close={() => setRemoved(undefined)} />
+        <RemoveDialog
+          item={removed}
+          area={area}
+          onRemoved={() => hideItem(removed)}
+          close={() => setRemoved(undefined)}
+        />
       )}
     </>
   );
 }
 
-/** How far the server's clock is ahead of this one, in milliseconds: what expires does so by its clock. */
-function skewOf(date: string | null, asked: number): number {
-  const said = date ? Date.parse(date) : Number.NaN;
-  const apart = said + 500 - (asked + Date.now()) / 2;
-  return Math.abs(apart) > 1500 ? apart : 0; // the header has whole seconds: less is no difference
+/** The server's clock minus the local clock in milliseconds; values expire by the server's clock. */
+function skewOf(date: string | null, requestedAt: number): number {
+  const serverTime = date ? Date.parse(date) : Number.NaN;
+  const apart = serverTime + 500 - (requestedAt + Date.now()) / 2;
+  return Math.abs(apart) > 1500 ? apart : 0; // the header has whole seconds, so smaller differences are ignored
 }
 
-function placed(items: Item[], item: Item, prefix: string): Item[] {
-  const others = items.filter((one) => one.key !== item.key);
+function withItem(items: Item[], item: Item, prefix: string): Item[] {
+  const others = items.filter((other) => other.key !== item.key);
   if (!item.key.startsWith(prefix)) return others;
   return [...others, item].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
 
 /** The owner of the state: a user, all users, or a conversation. */
 function Areas({ area, choose }: { area: string; choose: (area: string) => void }) {
-  const { user } = useWho();
+  const { user } = useApp();
   const sessions = useLoad((signal) => get("/api/chat/sessions", { query: { user, limit: 50 }, signal }), [user]);
-  const known = sessions.data?.data.map((one) => ({ id: one.id, label: conversationName(one) })) ?? [];
-  const asked = area.startsWith("session:") ? area.slice("session:".length) : null;
-  if (asked && !known.some((one) => one.id === asked)) known.unshift({ id: asked, label: asked });
+  const options = sessions.data?.data.map((session) => ({ id: session.id, label: conversationName(session) })) ?? [];
+  const sessionId = area.startsWith("session:") ? area.slice("session:".length) : null;
+  if (sessionId && !options.some((option) => option.id === sessionId))
+    options.unshift({ id: sessionId, label: sessionId });
   return (
     <label className={css.picker}>
       <span>Owner</span>
       <select value={area} onChange={(event) => choose(event.target.value)}>
         <option value="user">{user}</option>
         <option value="tenant">All users</option>
-        {known.length > 0 && (
+        {options.length > 0 && (
           <optgroup label="Conversations">
-            {known.map((one) => (
-              <option key={one.id} value={`session:${one.id}`}>
-                {one.label}
+            {options.map((option) => (
+              <option key={option.id} value={`session:${option.id}`}>
+                {option.label}
               </option>
             ))}
           </optgroup>
@@ -123,9 +133,9 @@ function Areas({ area, choose }: { area: string; choose: (area: string) => void 
   );
 }
 
-/** The beginning of the keys that are wanted; the list follows a moment after the last letter. */
+/** The prefix filter; the list is loaded shortly after the last keystroke. */
 function Prefix({ prefix, search }: { prefix: string; search: (prefix: string) => void }) {
-  const [text, setText] = useTyped(prefix, search, 250);
+  const [text, setText] = useDebouncedText(prefix, search, 250);
   return (
     <input
       type="search"
@@ -137,8 +147,8 @@ function Prefix({ prefix, search }: { prefix: string; search: (prefix: string) =
   );
 }
 
-function Nothing({ prefix, area }: { prefix: string; area: string }) {
-  const { may } = useWho();
+function NoResults({ prefix, area }: { prefix: string; area: string }) {
+  const { may } = useApp();
   if (prefix) return <Empty title={`No key begins with “${prefix}”`} />;
   return (
     <Empty title="No state here">

@@ -2,58 +2,58 @@
 import { type FormEvent, useState } from "react";
 import { get, Problem, put } from "../../../api/client";
 import type { Item } from "../../../api/index";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
 import { Dialog } from "../../../ui/Dialog";
 import { Field } from "../../../ui/Field";
 import { Failure } from "../../../ui/states";
-import { say } from "../../../ui/toast";
+import { notify } from "../../../ui/toast";
 import css from "../memory.module.css";
-import { LASTS, type Lasts, left, parse, pretty, ttl } from "./value";
+import { LASTS, type Lifetime, parse, pretty, timeLeft, ttl } from "./value";
 
-type Shown = { item: Item | undefined; area: string; skew: number; saved: (item: Item) => void; close: () => void };
+type Props = { item: Item | undefined; area: string; skew: number; saved: (item: Item) => void; close: () => void };
 
-export function StateForm({ item, area, skew, saved, close }: Shown) {
-  const { user } = useWho();
+export function StateForm({ item, area, skew, saved, close }: Props) {
+  const { user } = useApp();
   const [key, setKey] = useState(item?.key ?? "");
   const [text, setText] = useState(item ? pretty(item.value) : "");
-  const [lasts, setLasts] = useState<Lasts>(item?.expires_at ? "kept" : "never");
-  const [own, setOwn] = useState("");
+  const [lasts, setLasts] = useState<Lifetime>(item?.expires_at ? "kept" : "never");
+  const [ownSeconds, setOwn] = useState("");
   const [version, setVersion] = useState(item?.version ?? 0);
   const [theirs, setTheirs] = useState<Item>();
   const [error, setError] = useState<unknown>();
   const [busy, setBusy] = useState(false);
   const [tried, setTried] = useState(false);
   const rest = item?.expires_at ? (Date.parse(item.expires_at) - Date.now() - skew) / 1000 : 0;
-  const { value, wrong } = parse(text);
-  const seconds = ttl(lasts, own, rest);
+  const { value, parseError } = parse(text);
+  const seconds = ttl(lasts, ownSeconds, rest);
   const dirty = key !== (item?.key ?? "") || text !== (item ? pretty(item.value) : "");
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     setTried(true);
-    if (wrong || !key.trim() || seconds === undefined || busy) return;
+    if (parseError || !key.trim() || seconds === undefined || busy) return;
     setBusy(true);
     setError(undefined);
     try {
       const body = { value, area, ttl: seconds, if_version: version };
       saved(await put("/api/state/{key}", { path: { key }, query: { user }, body }));
-      say(`${key} is set.`);
+      notify(`${key} is set.`);
       close();
     } catch (failure) {
       setError(failure);
       setBusy(false);
-      if (failure instanceof Problem && (failure.status === 409 || failure.status === 412)) await look();
+      if (failure instanceof Problem && (failure.status === 409 || failure.status === 412)) await showTheirs();
     }
   };
-  /** What is there now, where somebody set it meanwhile. */
-  const look = async () => {
+  /** Load the current value after somebody else changed it. */
+  const showTheirs = async () => {
     try {
-      const found = await get("/api/state/{key}", { path: { key }, query: { user, area } });
-      setTheirs(found);
-      setVersion(found.version);
-      saved(found);
+      const stored = await get("/api/state/{key}", { path: { key }, query: { user, area } });
+      setTheirs(stored);
+      setVersion(stored.version);
+      saved(stored);
     } catch (failure) {
       if (!(failure instanceof Problem && failure.status === 404)) return setError(failure);
-      setVersion(0); // it is gone: to set it is to make it anew
+      setVersion(0); // it was removed: saving creates it again
       setTheirs(undefined);
     }
   };
@@ -61,13 +61,13 @@ export function StateForm({ item, area, skew, saved, close }: Shown) {
     <Dialog title={item ? `Edit ${item.key}` : "Add a value"} close={close} dirty={dirty}>
       <form onSubmit={submit}>
         {!item && (
-          <Field label="Key" wrong={tried && !key.trim() ? "Give it a name." : null}>
+          <Field label="Key" error={tried && !key.trim() ? "Give it a name." : null}>
             <input value={key} onChange={(event) => setKey(event.target.value)} autoFocus />
           </Field>
         )}
         <Field
           label="Value, as JSON"
-          wrong={text || tried ? wrong : null}
+          error={text || tried ? parseError : null}
           hint={'Such as "dark", 12, true or {"a": [1, 2]}.'}
         >
           <textarea
@@ -81,8 +81,8 @@ export function StateForm({ item, area, skew, saved, close }: Shown) {
           />
         </Field>
         <Field label="Expires">
-          <select value={lasts} onChange={(event) => setLasts(event.target.value as Lasts)}>
-            {item?.expires_at && <option value="kept">As it is, in {left(rest)}</option>}
+          <select value={lasts} onChange={(event) => setLasts(event.target.value as Lifetime)}>
+            {item?.expires_at && <option value="kept">As it is, in {timeLeft(rest)}</option>}
             {Object.entries(LASTS).map(([name, label]) => (
               <option key={name} value={name}>
                 {label}
@@ -91,8 +91,8 @@ export function StateForm({ item, area, skew, saved, close }: Shown) {
           </select>
         </Field>
         {lasts === "own" && (
-          <Field label="Seconds" wrong={(own || tried) && seconds === undefined ? "A number above 0." : null}>
-            <input inputMode="decimal" value={own} onChange={(event) => setOwn(event.target.value)} />
+          <Field label="Seconds" error={(ownSeconds || tried) && seconds === undefined ? "A number above 0." : null}>
+            <input inputMode="decimal" value={ownSeconds} onChange={(event) => setOwn(event.target.value)} />
           </Field>
         )}
         {error ? (

@@ -4,11 +4,11 @@ import type { Item } from "../../../api/index";
 import { Icon } from "../../../ui/Icon";
 import { Time, useNow } from "../../../ui/time";
 import css from "../memory.module.css";
-import { exact, left, pretty, short } from "./value";
+import { exact, pretty, short, timeLeft } from "./value";
 
-type Shown = { item: Item; skew: number; over: () => void; edit?: () => void; remove?: () => void };
+type Props = { item: Item; skew: number; over: () => void; edit?: () => void; remove?: () => void };
 
-export function StateRow({ item, skew, over, edit, remove }: Shown) {
+export function StateRow({ item, skew, over, edit, remove }: Props) {
   const editable = useMemo(() => exact(item.value), [item]);
   return (
     <div className={css.row}>
@@ -56,20 +56,20 @@ function summary(value: unknown): string {
 
 const FADE = 400;
 
-/** Seconds that run down; at the end the row fades, and is gone. */
+/** A countdown; at the end the row fades and disappears. */
 function Countdown({ ends, skew, over }: { ends: string; skew: number; over: () => void }) {
   const now = useNow(1);
   const rest = (Date.parse(ends) - now - skew) / 1000;
-  const ended = rest <= 0;
+  const hasExpired = rest <= 0;
   const finish = useEffectEvent(over);
   useEffect(() => {
-    if (!ended) return;
+    if (!hasExpired) return;
     const timer = setTimeout(() => finish(), FADE);
     return () => clearTimeout(timer);
-  }, [ended]);
+  }, [hasExpired]);
   return (
-    <span className={`chip ${rest < 60 ? "warn" : ""} ${ended ? css.ended : ""}`} title={`At ${ends}`}>
-      {ended ? "expired" : `expires in ${left(rest)}`}
+    <span className={`chip ${rest < 60 ? "warn" : ""} ${hasExpired ? css.ended : ""}`} title={`At ${ends}`}>
+      {hasExpired ? "expired" : `expires in ${timeLeft(rest)}`}
     </span>
   );
 }

@@ -4,40 +4,40 @@ import { get, Problem } from "../../api/client";
 import { type Loaded, type Pages, useLoad, usePages } from "../../api/load";
 import { days } from "../../ui/days";
 import type { Scope } from "./editing";
-import { asked, type Filter, keeps } from "./filters";
+import { type Filter, matches, queryOf } from "./filters";
 
 const PAGE = 100;
-const MOST_IN_A_PAGE = 1000;
+const MAX_PAGE_SIZE = 1000;
 const BY_MEANING = 50;
 
 export function useEntries(scope: Scope, filter: Filter): Pages<Entry> {
   const meaning = filter.meaning && filter.text.trim() !== "";
   return usePages<Entry>(
     async (after, signal) => {
-      if (!meaning) return get("/api/entries", { query: { ...scope, ...asked(filter), limit: PAGE, after }, signal });
+      if (!meaning) return get("/api/entries", { query: { ...scope, ...queryOf(filter), limit: PAGE, after }, signal });
       const query = { ...scope, ...days(filter.since, filter.until), query: filter.text.trim(), limit: BY_MEANING };
-      const found = await get("/api/entries/search", { query, signal });
-      return { data: found.filter((entry) => keeps(filter, entry)), next: null };
+      const hits = await get("/api/entries/search", { query, signal });
+      return { data: hits.filter((entry) => matches(filter, entry)), next: null };
     },
     [scope.agent, scope.user, filter],
   );
 }
 
-/** Everything that the filter keeps, also what was not loaded yet. */
+/** All entries that match the filter, including those that are not loaded yet. */
 export async function matching(scope: Scope, filter: Filter, signal: AbortSignal): Promise<Entry[]> {
-  const all: Entry[] = [];
+  const entries: Entry[] = [];
   let after: string | null | undefined;
   do {
-    const query = { ...scope, ...asked(filter), limit: MOST_IN_A_PAGE, after };
+    const query = { ...scope, ...queryOf(filter), limit: MAX_PAGE_SIZE, after };
     const page = await get("/api/entries", { query, signal });
-    all.push(...page.data);
+    entries.push(...page.data);
     after = page.next;
   } while (after);
-  return all;
+  return entries;
 }
 
-/** The entry that an address names, if it is still there. */
-export function useOne(id: string | null, scope: Scope): Loaded<Entry | null> {
+/** The entry named in the address, if it still exists. */
+export function useEntry(id: string | null, scope: Scope): Loaded<Entry | null> {
   return useLoad<Entry | null>(
     async (signal) => {
       if (!id) return null;

@@ -1,22 +1,22 @@
 import { afterEach, expect, test, vi } from "vitest";
-import { forget, keep, kept } from "./keep";
+import { clearStored, readStored, store } from "./storage";
 
 afterEach(() => vi.unstubAllGlobals());
 
-test("whoever comes next finds the theme, and nothing that was typed", () => {
+test("clearing the storage keeps only the theme", () => {
   vi.stubGlobal("localStorage", storage({ retain_theme: "dark", chatDraft_ada_1: "secret", retain_user: "ada" }));
-  forget();
+  clearStored();
   expect({ ...localStorage }).toEqual({ retain_theme: "dark" });
 });
 
-test("a browser that keeps nothing stops nobody", () => {
+test("the app works without browser storage", () => {
   vi.stubGlobal("localStorage", undefined);
-  keep("a", "b");
-  forget();
-  expect(kept("a")).toBeNull();
+  store("a", "b");
+  clearStored();
+  expect(readStored("a")).toBeNull();
 });
 
-/** A storage as browsers have it: what it keeps are its own properties, and its verbs are not. */
+/** A fake of the browser's storage: values are own properties, methods are not. */
 function storage(content: Record<string, string>): Record<string, string> {
   const verbs = {
     removeItem(this: Record<string, string>, name: string) {

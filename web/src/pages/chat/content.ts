@@ -7,53 +7,53 @@ export type Picture = { key: string; media: string };
 type Part = Record<string, unknown>;
 
 const parts = (message: Message): Part[] => {
-  const found = (message.content as Part).parts;
-  return Array.isArray(found) ? found.filter((part): part is Part => typeof part === "object" && part !== null) : [];
+  const list = (message.content as Part).parts;
+  return Array.isArray(list) ? list.filter((part): part is Part => typeof part === "object" && part !== null) : [];
 };
 const isCall = (part: Part) => /^(tool[_-]calls?|tool_use|function_call)$/.test(String(part.type));
 const isResult = (part: Part) => /^(tool[_-]result|tool[_-]return|function_call_output)$/.test(String(part.type));
 const isPicture = (part: Part) => part.type === "reference" && String(part.media_type).startsWith("image/");
 
-/** The words of a message; those of its parts that its text does not repeat. */
+/** The text of a message, including text parts that its text does not contain. */
 export function words(message: Message): string {
   const text = (message.content as Part).text;
-  const said = typeof text === "string" && text ? [text] : [];
+  const texts = typeof text === "string" && text ? [text] : [];
   for (const part of parts(message)) {
     if (isCall(part) || isResult(part) || isPicture(part)) continue;
-    if (typeof part.text === "string" && part.text && !said.some((one) => one.includes(part.text as string)))
-      said.push(part.text);
+    if (typeof part.text === "string" && part.text && !texts.some((other) => other.includes(part.text as string)))
+      texts.push(part.text);
   }
-  return said.join("\n\n");
+  return texts.join("\n\n");
 }
 
-/** The images of a message, which are kept as references. */
+/** The images of a message, which are stored as references. */
 export const pictures = (message: Message): Picture[] =>
   parts(message)
     .filter(isPicture)
     .map((part) => ({ key: String(part.key), media: String(part.media_type) }));
 
-/** The tools that a message asks for. */
+/** The tool calls of a message. */
 export function calls(message: Message): Call[] {
   if (message.role !== "assistant") return [];
   const listed = (message.content as Part).tool_calls;
-  const found = [...parts(message).filter(isCall), ...(Array.isArray(listed) ? (listed as Part[]) : [])];
-  return found.map((call) => {
+  const toolCalls = [...parts(message).filter(isCall), ...(Array.isArray(listed) ? (listed as Part[]) : [])];
+  return toolCalls.map((call) => {
     const inner = (typeof call.function === "object" && call.function ? call.function : call) as Part;
-    const given = inner.arguments ?? inner.input ?? inner.args ?? "";
+    const toolArguments = inner.arguments ?? inner.input ?? inner.args ?? "";
     const id = call.id ?? call.tool_call_id ?? call.call_id ?? "";
     return {
       id: String(id),
       name: String(inner.name ?? call.tool_name ?? "a tool"),
-      arguments: typeof given === "string" ? given : JSON.stringify(given),
+      arguments: typeof toolArguments === "string" ? toolArguments : JSON.stringify(toolArguments),
     };
   });
 }
 
-/** What tools answered in a message. */
+/** The tool results in a message. */
 export function results(message: Message): Result[] {
-  const found = parts(message).filter(isResult);
-  if (!found.length && message.role === "tool") found.push(message.content as Part);
-  return found.map((part) => {
+  const toolResults = parts(message).filter(isResult);
+  if (!toolResults.length && message.role === "tool") toolResults.push(message.content as Part);
+  return toolResults.map((part) => {
     const output = part.text ?? part.content ?? part.output ?? part.result ?? "";
     const text = typeof output === "string" ? output : JSON.stringify(output);
     const id = part.tool_call_id ?? part.tool_use_id ?? part.call_id ?? part.id ?? "";
@@ -61,10 +61,10 @@ export function results(message: Message): Result[] {
   });
 }
 
-/** Whether a message is an agent's last word of a turn: it asks for no more tools. */
+/** True if a message is the final answer of a turn: it has no tool calls. */
 export const isAnswer = (message: Message) => message.role === "assistant" && calls(message).length === 0;
 
-/** The day of a moment, as people call it. */
+/** The day of a timestamp as a label: "Today", "Yesterday" or the date. */
 export function dayOf(at: string, now = new Date()): string {
   const day = new Date(at);
   const days = Math.round((midnight(now) - midnight(day)) / 86_400_000);

@@ -1,5 +1,5 @@
 // Values stored in this browser: ids, drafts, choices. The app also works if the browser stores nothing.
-export function kept(name: string): string | null {
+export function readStored(name: string): string | null {
   try {
     return localStorage.getItem(name);
   } catch {
@@ -7,20 +7,20 @@ export function kept(name: string): string | null {
   }
 }
 
-/** Forget all but the theme: whoever comes next is somebody else. */
-export function forget(): void {
+/** Remove everything but the theme, because the next user is somebody else. */
+export function clearStored(): void {
   try {
     for (const name of Object.keys(localStorage)) if (name !== "retain_theme") localStorage.removeItem(name);
   } catch {
-    // then nothing was kept
+    // storage is not available: nothing to remove
   }
 }
 
-export function keep(name: string, value: string | null): void {
+export function store(name: string, value: string | null): void {
   try {
     if (value === null) localStorage.removeItem(name);
     else localStorage.setItem(name, value);
   } catch {
-    // private mode, or full: it is forgotten with the page
+    // private mode or full storage: the value is lost with the page
   }
 }

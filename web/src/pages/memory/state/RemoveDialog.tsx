@@ -2,36 +2,36 @@
 import { useState } from "react";
 import { Problem, remove } from "../../../api/client";
 import type { Item } from "../../../api/index";
-import { useWho } from "../../../app/who";
+import { useApp } from "../../../app/context";
 import { Confirm } from "../../../ui/Dialog";
 import { Failure } from "../../../ui/states";
-import { say } from "../../../ui/toast";
+import { notify } from "../../../ui/toast";
 
-type Shown = { item: Item; area: string; gone: () => void; close: () => void };
+type Props = { item: Item; area: string; onRemoved: () => void; close: () => void };
 
-export function Removing({ item, area, gone, close }: Shown) {
-  const { user } = useWho();
+export function RemoveDialog({ item, area, onRemoved, close }: Props) {
+  const { user } = useApp();
   const [busy, setBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const done = () => {
-    gone();
-    say(`${item.key} is removed.`);
+    onRemoved();
+    notify(`${item.key} is removed.`);
     close();
   };
-  const act = async () => {
+  const confirmRemoval = async () => {
     setBusy(true);
     try {
       const query = { user, area, if_version: item.version };
       await remove("/api/state/{key}", { path: { key: item.key }, query });
       done();
     } catch (failure) {
-      if (failure instanceof Problem && failure.status === 404) return done(); // it went by itself
+      if (failure instanceof Problem && failure.status === 404) return done(); // it has expired or was removed elsewhere
       setError(failure);
       setBusy(false);
     }
   };
   return (
-    <Confirm title={`Remove ${item.key}?`} yes="Remove" busy={busy} act={act} close={close}>
+    <Confirm title={`Remove ${item.key}?`} yes="Remove" busy={busy} onConfirm={confirmRemoval} close={close}>
       <p>The value is deleted permanently.</p>
       {error ? <Failure error={error} /> : null}
     </Confirm>

@@ -11,7 +11,7 @@ export const TITLES: Record<Kind, string> = {
   state: "State",
   knowledge: "Documents",
 };
-export type Asked = {
+export type SearchQuery = {
   q: string;
   kinds: Kind[];
   /** any, day, week, month, or a day such as 2026-01-31. */
@@ -24,7 +24,7 @@ export type Asked = {
 const DAYS: Record<string, number> = { day: 1, week: 7, month: 30 };
 const isDay = (text: string) => /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(new Date(text).getTime());
 
-export function askedIn(query: URLSearchParams): Asked {
+export function parseQuery(query: URLSearchParams): SearchQuery {
   const [since, until] = [query.get("since") ?? "", query.get("until") ?? ""];
   const kinds = (query.get("kinds") ?? "").split(",");
   return {
@@ -37,18 +37,18 @@ export function askedIn(query: URLSearchParams): Asked {
   };
 }
 
-export function addressOf(asked: Asked): string {
+export function addressOf(search: SearchQuery): string {
   const query = new URLSearchParams();
-  for (const [name, value] of Object.entries(asked)) if (value.length) query.set(name, String(value));
+  for (const [name, value] of Object.entries(search)) if (value.length) query.set(name, String(value));
   return query.size ? `/search?${query}` : "/search";
 }
 
-/** From when to when, as the API takes it: days are those of whoever asks, and the last one is meant whole. */
-export function span({ since, until }: Asked, now = new Date()): { since: string | null; until: string | null } {
+/** The period as API parameters: days are in the user's time zone, and the last one is included. */
+export function span({ since, until }: SearchQuery, now = new Date()): { since: string | null; until: string | null } {
   const days = DAYS[since];
   const from = days ? new Date(now.getTime() - days * 86_400_000).toISOString() : midnight(since);
   return { since: from ?? null, until: midnight(until, 1) ?? null };
 }
 
-/** Whether days of one's own are asked for. */
-export const ownDays = ({ since, until }: Asked) => isDay(since) || until !== "";
+/** True if the search has a custom period. */
+export const hasOwnDays = ({ since, until }: SearchQuery) => isDay(since) || until !== "";

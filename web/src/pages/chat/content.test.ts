@@ -1,17 +1,17 @@
 import { expect, test } from "vitest";
 import type { Message } from "../../api/index";
-import { calls, dayOf, isAnswer, pictures, results, words } from "./said";
+import { calls, dayOf, isAnswer, pictures, results, words } from "./content";
 
 const message = (role: string, content: object) => ({ seq: 1, role, content }) as unknown as Message;
 
-test("words are the text and what the parts add to it", () => {
+test("the text of a message includes its text parts", () => {
   expect(words(message("user", { text: "Look", parts: [{ type: "text", text: "here" }] }))).toBe("Look\n\nhere");
   const image = { type: "reference", media_type: "image/png", key: "k", text: "[MemoryRef: k - An image]" };
   expect(words(message("user", { text: "Look", parts: [image] }))).toBe("Look");
   expect(pictures(message("user", { text: "Look", parts: [image] }))).toEqual([{ key: "k", media: "image/png" }]);
 });
 
-test("calls and results in the shapes of several providers", () => {
+test("tool calls and results in the formats of several providers", () => {
   const openai = message("assistant", {
     text: "",
     tool_calls: [{ id: "1", function: { name: "f", arguments: "{}" } }],
@@ -24,7 +24,7 @@ test("calls and results in the shapes of several providers", () => {
   expect(results(message("tool", { tool_call_id: "1", text: '{"error": "no"}' }))[0]?.ok).toBe(false);
 });
 
-test("days as people call them", () => {
+test("day labels", () => {
   const now = new Date(2026, 4, 3, 9);
   expect(dayOf(new Date(2026, 4, 3, 1).toISOString(), now)).toBe("Today");
   expect(dayOf(new Date(2026, 4, 2, 23).toISOString(), now)).toBe("Yesterday");

@@ -1,13 +1,13 @@
 // Track whether a component is still mounted, so that a slow action does not close or change its successor.
 import { type RefObject, useEffect, useRef } from "react";
 
-export function useAlive(): RefObject<boolean> {
-  const alive = useRef(true);
+export function useMounted(): RefObject<boolean> {
+  const mounted = useRef(true);
   useEffect(() => {
-    alive.current = true;
+    mounted.current = true;
     return () => {
-      alive.current = false;
+      mounted.current = false;
     };
   }, []);
-  return alive;
+  return mounted;
 }

@@ -5,40 +5,40 @@ import { Time } from "../../ui/time";
 import css from "./operations.module.css";
 import { SIGNS, visible } from "./visible";
 
-type Shown = {
+type Props = {
   entry: Entry;
-  place: number;
-  here: boolean;
-  chosen: boolean;
-  wrong?: string;
+  index: number;
+  current: boolean;
+  selected: boolean;
+  error?: string;
   busy: boolean;
   come: () => void;
   pick: () => void;
   accept?: () => void;
   refuse?: () => void;
 };
-const LONG = 600;
+const FOLD_CHARACTERS = 600;
 
-export function Waiting({ entry, place, here, chosen, wrong, busy, come, pick, accept, refuse }: Shown) {
-  const [whole, setWhole] = useState(false);
-  const long = entry.content.length > LONG;
-  const text = long && !whole ? entry.content.slice(0, LONG) : entry.content;
-  const what = entry.kind === "whiteboard" ? `whiteboard ${entry.board}` : entry.kind;
+export function ReviewItem({ entry, index, current, selected, error, busy, come, pick, accept, refuse }: Props) {
+  const [expanded, setWhole] = useState(false);
+  const long = entry.content.length > FOLD_CHARACTERS;
+  const text = long && !expanded ? entry.content.slice(0, FOLD_CHARACTERS) : entry.content;
+  const label = entry.kind === "whiteboard" ? `whiteboard ${entry.board}` : entry.kind;
   return (
     <article
       className={`${css.waiting} card`}
-      data-at={place}
-      aria-current={here || undefined}
-      aria-label={`${what} of ${entry.agent}`}
-      tabIndex={here ? 0 : -1}
+      data-at={index}
+      aria-current={current || undefined}
+      aria-label={`${label} of ${entry.agent}`}
+      tabIndex={current ? 0 : -1}
       onFocus={come}
     >
       <header>
         <label className="check">
-          <input type="checkbox" checked={chosen} onChange={pick} aria-label="Select" />
+          <input type="checkbox" checked={selected} onChange={pick} aria-label="Select" />
         </label>
         <b>{entry.agent}</b>
-        <span className="chip">{what}</span>
+        <span className="chip">{label}</span>
         <span className="chip warn">from {entry.source}</span>
         {entry.user && <span className="quiet">for {entry.user}</span>}
         <span className="quiet">
@@ -65,9 +65,9 @@ export function Waiting({ entry, place, here, chosen, wrong, busy, come, pick, a
         )}
         {long && (
           <>
-            {!whole && "… "}
-            <button type="button" className="link" onClick={() => setWhole(!whole)}>
-              {whole ? "Show less" : "Show all"}
+            {!expanded && "… "}
+            <button type="button" className="link" onClick={() => setWhole(!expanded)}>
+              {expanded ? "Show less" : "Show all"}
             </button>
           </>
         )}
@@ -81,9 +81,9 @@ export function Waiting({ entry, place, here, chosen, wrong, busy, come, pick, a
           ))}
         </ul>
       )}
-      {wrong && (
+      {error && (
         <p className="wrong" role="alert">
-          {wrong}
+          {error}
         </p>
       )}
     </article>
