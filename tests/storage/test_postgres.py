@@ -694,6 +694,49 @@ def test_a_backup_does_not_pass_the_password_as_argument(
     assert "hunter2" not in arguments
 
 
+WORDS_READ = """select coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)
+    from pg_stat_xact_user_tables where relid = 'search_words'::regclass"""
+
+
+def test_removing_rows_reads_only_their_words_with_misleading_statistics(
+    memory: Memory, url: str
+) -> None:
+    """Statistics of an empty table, and plans that a session made while there were few words."""
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+
+    with psycopg.connect(url, autocommit=True) as server:
+        server.execute("set search_path = retain; set retain.tenant = 'acme'")
+        server.execute("analyze search_words; analyze search_items")
+        server.execute(f"set role {ROLE}")
+        remove = "delete from search_items where tenant = 'acme' and id = %s and seq <= %s"
+
+        me.sessions.add("small")
+        me.messages.extend(
+            "small", [{"role": "user", "content": f"lantern w{n}x"} for n in range(10)]
+        )
+        for seq in range(1, 11):
+            assert server.execute(remove, ("small", seq)).rowcount == 1
+        me.sessions.add("large")
+        me.messages.extend(
+            "large",
+            [{"role": "user", "content": f"lantern w{n}x w{n}y w{n}z"} for n in range(1000)],
+        )
+        row = server.execute("select count(*) from search_words").fetchone()
+        assert row is not None
+        (words_before,) = row
+
+        words_read = []
+        for last_seq in (1, 2, 302):
+            with server.transaction():
+                server.execute(remove, ("large", last_seq))
+                words_read += server.execute(WORDS_READ).fetchone() or ()
+        (words_after,) = server.execute("select count(*) from search_words").fetchone() or (0,)
+
+    removed = words_before - words_after
+    assert removed >= 302 * 4
+    assert sum(words_read) < 3 * removed
+
+
 def test_the_role_of_the_url_is_used_by_default(empty: str) -> None:
     settings = replace(SETTINGS, postgres_role="")
     with Memory.open(empty, settings=settings) as memory:
