@@ -57,15 +57,23 @@ def commands_page() -> str:
         "list is a list; errors are objects on standard error.",
         "",
         "Exit status: 0 done, 1 a check failed, 2 bad input, 3 not found, 4 conflict, 5 database error,",
-        "6 settings error, 7 model error, 8 not allowed (no key, a wrong one, or too many requests), 130 interrupted.",
+        "6 settings error, 7 model error, 8 not permitted (missing or wrong key, or too many requests), 130 interrupted.",
     ]
     for kind in KINDS:
+        endpoints = [endpoint for endpoint in ENDPOINTS if endpoint.kind == kind.name]
+        if not endpoints:
+            continue
         lines += ["", f"## {kind.name}", "", inspect.getdoc(kind) or "", ""]
-        for endpoint in ENDPOINTS:
-            if endpoint.kind == kind.name:
-                about = (inspect.getdoc(getattr(kind, endpoint.verb)) or "").split("\n")[0]
-                lines += [f"- **{endpoint.word}**: {about}", "", f"      {endpoint.example}", ""]
-    lines += ["", "## For operators", "", "[What each does](../guides/operations.md).", ""]
+        for endpoint in endpoints:
+            about = (inspect.getdoc(getattr(kind, endpoint.verb)) or "").split("\n")[0]
+            lines += [f"- **{endpoint.word}**: {about}", "", f"      {endpoint.example}", ""]
+    lines += [
+        "",
+        "## For operators",
+        "",
+        "[Operations](../guides/operations.md) describes the tasks.",
+        "",
+    ]
     for command in COMMANDS:
         examples = [f"      {line.strip()}" for line in command.example.splitlines()]
         lines += [f"- **{command.name}**: {command.about}", "", *examples, ""]

@@ -162,13 +162,13 @@ class AsyncSessions:
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Session]:
-        """Return sessions, the last used one first."""
+        """Return sessions, most recently used first."""
     async def edit(
         self, id: str, *, label: str | None = None, attributes: Mapping[str, Any] | None = None
     ) -> Session:
         """Change the label or the attributes of a session."""
     async def remove(self, id: str) -> None:
-        """Delete a session with everything in it, at once."""
+        """Delete a session and everything in it."""
 
 @type_check_only
 class AsyncMessages:
@@ -223,7 +223,7 @@ class AsyncMessages:
 @type_check_only
 class AsyncSummaries:
     async def get(self, session: str) -> Summary:
-        """Return the newest summary of a session; number 0 and no text before the first."""
+        """Return the newest summary of a session; number 0 and empty text before the first."""
     async def expand(
         self, session: str, *, number: int | None = None, after: str | None = None, limit: int = 100
     ) -> Page[Message]:
@@ -269,7 +269,7 @@ class AsyncEntries:
     async def add(
         self, content: str, *, kind: EntryKind = "journal", board: str | None = None
     ) -> Entry:
-        """Add an entry to the journal (it fades), the core (it stays) or a whiteboard."""
+        """Add an entry to the journal (expires), the core (permanent) or a whiteboard."""
     async def get(self, id: str) -> Entry:
         """Return an entry."""
     async def edit(self, id: str, content: str, *, if_version: int | None = None) -> Entry:
@@ -277,7 +277,7 @@ class AsyncEntries:
     async def accept(self, id: str, *, if_version: int | None = None) -> Entry:
         """Accept an entry that waits for a review or was refused. Repeating changes nothing."""
     async def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
-        """Refuse an entry, also an accepted one; it stays listed and can be accepted later."""
+        """Refuse an entry, even an accepted one; it stays listed and can be accepted later."""
     async def queue(
         self,
         *,
@@ -335,7 +335,7 @@ class AsyncConsolidations:
     async def accept(self, id: str, *, into: Target = "core") -> Consolidation:
         """Accept a proposal, even a refused or undone one. Repeating changes nothing."""
     async def refuse(self, id: str) -> Consolidation:
-        """Refuse a proposal; its entries fade and are not proposed again unless edited."""
+        """Refuse a proposal; its entries expire and are not proposed again unless edited."""
     async def undo(self, id: str) -> Consolidation:
         """Remove the core entry or document that a proposal became; the journal stays."""
     async def get(self, id: str) -> Consolidation:
@@ -512,7 +512,7 @@ class AsyncKnowledge:
     async def list(
         self, *, prefix: str = "", limit: int = 100, after: str | None = None
     ) -> Page[Document]:
-        """Return the documents that the scope can see, the last changed first."""
+        """Return the documents that the scope can see, most recently changed first."""
     async def counts(self) -> dict[str, int]:
         """Return the number of documents that the scope can see, of their chunks and bytes."""
     async def remove(self, id: str) -> None:

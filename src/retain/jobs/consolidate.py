@@ -19,7 +19,7 @@ from retain.storage import leases
 from retain.storage.database import Database, Transaction
 
 AGE_DAYS = 5.0
-"""Minimum age of a journal entry: two days before it fades."""
+"""Minimum age of a journal entry: two days before it expires."""
 COMMIT_SECONDS = 30.0
 """A lease lasts this long plus the longest model call; it is renewed before each call."""
 _AGENTS = """select distinct agent from entries

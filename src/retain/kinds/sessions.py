@@ -195,7 +195,7 @@ class Sessions(Kind):
         limit: int = 100,
         after: str | None = None,
     ) -> Page[Session]:
-        """Return sessions, the last used one first.
+        """Return sessions, most recently used first.
 
         With `search`, only sessions whose label or id contains all its words. With `spoken`, only
         sessions that have messages.
@@ -316,7 +316,7 @@ class Sessions(Kind):
         return self._write("edit", work, row={"id": id})
 
     def remove(self, id: str) -> None:
-        """Delete a session with everything in it, at once."""
+        """Delete a session and everything in it."""
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> list[str]:

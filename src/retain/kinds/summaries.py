@@ -145,7 +145,7 @@ class Summaries(Kind):
     )
 
     def get(self, session: str) -> Summary:
-        """Return the newest summary of a session; number 0 and no text before the first."""
+        """Return the newest summary of a session; number 0 and empty text before the first."""
         canonical.key(session, "session")
 
         def work(tx: Transaction) -> Summary:

@@ -207,8 +207,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Refuse an entry, also an accepted one; it stays listed and can be accepted later.
-         * @description Refuse an entry, also an accepted one; it stays listed and can be accepted later.
+         * Refuse an entry, even an accepted one; it stays listed and can be accepted later.
+         * @description Refuse an entry, even an accepted one; it stays listed and can be accepted later.
          *
          *     if_version: refuse only the version that was read
          *
@@ -260,8 +260,8 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Refuse a proposal; its entries fade and are not proposed again unless edited.
-         * @description Refuse a proposal; its entries fade and are not proposed again unless edited.
+         * Refuse a proposal; its entries expire and are not proposed again unless edited.
+         * @description Refuse a proposal; its entries expire and are not proposed again unless edited.
          *
          *     On the command line: `retain consolidations refuse 0199…`
          */
@@ -1009,8 +1009,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return sessions, the last used one first.
-         * @description Return sessions, the last used one first.
+         * Return sessions, most recently used first.
+         * @description Return sessions, most recently used first.
          *
          *     With `search`, only sessions whose label or id contains all its words. With `spoken`, only
          *     sessions that have messages.
@@ -1084,8 +1084,8 @@ export interface paths {
         get: operations["entries_list"];
         put?: never;
         /**
-         * Add an entry to the journal (it fades), the core (it stays) or a whiteboard.
-         * @description Add an entry to the journal (it fades), the core (it stays) or a whiteboard.
+         * Add an entry to the journal (expires), the core (permanent) or a whiteboard.
+         * @description Add an entry to the journal (expires), the core (permanent) or a whiteboard.
          *
          *     On the command line: `retain entries add "Ada prefers trains to planes." --kind core --agent scout`
          */
@@ -1240,8 +1240,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the documents that the scope can see, the last changed first.
-         * @description Return the documents that the scope can see, the last changed first.
+         * Return the documents that the scope can see, most recently changed first.
+         * @description Return the documents that the scope can see, most recently changed first.
          *
          *     prefix: only documents whose path starts with it
          *
@@ -1590,8 +1590,8 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete a session with everything in it, at once.
-         * @description Delete a session with everything in it, at once.
+         * Delete a session and everything in it.
+         * @description Delete a session and everything in it.
          *
          *     On the command line: `retain sessions remove trip`
          */
@@ -1653,8 +1653,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Return the newest summary of a session; number 0 and no text before the first.
-         * @description Return the newest summary of a session; number 0 and no text before the first.
+         * Return the newest summary of a session; number 0 and empty text before the first.
+         * @description Return the newest summary of a session; number 0 and empty text before the first.
          *
          *     On the command line: `retain summaries get trip`
          */

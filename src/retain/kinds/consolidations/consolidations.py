@@ -182,7 +182,7 @@ class Consolidations(Kind):
         return self._write("accept", work, row={"id": id})
 
     def refuse(self, id: str) -> Consolidation:
-        """Refuse a proposal; its entries fade and are not proposed again unless edited."""
+        """Refuse a proposal; its entries expire and are not proposed again unless edited."""
         canonical.key(id, "id")
 
         def work(tx: Transaction) -> Consolidation:

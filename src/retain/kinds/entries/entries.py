@@ -73,7 +73,7 @@ class Entries(Kind):
     findable = ENTRY_INDEX
 
     def add(self, content: str, *, kind: EntryKind = "journal", board: str | None = None) -> Entry:
-        """Add an entry to the journal (it fades), the core (it stays) or a whiteboard."""
+        """Add an entry to the journal (expires), the core (permanent) or a whiteboard."""
         return self._add(content, kind, board, self._owner.source)
 
     def get(self, id: str) -> Entry:
@@ -137,7 +137,7 @@ class Entries(Kind):
         return self._decide("accept", id, "accepted", if_version)
 
     def refuse(self, id: str, *, if_version: int | None = None) -> Entry:
-        """Refuse an entry, also an accepted one; it stays listed and can be accepted later.
+        """Refuse an entry, even an accepted one; it stays listed and can be accepted later.
 
         if_version: refuse only the version that was read
 

@@ -190,7 +190,7 @@ class Knowledge(Kind):
     def list(
         self, *, prefix: str = "", limit: int = 100, after: str | None = None
     ) -> Page[Document]:
-        """Return the documents that the scope can see, the last changed first.
+        """Return the documents that the scope can see, most recently changed first.
 
         prefix: only documents whose path starts with it
         """

@@ -94,7 +94,7 @@ class Seen(Exception):
 
 
 class Messages(Kind):
-    """The messages of the scope's sessions: appended only, numbered from 1 without a gap."""
+    """The messages of the scope's sessions: append-only, numbered from 1 without gaps."""
 
     name = "messages"
     tables = (
