@@ -117,7 +117,6 @@ def test_a_journal_entry_expires_to_the_microsecond(memory: Memory, me: Scope, n
         "\u200b",
         "\ufeff \u200b\u200d",
         "\x1c\x85\x07",
-        "\U000e0041",
     ],
 )
 def test_blank_content_is_rejected(me: Scope, blank: str) -> None:

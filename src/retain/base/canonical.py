@@ -32,11 +32,12 @@ Json = Any
 
 VISIBLE = (
     "[^\\s\\u0000-\\u001f\\u007f-\\u009f\\u00ad\\u061c\\u180e\\u200b-\\u200f\\u2028-\\u202e"
-    "\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb\U000e0000-\U000e007f]"
+    "\\u2060-\\u206f\\ufeff\\ufff9-\\ufffb]"
 )
-"""Pattern of one visible character: no whitespace, control, zero-width or tag character.
+"""Pattern of one visible character: no whitespace, control or zero-width character.
 
-Private and not yet assigned characters count as visible: a font may show them.
+Private and not yet assigned characters count as visible: a font may show them. The pattern means
+the same in Python, Rust and JavaScript, because it is part of the OpenAPI document.
 """
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u2028\u2029\U0010ffff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")

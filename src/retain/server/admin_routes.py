@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 
 from retain.api import problem
 from retain.api.responses import answer
-from retain.api.schemas import LENIENT, Moment, Text, shape
+from retain.api.schemas import LENIENT, Moment, Name, Text, shape
 from retain.api.users import StoredUser, list_users
 from retain.api.value_limits import parameter_limits
 from retain.auth import audit_log as audit
@@ -42,8 +42,8 @@ class AuditRequest(BaseModel):
     """Filters for the audit log."""
 
     model_config = LENIENT
-    who: Text | None = Field(None, description="Only records of this caller.", examples=["cli:ada"])
-    what: Text | None = Field(
+    who: Name | None = Field(None, description="Only records of this caller.", examples=["cli:ada"])
+    what: Name | None = Field(
         None, description="Only records of this operation.", examples=["users_erase"]
     )
     since: Moment | None = Field(

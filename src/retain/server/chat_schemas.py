@@ -9,13 +9,31 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from retain.api.rendering import as_json
 from retain.api.schemas import LENIENT, STRICT, Name, Text
-from retain.api.value_limits import parameter_limits
+from retain.api.value_limits import NOT_BLANK, parameter_limits
 from retain.base.errors import Invalid
 from retain.chat.group import MAX_AGENTS
 from retain.chat.images import MAX_IMAGES
 from retain.kinds.sessions import Session
 
 _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACwAAAAAAQABAAACAUwAOw=="
+# Rules in JSON schema. `not` instead of `anyOf`: generators of clients make types of the latter.
+_STRING = {"type": "string"}
+_NULL = {"type": "null"}
+_BLANK = {"not": {"type": "string", **NOT_BLANK}}
+_ONE_AGENT_AND_GROUP = {
+    "required": ["agent_id", "agents"],
+    "properties": {"agent_id": _STRING, "agents": {"type": "array", "minItems": 1}},
+}
+_NEITHER_TEXT_NOR_IMAGES = {
+    "properties": {"message": _BLANK, "input": _BLANK, "images": {"maxItems": 0}}
+}
+_MESSAGE_OR_INPUT = [
+    {"required": ["message"], "properties": {"message": _STRING, "input": _NULL}},
+    {"required": ["input"], "properties": {"input": _STRING, "message": _NULL}},
+]
+_CHAT_RULES: dict[str, Any] = {"not": {"anyOf": [_ONE_AGENT_AND_GROUP, _NEITHER_TEXT_NOR_IMAGES]}}
+_VISION_RULES: dict[str, Any] = {"oneOf": _MESSAGE_OR_INPUT}
+_RUN_RULES: dict[str, Any] = {**_VISION_RULES, "not": _NEITHER_TEXT_NOR_IMAGES}
 _SESSION = "The session id. Default: the active session, or a new one. An unused UUID creates a session with that id."
 
 
@@ -45,6 +63,7 @@ class TurnRequest(BaseModel):
 class ChatRequest(TurnRequest):
     """A message to one or several agents."""
 
+    model_config = ConfigDict(json_schema_extra=_CHAT_RULES)
     message: Text = Field(description="The user's message.", examples=["Where do we go?"])
     agent_id: Name | None = Field(
         None, description="The agent that answers; also as the header X-Retain-Agent."
@@ -54,6 +73,7 @@ class ChatRequest(TurnRequest):
         max_length=MAX_AGENTS,
         description="For a group conversation: the agents that answer, in this order.",
         examples=[[]],
+        json_schema_extra={"uniqueItems": True},
     )
 
 
@@ -73,7 +93,9 @@ class EnterRequest(BaseModel):
 class RunRequest(TurnRequest):
     """A message to an agent, with the field names of agent runners."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"message": "Where do we go?"}]})
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"message": "Where do we go?"}], **_RUN_RULES}
+    )
     agent: Name | None = Field(
         None, description="The agent that answers; also as the header X-Retain-Agent."
     )
@@ -94,7 +116,10 @@ class VisionRequest(RunRequest):
     """A message with images."""
 
     model_config = ConfigDict(
-        json_schema_extra={"examples": [{"message": "What is this?", "images": [_PIXEL]}]}
+        json_schema_extra={
+            "examples": [{"message": "What is this?", "images": [_PIXEL]}],
+            **_VISION_RULES,
+        }
     )
     images: list[Text] = Field(
         min_length=1,

@@ -332,7 +332,7 @@ def _add_shared_parts(
         schema = _resolve(media.get("schema", {}), schemas)
         body = example_body(schema, schemas)
         if media:
-            request_body["required"] = bool(schema.get("required"))
+            request_body["required"] = bool(schema.get("required") or schema.get("oneOf"))
             media.setdefault("example", body)
     command = curl(operation, path, method, body)
     operation["x-codeSamples"] = [{"lang": "Shell", "label": "curl", "source": command}]

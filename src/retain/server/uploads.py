@@ -53,6 +53,7 @@ def _accept_uploads(handler: Handler, field: str, store: Store) -> None:
     )
     if "title" in model.model_fields:  # the title of the document or its file name is the default
         model.model_fields["title"].default = ""
+        model.model_fields["media"].json_schema_extra = None  # unlike a text, it can be a PDF
         model.model_rebuild(force=True)
     handler.accept_uploads(model, _respond_to_upload(handler, store))
 

@@ -4113,7 +4113,13 @@ export interface components {
              * @example null
              */
             input?: string | null;
-        };
+        } & ({
+            message: string;
+            input?: null;
+        } | {
+            input: string;
+            message?: null;
+        });
         /** SearchRequest */
         SearchRequest: {
             /**
@@ -4733,7 +4739,13 @@ export interface components {
              * @example null
              */
             input?: string | null;
-        };
+        } & ({
+            message: string;
+            input?: null;
+        } | {
+            input: string;
+            message?: null;
+        });
         /**
          * Visit
          * @description The state of the server and of the caller that the web app needs first.
@@ -10611,7 +10623,7 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody?: {
+        requestBody: {
             content: {
                 /**
                  * @example {
