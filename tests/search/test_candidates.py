@@ -62,4 +62,4 @@ def test_the_digest_cache_is_bounded_and_keeps_the_newer_half() -> None:
     newest = cache.get(item(999, "red"))
     assert cache.get(item(999, "red")) is newest
     assert len(cache._digests) >= 50
-    assert MAX_CACHED_BYTES <= 32 << 20
+    assert MAX_CACHED_BYTES <= 16 << 20

@@ -15,8 +15,8 @@ from retain.search import words
 from retain.search.question import contains_question
 from retain.search.search_engine import Item
 
-MAX_CACHED_BYTES = 32 << 20
-"""Limit of the digest cache: about 75,000 messages of 25 different words."""
+MAX_CACHED_BYTES = 16 << 20
+"""Limit of the digest cache: about 38,000 messages of 25 different words."""
 ENTRY_BYTES = 240
 """Memory of a cached digest without its words."""
 COUNT_MASK = 0xFF
