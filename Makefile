@@ -7,10 +7,12 @@ DATABASE ?= sqlite:///retain.db
 HOST ?= 127.0.0.1
 PORT ?= 7700
 DATA ?= ../shared/bench
+BENCH ?= ../shared/bench
+OUT ?= .cache/encoder
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn setup tests test-tools clean help
+.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn train-encoder setup tests test-tools clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -73,6 +75,11 @@ soak: tests ## Run a server under load for five minutes, or ARGS=3600 seconds, a
 
 learn: tests ## Train the search weights; DATA is the folder with the development files
 	$(RUN) python -m bench.learn $(DATA) $(ARGS)
+
+train-encoder: tests ## Train the sentence encoder: DATA and BENCH are folders (see scripts/train_encoder.py), OUT gets the model; ARGS="--device cpu" without a GPU
+	@$(UV) sync --frozen --quiet --inexact --group train
+	$(RUN) python scripts/train_encoder.py prepare $(DATA) $(BENCH) $(OUT)/prepared
+	$(RUN) python scripts/train_encoder.py train $(OUT)/prepared $(OUT) $(ARGS)
 
 bench-recall: tests ## Measure the recall of search for every profile; DATA is the folder with conversations and score.py
 	$(RUN) python bench/recall.py --all $(DATA) $(ARGS)

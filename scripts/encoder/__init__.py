@@ -1,0 +1,1 @@
+"""Training of retain's own sentence encoder: data, samples, model and export."""
