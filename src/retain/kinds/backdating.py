@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from retain.base import clock
 from retain.base.errors import Conflict
@@ -14,6 +15,7 @@ from retain.kinds.items import Items
 from retain.kinds.items.item import area_of, item_index_id, item_rows, join_names, searchable_texts
 from retain.kinds.notes import Notes
 from retain.kinds.refs import Refs
+from retain.kinds.refs.reference import Output
 from retain.kinds.sessions import Sessions
 from retain.kinds.state import State
 from retain.storage.database import Transaction
@@ -138,14 +140,24 @@ def backdate_note(notes: Notes, created: datetime, updated: datetime) -> None:
     notes._write("edit", work, row={"user_id": str(owner.user), "agent": str(owner.agent)})
 
 
-def backdate_reference(
-    refs: Refs, key: str, created: datetime, updated: datetime, *, is_active: bool
+def add_reference(
+    refs: Refs,
+    content: Output,
+    description: str,
+    *,
+    key: str,
+    type: str,
+    session: str | None,
+    metadata: Mapping[str, Any],
+    is_active: bool,
+    created: datetime,
+    updated: datetime,
 ) -> None:
-    """Set the times of a reference, and whether it is active."""
+    """Add a reference with its times, and whether it is active, in one transaction."""
     created_at = clock.from_datetime(created, "created_at")
     updated_at = max(created_at, clock.from_datetime(updated, "updated_at"))
 
-    def work(tx: Transaction) -> None:
+    def set_times(tx: Transaction) -> None:
         tx.run(
             """update refs set created_at = :created, updated_at = :updated, is_active = :active
                where tenant = :tenant and key = :key""",
@@ -156,7 +168,15 @@ def backdate_reference(
         )
         _backdate_index(tx, refs.name, key, created_at)
 
-    refs._write("edit", work, row={"key": key})
+    refs._add(
+        content,
+        description,
+        type=type,
+        session=session,
+        metadata=metadata,
+        key=key,
+        after=set_times,
+    )
 
 
 def backdate_state(

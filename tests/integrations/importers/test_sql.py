@@ -16,6 +16,7 @@ from retain.base.errors import Invalid
 from retain.cli import main
 from retain.integrations.importers import Report, detect_format, import_from, ready_maps
 from retain.integrations.langchain import RetainChatMessageHistory
+from retain.kinds import backdating
 from tests.conftest import one_engine
 
 DAY = datetime(2025, 5, 21, 10, tzinfo=UTC)
@@ -410,6 +411,25 @@ def test_contents_behind_placeholders(memory: Memory, tmp_path: Path) -> None:
     assert ada.refs.search("npm install")[0].key == "cmd_log_123"
 
 
+def test_an_interrupted_import_leaves_no_reference_with_the_time_of_the_import(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = scripted(tmp_path / "memories.db", MEMORIES)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(backdating, "_backdate_index", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            import_from(memory, path, "sql", map="agent-memories", tenant="acme", user="ada")
+    ada = memory.scope(tenant="acme", user="ada")
+    assert not ada.refs.list().items
+    report = import_from(memory, path, "sql", map="agent-memories", tenant="acme", user="ada")
+    assert dict(report.written) == {"references": 2}
+    assert ada.refs.info("cmd_log_123").created_at == DAY
+
+
 SESSIONS = """
 create table chat_sessions (
     id text primary key, user_id text, name text, created_at text, updated_at text, summary text,
@@ -529,15 +549,22 @@ def test_sql_on_the_command_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RETAIN_DATABASE", f"sqlite:///{tmp_path}/agent.db")
-    path = sqlite_file(tmp_path / "oracle.db", CONVERSATIONS, CONVERSATION_ROWS)
+    schema = CONVERSATIONS + "create table leftovers (id {int});"
+    path = sqlite_file(tmp_path / "oracle.db", schema, CONVERSATION_ROWS)
     words = ["import", "--from", "sql", "--url", f"sqlite:///{path}", "--map", "conversations"]
     assert main.main([*words, "--dry-run"]) == 0
     assert "would be written" in capsys.readouterr().out
     assert not (tmp_path / "agent.db").exists()
+    assert main.main(["state", "set", "level", "1", "--user", "ada"]) == 0  # the default tenant
     assert main.main(["import", str(path), *words[1:3], *words[5:]]) == 0
-    assert "model calls" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "model calls" in printed
+    assert "leftovers" in printed
     assert main.main(["audit", "--tenant", "globex"]) == 0
     assert "import" in capsys.readouterr().out
+    # A table without a place belongs to no tenant: the default one gets no audit row for it.
+    assert main.main(["audit"]) == 0
+    assert "import" not in capsys.readouterr().out
     secret = "sqlite://ada:hunter2@host/app.db"
     assert main.main(["import", "--from", "sql", "--map", "langchain", "--url", secret]) != 0
     printed = capsys.readouterr().err

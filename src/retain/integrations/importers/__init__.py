@@ -98,6 +98,8 @@ def import_from(
         if reason is not None:
             report.read[RECORD_NAMES[type(record)][0]] += 1
             report.reject(record, reason)
+        elif isinstance(record, Unplaced):  # belongs to no tenant: nothing is written
+            report.reject(record, record.reason)
         else:
             name = getattr(record, "tenant", None) or tenant or memory.settings.tenant
             if name not in writers:

@@ -80,9 +80,6 @@ class Writer:
 
     def add(self, record: Record) -> None:
         """Write a record, or add it to the next batch."""
-        if isinstance(record, Unplaced):
-            self.report.reject(record, record.reason)
-            return
         self.report.read[RECORD_NAMES[type(record)][0]] += 1
         record_user = getattr(record, "user", None)
         if record_user is not None and self._user not in (None, record_user):
@@ -342,21 +339,18 @@ class Writer:
             metadata = {"session": session, **metadata}
             session = None
         if not self.report.dry_run:
-            scope.refs.add(
+            created = record.created_at or datetime.now(UTC)
+            backdating.add_reference(
+                scope.refs,
                 record.content,
                 record.description,
+                key=record.key,
                 type=record.type,
                 session=session,
                 metadata=metadata,
-                key=record.key,
-            )
-            created = record.created_at or datetime.now(UTC)
-            backdating.backdate_reference(
-                scope.refs,
-                record.key,
-                created,
-                record.updated_at or created,
                 is_active=record.is_active,
+                created=created,
+                updated=record.updated_at or created,
             )
         self.report.count("references", is_new=True)
 

@@ -137,18 +137,32 @@ class RefPreparer:
         line = reference.context_line(source, status, placeholder.render(new_key, summary))
         return Prepared(new_key, summary, line, stored, values, key is not None)
 
-    def keep(self, prepared: Prepared, *, as_line: bool = False) -> Ref:
+    def keep(
+        self,
+        prepared: Prepared,
+        *,
+        as_line: bool = False,
+        after: Callable[[Transaction], None] | None = None,
+    ) -> Ref:
         """Write a prepared content, in a transaction of its own.
 
         as_line: the caller returns the reference's line to its own caller, not the key
+        after:   more to write in the same transaction
         """
         tenant = self._owner.tenant
         blobs = self._services.blobs
         refs = Refs(self._services, self._owner)
+
+        def work(tx: Transaction) -> Ref:
+            ref = refs.add_row(tx, prepared)
+            if after is not None:
+                after(tx)
+            return ref
+
         try:
             ref = refs._write(
                 "capture" if as_line else "add",
-                lambda tx: refs.add_row(tx, prepared),
+                work,
                 row={"key": prepared.key},
                 returns=lambda ref: ref.line if as_line else ref.key,
                 idempotent=not prepared.has_chosen_key,
@@ -604,13 +618,19 @@ class Refs(Kind):
         return NotFound(what="reference", id=key, hint=similar_keys(key, refs))
 
     def _add(
-        self, content: Output, description: str = "", *, as_line: bool = False, **options: Any
+        self,
+        content: Output,
+        description: str = "",
+        *,
+        as_line: bool = False,
+        after: Callable[[Transaction], None] | None = None,
+        **options: Any,
     ) -> Ref:
         """Prepare and write; retry if a new key is taken or the same content is being removed."""
         for remaining in range(_ATTEMPTS, -1, -1):
             try:
                 prepared = self.prepare(content, description, **options)
-                return self.prepare.keep(prepared, as_line=as_line)
+                return self.prepare.keep(prepared, as_line=as_line, after=after)
             except (AlreadyExists, Busy) as error:
                 key_taken = isinstance(error, AlreadyExists) and options.get("key") is not None
                 if not remaining or key_taken:
