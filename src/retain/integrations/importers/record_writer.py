@@ -24,7 +24,7 @@ from retain.integrations.importers.records import (
     Entry,
     Item,
     Note,
-    Record,
+    Placed,
     Reference,
     State,
     Unplaced,
@@ -78,7 +78,7 @@ class Writer:
         self._digests: dict[tuple[str, ...], bytes] = {}  # of the records seen so far
         self._new_sessions: set[str] = set()  # in a dry run, which rolls them back
 
-    def add(self, record: Record) -> None:
+    def add(self, record: Placed) -> None:
         """Write a record, or add it to the next batch."""
         self.report.read[RECORD_NAMES[type(record)][0]] += 1
         record_user = getattr(record, "user", None)

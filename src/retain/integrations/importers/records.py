@@ -126,9 +126,8 @@ class Unplaced:
     reason: str
 
 
-Record = (
-    Conversation | Entry | Item | Note | Reference | State | Call | Entity | Relation | Unplaced
-)
+Placed = Conversation | Entry | Item | Note | Reference | State | Call | Entity | Relation
+Record = Placed | Unplaced
 
 MAX_KEY_CHARACTERS = 200
 CLOCK_TOLERANCE = timedelta(hours=12)
