@@ -105,7 +105,7 @@ def against_store(
     few = (
         f"RetainStore, {'PostgreSQL' if name.startswith('Postgres') else 'SQLite'}, {size:,} items"
     )
-    found = [vars_of(one) for one in ours.search(at, limit=10)]
+    results = [vars_of(hit) for hit in ours.search(at, limit=10)]
 
     def numbered() -> tuple[str, dict[str, Any]]:
         number = next(numbers) % size
@@ -115,7 +115,7 @@ def against_store(
         store.put(at, *numbered(), **how)
 
     def several() -> list[Any]:
-        return [item(**one) for one in found]
+        return [item(**hit) for hit in results]
 
     for case in (
         Case(
@@ -141,7 +141,7 @@ def against_store(
             f"{few}: search with a filter, 10",
             lambda: ours.search(at, filter=condition, limit=10),
             lambda: [
-                one.value for one in me.items.list(at, where=condition, newest=True, limit=10)
+                hit.value for hit in me.items.list(at, where=condition, newest=True, limit=10)
             ],
             (Other(name, lambda: theirs.search(at, filter=condition, limit=10)),),
             objects=several,
@@ -150,8 +150,8 @@ def against_store(
             f"{few}: search with a filter that few are as",
             lambda: ours.search(at, filter={"price": {"$lt": 3}}, limit=10),
             lambda: [
-                one.value
-                for one in me.items.list(at, where={"price": {"$lt": 3}}, newest=True, limit=10)
+                hit.value
+                for hit in me.items.list(at, where={"price": {"$lt": 3}}, newest=True, limit=10)
             ],
             (Other(name, lambda: theirs.search(at, filter={"price": {"$lt": 3}}, limit=10)),),
         ),
@@ -159,7 +159,7 @@ def against_store(
             f"{few}: search for words, 10",
             lambda: ours.search(at, query="a seat by the window", limit=10),
             lambda: [
-                one.item.value for one in me.items.search("a seat by the window", at, limit=10)
+                hit.item.value for hit in me.items.search("a seat by the window", at, limit=10)
             ],
             objects=several,
         ),
@@ -253,7 +253,7 @@ def step(number: int) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
     values = {"n": number, "messages": [{"role": "user", "text": TEXT}] * 50}
     versions = {"n": f"{number + 1:032}.0", "messages": f"{1:032}.0"}
     id = str(import_module("langgraph.checkpoint.base.id").uuid6(clock_seq=number))
-    made = {
+    created = {
         "v": 4,
         "id": id,
         "ts": "2026-01-01",
@@ -262,7 +262,7 @@ def step(number: int) -> tuple[dict[str, Any], dict[str, str], dict[str, Any]]:
         "versions_seen": {},
     }
     return (
-        made,
+        created,
         versions if number == 0 else {"n": versions["n"]},
         {"source": "loop", "step": number, "parents": {}},
     )
@@ -287,20 +287,20 @@ def against_saver(
     other = theirs.get_tuple(at).config
 
     def put(saver: Any, config: Any) -> None:
-        made, new, metadata = step(next(numbers))
-        saver.put(config, made, metadata, new)
+        created, new, metadata = step(next(numbers))
+        saver.put(config, created, metadata, new)
 
     def add() -> None:
-        made, new, metadata = step(next(numbers))
+        created, new, metadata = step(next(numbers))
         values = {
-            (channel, version): dump(made["channel_values"][channel])
+            (channel, version): dump(created["channel_values"][channel])
             for channel, version in new.items()
         }
-        state = dump({key: one for key, one in made.items() if key != "channel_values"})
-        versions, parent = made["channel_versions"], last["configurable"]["checkpoint_id"]
+        state = dump({key: item for key, item in created.items() if key != "channel_values"})
+        versions, parent = created["channel_versions"], last["configurable"]["checkpoint_id"]
         me.checkpoints.add(
             str(size),
-            made["id"],
+            created["id"],
             state,
             parent=parent,
             metadata=metadata,
@@ -337,7 +337,9 @@ def against_saver(
             lambda: ours.get_tuple(at),
             lambda: me.checkpoints.get(f"{size}"),
             (Other(name, lambda: theirs.get_tuple(at)),),
-            objects=lambda: [load(one) for one in (checkpoint.state, *checkpoint.values.values())],
+            objects=lambda: [
+                load(item) for item in (checkpoint.state, *checkpoint.values.values())
+            ],
         ),
     ):
         rows.add(plan, case)

@@ -118,16 +118,16 @@ def langchain_postgres(plan: Plan) -> Table:
     """Compare with PostgresChatMessageHistory, which can only read whole conversations."""
     me = ours(plan, plan.postgres("others_langchain_retain"))
     history = importlib.import_module("langchain_postgres").PostgresChatMessageHistory
-    said = importlib.import_module("langchain_core.messages").HumanMessage
+    factory = importlib.import_module("langchain_core.messages").HumanMessage
     with psycopg.connect(plan.postgres("others_langchain")) as connection:
         history.create_tables(connection, "history")
         short = history("history", str(uuid.UUID(SESSION)), sync_connection=connection)
         long = history("history", str(uuid.UUID(READ)), sync_connection=connection)
-        long.add_messages([said(content=TEXT)] * HISTORY)
+        long.add_messages([factory(content=TEXT)] * HISTORY)
         appends = pair(
             plan,
             lambda: me.messages.append(SESSION, "user", TEXT),
-            lambda: short.add_messages([said(content=TEXT)]),
+            lambda: short.add_messages([factory(content=TEXT)]),
         )
         reads = pair(plan, lambda: window(me), lambda: long.get_messages()[-20:], calls=2)
     return Table(

@@ -30,11 +30,11 @@ def openai_agents(plan: Plan, rows: Rows, size: int) -> None:
     """Compare with SQLiteSession, which uses WAL mode."""
     folder = plan.new_folder()
     me = plan.open(f"sqlite:///{folder}/retain.db")
-    made = import_module("retain.integrations.openai_agents").RetainSession
+    factory = import_module("retain.integrations.openai_agents").RetainSession
     others = import_module("agents.memory").SQLiteSession
     item = {"role": "user", "content": TEXT}
     id = str(uuid.uuid4())
-    ours, theirs = made(me, id), others(id, str(folder / "other.db"))
+    ours, theirs = factory(me, id), others(id, str(folder / "other.db"))
     me.sessions.add(f"{id} library")
     for session in (ours, theirs):
         RUNNER.run(session.add_items([item] * size))
@@ -80,7 +80,7 @@ def langchain(plan: Plan, rows: Rows, size: int) -> None:
 
 def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: int) -> None:
     """Measure adding two messages and reading all of them."""
-    made = import_module("retain.integrations.langchain").RetainChatMessageHistory
+    factory = import_module("retain.integrations.langchain").RetainChatMessageHistory
     words = import_module("langchain_core.messages")
     turn = [words.HumanMessage(content=TEXT), words.AIMessage(content=TEXT)]
     with psycopg.connect(other) if other else _Nothing() as connection:
@@ -88,7 +88,7 @@ def against_history(plan: Plan, rows: Rows, me: Scope, other: str | None, size: 
             others = import_module("langchain_postgres").PostgresChatMessageHistory
             others.create_tables(connection, "history")
         id = str(uuid.uuid4())
-        ours = made(me, id)
+        ours = factory(me, id)
         histories = [ours, *([others("history", id, sync_connection=connection)] if other else [])]
         me.sessions.add(f"{id} library")
         for history in histories:
@@ -134,18 +134,21 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
     """Measure Pydantic AI, whose only store of its own is in memory."""
     me = plan.open(f"sqlite:///{plan.new_folder()}/retain.db")
     store = import_module("retain.integrations.pydantic_ai").RetainConversationStore(me)
-    said, module = import_module("pydantic_ai.messages"), import_module("pydantic_ai.conversation")
+    answer, module = (
+        import_module("pydantic_ai.messages"),
+        import_module("pydantic_ai.conversation"),
+    )
     turn = [
-        said.ModelRequest(parts=[said.UserPromptPart(content=TEXT)]),
-        said.ModelResponse(parts=[said.TextPart(content=TEXT)], model_name="test"),
+        answer.ModelRequest(parts=[answer.UserPromptPart(content=TEXT)]),
+        answer.ModelResponse(parts=[answer.TextPart(content=TEXT)], model_name="test"),
     ]
-    adapter = said.ModelMessagesTypeAdapter
+    adapter = answer.ModelMessagesTypeAdapter
     id, library = str(uuid.uuid4()), str(uuid.uuid4())
     conversation = module.Conversation(messages=turn * (size // 2), conversation_id=id)
     memory = import_module("pydantic_ai.conversation_store").InMemoryConversationStore()
     copy = module.Conversation(messages=turn * (size // 2), conversation_id=id)
-    for one, kept in ((store, conversation), (memory, copy)):
-        RUNNER.run(one.save(kept))
+    for first, kept in ((store, conversation), (memory, copy)):
+        RUNNER.run(first.save(kept))
     written = adapter.dump_json(conversation.messages)
     rows.add(
         plan,
@@ -160,7 +163,7 @@ def pydantic_ai(plan: Plan, rows: Rows, size: int) -> None:
             hops=2,
         ),
     )
-    stored = [NewMessage(one.role, one.content) for one in me.messages.window(id, last=2)]
+    stored = [NewMessage(first.role, first.content) for first in me.messages.window(id, last=2)]
     me.sessions.add(library, attributes=me.sessions.get(id).attributes)
 
     def work(inner: Scope) -> None:
@@ -227,8 +230,8 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
         f"lib{size}",
     )
     loaded = {
-        name: RUNNER.run(one.create_session(**key))
-        for name, one in {"ours": ours, **services}.items()
+        name: RUNNER.run(value.create_session(**key))
+        for name, value in {"ours": ours, **services}.items()
     }
     me.sessions.add(library)
 
@@ -236,9 +239,9 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
         await service.append_event(loaded[name], said(next(numbers)))
 
     def write() -> None:
-        made = said(next(numbers))
-        message = talk.packed(made.model_dump(mode="json", by_alias=True, exclude_none=True))
-        me.transaction(lambda inner: _both(inner, library, message, made.id))
+        created = said(next(numbers))
+        message = talk.packed(created.model_dump(mode="json", by_alias=True, exclude_none=True))
+        me.transaction(lambda inner: _both(inner, library, message, created.id))
 
     for _ in range(size):
         RUNNER.run(append("ours", ours))
@@ -246,11 +249,13 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
         for name, service in services.items():
             RUNNER.run(append(name, service))
     events = RUNNER.run(ours.get_session(**key)).events
-    written = [one.model_dump(mode="json", by_alias=True, exclude_none=True) for one in events]
+    written = [value.model_dump(mode="json", by_alias=True, exclude_none=True) for value in events]
     waits = "yes: `journal_mode = delete`, `synchronous = full`"
 
     def others(call: Callable[[str, Any], Any], waits: str = "") -> tuple[Other, ...]:
-        return tuple(Other(name, partial(call, name, one), waits) for name, one in services.items())
+        return tuple(
+            Other(name, partial(call, name, value), waits) for name, value in services.items()
+        )
 
     for case in (
         Case(
@@ -258,7 +263,7 @@ def adk(plan: Plan, rows: Rows, size: int) -> None:
             lambda: ours.get_session(**key),
             lambda: _read(me, library),
             others(lambda _, service: service.get_session(**key)),
-            lambda: [event.model_validate(one) for one in written],
+            lambda: [event.model_validate(value) for value in written],
             calls=reads(size),
             awaited=True,
         ),
@@ -328,7 +333,7 @@ def agent_framework(plan: Plan, rows: Rows, size: int) -> None:
             lambda: ours.get_messages(id),
             lambda: [message.content for message in me.messages.window(library)],
             (Other("FileHistoryProvider", lambda: theirs.get_messages(id)),),
-            lambda: [module.Message.from_dict(one) for one in written],
+            lambda: [module.Message.from_dict(item) for item in written],
             calls=reads(size),
             awaited=True,
         ),

@@ -130,7 +130,7 @@ def _unanswerable(talk: recall.Talk, talks: Sequence[recall.Talk], file: Path) -
     asks = (
         others[place % len(others)].asks
         if len(talks) > 1
-        else [ask for one in others for ask in one.asks[::3]]
+        else [ask for other in others for ask in other.asks[::3]]
     )
     return [replace(ask, gold=frozenset()) for ask in asks]
 
@@ -143,21 +143,21 @@ def _case(
 ) -> Iterator[Case]:
     """Return a question with its candidates, or None if no evidence is among them."""
     question, candidates, corpus = recorded
-    units = tuple(str(filled.units[one.id, one.seq]) for one in candidates)
+    units = tuple(str(filled.units[candidate.id, candidate.seq]) for candidate in candidates)
     gold = {str(unit) for unit in ask.gold}
     evidence = np.array([unit in gold for unit in units], float)
     if evidence.any() or (candidates and not gold):
         sessions = {unit.split("#")[0] for unit in gold if "#" in unit}
         beside = [
-            unit.split("#")[0] in sessions and one.role == "user"
-            for unit, one in zip(units, candidates, strict=True)
+            unit.split("#")[0] in sessions and candidate.role == "user"
+            for unit, candidate in zip(units, candidates, strict=True)
         ]
         target = evidence + SAME_SESSION_TARGET * np.array(beside)
-        found = features.measure(question, candidates, corpus)
-        rows = np.stack(list(found.values()), axis=1)
+        result = features.measure(question, candidates, corpus)
+        rows = np.stack(list(result.values()), axis=1)
         yield Case(
             *where,
-            tuple(found),
+            tuple(result),
             rows,
             evidence,
             target / max(target.sum(), 1e-9),
@@ -253,13 +253,13 @@ def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
             if size < len(candidates) and case.evidence.any():
                 some = sorted({*some[1:], int(case.evidence.argmax())})
             fewer = [candidates[place] for place in some]
-            found = features.measure(question, fewer, corpus)
+            result = features.measure(question, fewer, corpus)
             scores = sum(
-                found[name] * weight
+                result[name] * weight
                 for name, weight in zip(learned.names, learned.weights, strict=True)
-                if name in found
+                if name in result
             )
-            tables.append(ranking.calibration_features(np.asarray(scores), found, fewer))
+            tables.append(ranking.calibration_features(np.asarray(scores), result, fewer))
             wanted.append(case.evidence[some])
     names = list(tables[0])
     rows = np.concatenate([np.stack([table[name] for name in names], axis=1) for table in tables])
@@ -277,7 +277,7 @@ def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, flo
         weights -= step * min(1.0, 2.0 / max(float(np.abs(step).max()), 1e-12))
         if np.abs(step).max() < 1e-8:
             break
-    return {name: round(float(one), 4) for name, one in zip(names, weights, strict=True)}
+    return {name: round(float(first), 4) for name, first in zip(names, weights, strict=True)}
 
 
 def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
@@ -293,7 +293,7 @@ def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
             if groups[case.group] == fold:
                 for name, figure in _figures(case, learned).items():
                     figures.setdefault(name, []).append(figure)
-    return {name: sum(found) / len(found) for name, found in sorted(figures.items())}
+    return {name: sum(result) / len(result) for name, result in sorted(figures.items())}
 
 
 def _figures(case: Case, learned: Learned) -> dict[str, float]:
@@ -301,17 +301,17 @@ def _figures(case: Case, learned: Learned) -> dict[str, float]:
     order = np.argsort(-learned.scores(case), kind="stable")
     ranked = [case.units[place] for place in order]
     gold = {str(unit) for unit in case.ask.gold}
-    found = {"evidence in 10": len(gold & set(ranked[:10])) / len(gold)}
+    results = {"evidence in 10": len(gold & set(ranked[:10])) / len(gold)}
     if any("#" in unit for unit in gold):
         sessions, gold_sessions = (
             list(dict.fromkeys(unit.split("#")[0] for unit in ranked)),
             {unit.split("#")[0] for unit in gold},
         )
-        found |= {
+        results |= {
             f"all sessions in {most}": float(gold_sessions <= set(sessions[:most]))
             for most in (5, 10)
         }
-    return found
+    return results
 
 
 def main() -> int:

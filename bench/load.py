@@ -68,15 +68,15 @@ class Outcome:
 def written(method: str, path: str, body: Any = None, **headers: str) -> str:
     """Return the bytes of an HTTP request."""
     sent = "" if body is None else json.dumps(body)
-    said = {
+    payload = {
         "Host": "127.0.0.1",
         **{name.replace("_", "-"): value for name, value in headers.items()},
     }
     if body is not None:
-        said |= {"Content-Type": "application/json", "Content-Length": str(len(sent))}
+        payload |= {"Content-Type": "application/json", "Content-Length": str(len(sent))}
     return (
         f"{method} {path} HTTP/1.1\r\n"
-        + "".join(f"{name}: {value}\r\n" for name, value in said.items())
+        + "".join(f"{name}: {value}\r\n" for name, value in payload.items())
         + f"\r\n{sent}"
     )
 
@@ -107,9 +107,9 @@ class Clients(AbstractContextManager["Clients"]):
     def finish(self) -> Outcome:
         """Return the outcome of the started job."""
         assert self._process.stdout
-        found: Mapping[str, Any] = json.loads(self._process.stdout.readline())
-        statuses = Counter({int(status): number for status, number in found["statuses"].items()})
-        return Outcome(found["seconds"], statuses, found["waits"], found["without"])
+        payload: Mapping[str, Any] = json.loads(self._process.stdout.readline())
+        statuses = Counter({int(status): number for status, number in payload["statuses"].items()})
+        return Outcome(payload["seconds"], statuses, payload["waits"], payload["without"])
 
 
 class _Client(asyncio.Protocol):
@@ -187,12 +187,12 @@ async def _run(job: Job) -> Outcome:
 
     async def client(number: int) -> None:
         try:
-            _, made = await loop.create_connection(
+            _, created = await loop.create_connection(
                 lambda: _Client(number, job, requests, outcome, until),
                 job.address[0],
                 job.address[1],
             )
-            await asyncio.wait_for(made.done, job.seconds + SLOW_SECONDS)
+            await asyncio.wait_for(created.done, job.seconds + SLOW_SECONDS)
         except (OSError, TimeoutError):
             outcome.statuses[0] += 1
 
@@ -205,8 +205,8 @@ async def _run(job: Job) -> Outcome:
 def main() -> None:
     """Run the jobs from standard input."""
     for line in sys.stdin:
-        found = json.loads(line)
-        job = Job(**{**found, "address": tuple(found["address"])})
+        payload = json.loads(line)
+        job = Job(**{**payload, "address": tuple(payload["address"])})
         outcome = uvloop.run(_run(job))
         print(json.dumps(vars(outcome)), flush=True)
 

@@ -72,7 +72,7 @@ def read(path: Path) -> list[Talk]:
         data = json.load(file)
     if isinstance(data, dict):
         return [_pool(data)]
-    return [_chat(one) if "messages" in one else _friends(one) for one in data]
+    return [_chat(item) if "messages" in item else _friends(item) for item in data]
 
 
 def _friends(data: dict[str, Any]) -> Talk:
@@ -163,8 +163,8 @@ class Filled:
         for talk in self.talks:
             me = self.memory.scope(user=talk.user)
             for ask in talk.asks:
-                found = me.search(ask.text, kinds=["messages"], at=ask.at, limit=UNITS_PER_QUESTION)
-                yield ask, [self.units[hit.id, hit.seq] for hit in found]
+                hits = me.search(ask.text, kinds=["messages"], at=ask.at, limit=UNITS_PER_QUESTION)
+                yield ask, [self.units[hit.id, hit.seq] for hit in hits]
 
 
 def fill(memory: Memory, talks: Sequence[Talk]) -> Filled:
@@ -197,8 +197,8 @@ def run(file: Path, profile: str, out: Path, database: str = "") -> None:
             filled = fill(memory, talks)
             loaded_at = time.perf_counter()
             with out.open("w", encoding="utf-8") as lines:
-                for ask, found in filled.answers():
-                    lines.write(json.dumps({"id": ask.id, "ranked": found}) + "\n")
+                for ask, result in filled.answers():
+                    lines.write(json.dumps({"id": ask.id, "ranked": result}) + "\n")
             question_count = sum(len(talk.asks) for talk in talks)
             each = (time.perf_counter() - loaded_at) / max(question_count, 1) * 1000
             times = f"{len(filled.units)} messages in {loaded_at - started:.1f} s, {question_count} questions at {each:.1f} ms each"
@@ -233,11 +233,11 @@ def agree(folder: Path, profile: str) -> None:
                         for line in Path(out.name).read_text(encoding="utf-8").splitlines()
                     ]
                 tops.append({line["id"]: line["ranked"][:10] for line in lines})
-            one, other = tops
-            shared = [len(set(one[id]) & set(other[id])) / max(len(one[id]), 1) for id in one]
-            same = sum(one[id] == other[id] for id in one)
+            first, other = tops
+            shared = [len(set(first[id]) & set(other[id])) / max(len(first[id]), 1) for id in first]
+            same = sum(first[id] == other[id] for id in first)
             print(
-                f"{file.name}: {sum(shared) / len(shared):.3f} of the first ten shared, {same} of {len(one)} lists the same"
+                f"{file.name}: {sum(shared) / len(shared):.3f} of the first ten shared, {same} of {len(first)} lists the same"
             )
     finally:
         server.close()

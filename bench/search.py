@@ -44,14 +44,14 @@ class Texts:
 
     def __init__(self, seed: int = 1, words: int = 40_000) -> None:
         rng = random.Random(3)
-        made = dict.fromkeys(sorted(STOP)[:100])
-        while len(made) < words:
+        created = dict.fromkeys(sorted(STOP)[:100])
+        while len(created) < words:
             syllables = [
                 rng.choice("bcdfghjklmnprstvw") + rng.choice("aeiou")
                 for _ in range(rng.choice([1, 2, 2, 3, 3]))
             ]
-            made["".join(syllables) + rng.choice(["", "n", "r", "t", "k", "ng"])] = None
-        self._words = np.array(list(made))
+            created["".join(syllables) + rng.choice(["", "n", "r", "t", "k", "ng"])] = None
+        self._words = np.array(list(created))
         frequency = 1 / (np.arange(words) + 2.7)
         self._until = np.cumsum(frequency / frequency.sum())
         self._dice = np.random.default_rng(seed)
@@ -100,7 +100,7 @@ class NoIndex:
 
 def share(plan: Plan) -> Table:
     """Measure a durable append with and without index rows."""
-    folder, found = plan.new_folder(), []
+    folder, results = plan.new_folder(), []
     for engine in ("SQLite", "PostgreSQL"):
         calls: dict[str, Callable[[], object]] = {}
         for name in ("indexed", "bare"):
@@ -118,7 +118,7 @@ def share(plan: Plan) -> Table:
             )  # type: ignore[misc]
         race(20, 20, calls)
         timings = race(plan.amount(400, 60), 64, calls)
-        found.append(
+        results.append(
             versus(
                 f"{engine}: with the index, without",
                 timings["indexed"],
@@ -130,7 +130,7 @@ def share(plan: Plan) -> Table:
         "Cost of the index for an append",
         "One thread, durable, Zipfian texts.",
         RATIO_COLUMNS,
-        found,
+        results,
     )
 
 

@@ -54,7 +54,7 @@ def samples(
     files: dict[str, list[tuple[Path, str, Callable[[Path], str]]]] = {}
     for name, path, owner, reader in _files(roots):
         files.setdefault(name, []).append((path, owner, reader))
-    found = {}
+    results = {}
     for name in sorted(files):
         rng = random.Random(f"{seed} {name}")
         paths = sorted(files[name], key=lambda file: str(file[0]))
@@ -77,9 +77,9 @@ def samples(
             timings[owner] += len(found_here)
             pieces += found_here
         if len(pieces) >= per_class // 10:
-            found[name] = pieces[:per_class]
-    found.update(_machine_made(per_class, seed))
-    return found
+            results[name] = pieces[:per_class]
+    results.update(_machine_made(per_class, seed))
+    return results
 
 
 def held_out(file: str) -> bool:

@@ -48,8 +48,8 @@ def modern_binaries() -> Path:
     import pg0
 
     home = prepare_folder(CACHE / "modern")
-    found = sorted(home.glob(".pg0/installation/*/bin/postgres"))
-    if not found:
+    results = sorted(home.glob(".pg0/installation/*/bin/postgres"))
+    if not results:
         binary = home / "pg0"
         shutil.copy(Path(pg0.__file__).parent / "bin" / "pg0", binary)
         binary.chmod(0o755)
@@ -66,17 +66,17 @@ def modern_binaries() -> Path:
                 capture_output=True,
                 cwd=home,
             )
-        found = sorted(home.glob(".pg0/installation/*/bin/postgres"))
-    return found[-1].parent
+        results = sorted(home.glob(".pg0/installation/*/bin/postgres"))
+    return results[-1].parent
 
 
 def debian_binaries() -> Path | None:
     """Return the newest server of the distribution, or None."""
-    found = sorted(
+    results = sorted(
         Path("/usr/lib/postgresql").glob("*/bin/postgres"),
         key=lambda path: int(path.parent.parent.name),
     )
-    return found[-1].parent if found else None
+    return results[-1].parent if results else None
 
 
 class PostgresServer:
@@ -190,5 +190,7 @@ class PostgresServer:
         )
         if done.returncode:
             log = self.home / "log"
-            said = (done.stdout or b"").decode() + (log.read_text()[-2000:] if log.exists() else "")
-            raise RuntimeError(f"{program} failed with {done.returncode}: {said}")
+            values = (done.stdout or b"").decode() + (
+                log.read_text()[-2000:] if log.exists() else ""
+            )
+            raise RuntimeError(f"{program} failed with {done.returncode}: {values}")

@@ -293,8 +293,8 @@ def test_every_verb_returns_the_same_result() -> None:
         expected = [
             run(partial(method_of(me, name), *args, **named)) for name, args, named in CALLS
         ]
-    found = asyncio.run(asynchronously())
-    assert found == expected
+    result = asyncio.run(asynchronously())
+    assert result == expected
     assert {name for name, _, _ in CALLS} == {
         f"{kind.name}.{name}"
         for kind in KINDS
@@ -355,8 +355,8 @@ def test_concurrent_calls_lose_and_repeat_nothing(url: str) -> None:
             async def increment() -> None:
                 while True:
                     try:
-                        found = await me.state.get("n")
-                        value, version = found.value, found.version
+                        stored = await me.state.get("n")
+                        value, version = stored.value, stored.version
                     except NotFound:
                         value, version = 0, 0
                     try:

@@ -48,9 +48,9 @@ def imports(name: str) -> Iterator[str]:
             candidates = [f"{node.module}.{alias.name}" for alias in node.names]
         for candidate in candidates:
             while candidate:
-                found = {candidate, f"{candidate}.__init__"} & modules().keys()
-                if found:
-                    yield found.pop()
+                results = {candidate, f"{candidate}.__init__"} & modules().keys()
+                if results:
+                    yield results.pop()
                     break
                 candidate = candidate.rpartition(".")[0]
 

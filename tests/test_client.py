@@ -95,9 +95,9 @@ class LossyProxy(socketserver.ThreadingTCPServer):
 
     def cut(self) -> None:
         """Close every connection."""
-        for one in self.open:
+        for item in self.open:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                item.shutdown(socket.SHUT_RDWR)
 
     def __exit__(self, *_: object) -> None:
         self.shutdown()
@@ -199,10 +199,10 @@ def test_records_written_over_http_equal_local_records(memory: Memory) -> None:
 def _same_records(remote_scope: Scope, local_scope: Scope) -> None:
     session = remote_scope.sessions.add("trip/1 ü", label="A trip")
     assert session == local_scope.sessions.get(session.id)
-    said = remote_scope.messages.append(
+    message = remote_scope.messages.append(
         session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k"
     )
-    assert said == local_scope.messages.get(session.id, 1)
+    assert message == local_scope.messages.get(session.id, 1)
     assert (
         remote_scope.messages.append(
             session.id, "user", {"text": "Hi — ä", "n": [1, None]}, key="k"
@@ -246,9 +246,9 @@ def _same_records(remote_scope: Scope, local_scope: Scope) -> None:
 def test_search_and_context_equal_local_results(remote_scope: Scope, local_scope: Scope) -> None:
     session = local_scope.sessions.add("trip").id
     local_scope.messages.append(session, "user", "My sister Clara lives in Lisbon")
-    found = remote_scope.search("Where does Clara live?", kinds=["messages"])
-    assert found.hits[0].text == "My sister Clara lives in Lisbon"
-    assert found.hits[0].legs == local_scope.search("Where does Clara live?").hits[0].legs
+    hits = remote_scope.search("Where does Clara live?", kinds=["messages"])
+    assert hits.hits[0].text == "My sister Clara lives in Lisbon"
+    assert hits.hits[0].legs == local_scope.search("Where does Clara live?").hits[0].legs
     context = remote_scope.context(session, "Where does Clara live?", budget=1000)
     own = local_scope.context(session, "Where does Clara live?", budget=1000)
     assert context.messages == own.messages
@@ -328,9 +328,9 @@ def test_a_write_is_repeated_after_a_lost_response_and_happens_once(
 
         def losing(verb: Callable[..., Any], *args: Any, **named: Any) -> Any:
             lost, proxy.lose = proxy.lost, True
-            found = verb(*args, **named)
+            result = verb(*args, **named)
             assert proxy.lost == lost + 1
-            return found
+            return result
 
         session = losing(remote_scope.sessions.add, f"{user}-trip")
         assert losing(remote_scope.messages.append, session.id, "user", "Hello").seq == 1
@@ -364,24 +364,24 @@ def test_a_retry_has_the_same_idempotency_key(scripted: ScriptedServer) -> None:
     with Client(scripted.url) as client, pytest.raises(Unauthorized, match="A key is needed"):
         client.scope(user="ada").sessions.add("trip")
     assert len(scripted.requests) == 3
-    assert len({one.headers["idempotency-key"] for one in scripted.requests}) == 1
+    assert len({request.headers["idempotency-key"] for request in scripted.requests}) == 1
 
 
 def test_reads_have_no_idempotency_key(scripted: ScriptedServer) -> None:
     scripted.answers = [(404, {}, b"")] * 7
     with Client(scripted.url) as client:
         me = client.scope(user="ada", agent="scout")
-        asked: tuple[Callable[[], object], ...] = (
+        requests: tuple[Callable[[], object], ...] = (
             lambda: me.search("x"), lambda: me.context("s"), lambda: me.notes.read(),
             lambda: me.notes.append("x"), lambda: me.state.set("k", 1),
             lambda: me.agents.edit("a"), lambda: me.notes.clear(),
         )  # fmt: skip
-        for verb in asked:
+        for verb in requests:
             with pytest.raises(NotFound):
                 verb()
-    assert ["idempotency-key" in one.headers for one in scripted.requests] == [False] * 3 + [
-        True
-    ] * 4
+    assert ["idempotency-key" in request.headers for request in scripted.requests] == [
+        False
+    ] * 3 + [True] * 4
 
 
 @pytest.mark.parametrize(
@@ -424,12 +424,12 @@ def test_every_error_type_is_rebuilt_from_the_response(scripted: ScriptedServer)
     with Client(scripted.url, retries=0) as client:
         for kind in KINDS:
             named = re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
-            told = problem.answer(kind.status, "Try this.", "r1", type=named, field="name")
-            scripted.answers = [(told.status_code, dict(told.headers), bytes(told.body))]
-            with pytest.raises(RetainError, match=r"Try this\.") as found:
+            result = problem.answer(kind.status, "Try this.", "r1", type=named, field="name")
+            scripted.answers = [(result.status_code, dict(result.headers), bytes(result.body))]
+            with pytest.raises(RetainError, match=r"Try this\.") as error:
                 client.scope(user="ada").sessions.list()
-            assert (type(found.value), found.value.status) == (kind, kind.status)
-            assert (found.value.field, found.value.request_id) == ("name", "r1")  # type: ignore[attr-defined]
+            assert (type(error.value), error.value.status) == (kind, kind.status)
+            assert (error.value.field, error.value.request_id) == ("name", "r1")  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
@@ -447,16 +447,16 @@ def test_every_error_status_raises_a_retain_error(
     with Client(scripted.url, retries=0) as client:
         for body in (b"<h1>Sorry</h1>", b"[1]", b'{"type": "/problems/other"}'):
             scripted.answers = [(status, {"location": "https://elsewhere/"}, body)]
-            with pytest.raises(kind, match=str(status)) as found:
+            with pytest.raises(kind, match=str(status)) as error:
                 client.scope(user="ada").sessions.list()
-            assert found.value.status == status
-            assert ("https://elsewhere/" in str(found.value)) == (status == 307)
+            assert error.value.status == status
+            assert ("https://elsewhere/" in str(error.value)) == (status == 307)
 
 
 def test_a_missing_server_is_unreachable() -> None:
-    with Client("http://127.0.0.1:9", retries=0) as client, pytest.raises(Unreachable) as found:
+    with Client("http://127.0.0.1:9", retries=0) as client, pytest.raises(Unreachable) as error:
         client.scope(user="ada").sessions.list()
-    assert str(found.value).startswith(
+    assert str(error.value).startswith(
         "The server at http://127.0.0.1:9 does not answer: ConnectError. Check the address"
     )
 
@@ -477,9 +477,9 @@ def test_an_invalid_address_is_rejected(url: str) -> None:
 
 @pytest.mark.parametrize("key", ["rtn_a\nb", "rtn_ä"])
 def test_an_invalid_key_is_rejected_and_not_shown(key: str) -> None:
-    with pytest.raises(SettingsError, match="key: ") as found:
+    with pytest.raises(SettingsError, match="key: ") as error:
         Client("http://127.0.0.1:9", key)
-    assert "rtn_" not in str(found.value)
+    assert "rtn_" not in str(error.value)
 
 
 def test_the_key_defaults_to_the_environment(
@@ -492,7 +492,10 @@ def test_the_key_defaults_to_the_environment(
     for key in ("rtn_own", ""):
         with Client(scripted.url, key) as client:
             client.scope(user="ada").sessions.list()
-    assert [one.headers["authorization"] for one in scripted.requests] == ["Bearer rtn_own", None]
+    assert [request.headers["authorization"] for request in scripted.requests] == [
+        "Bearer rtn_own",
+        None,
+    ]
 
 
 def test_closing_releases_the_connections(running_server: RunningServer, user: str) -> None:
@@ -569,7 +572,7 @@ def test_a_failed_turn_raises_the_model_error(tmp_path: Path) -> None:
     with (
         talking(f"sqlite:///{tmp_path}/a.db", failing) as running_server,
         Client(running_server.url, running_server.key) as client,
-        away as found,
+        away as result,
     ):
         client.chat("Where?", user="ada", key="one")
-    assert found.value.key == "one"  # type: ignore[attr-defined]
+    assert result.value.key == "one"  # type: ignore[attr-defined]

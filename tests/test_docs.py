@@ -82,9 +82,9 @@ def test_every_setting_is_documented() -> None:
 
 def test_every_error_is_documented() -> None:
     tree = errors.__doc__ or ""
-    for found in vars(errors).values():
-        if isinstance(found, type) and issubclass(found, errors.RetainError):
-            assert found.__name__ in tree
+    for item in vars(errors).values():
+        if isinstance(item, type) and issubclass(item, errors.RetainError):
+            assert item.__name__ in tree
 
 
 def test_the_readme_example_runs(
@@ -106,18 +106,18 @@ def test_the_readme_example_runs(
         with serving(create_app(memory)) as url:
             here = over_http.replace("http://127.0.0.1:7700", url)
             assert here != over_http
-            found = subprocess.run(
+            result = subprocess.run(
                 [sys.executable, "-c", here],
                 check=True,
                 cwd=tmp_path,
                 capture_output=True,
                 text=True,
             )
-        assert found.stdout.startswith("messages My sister Clara moved to Lisbon.\n")
-    found = subprocess.run(
+        assert result.stdout.startswith("messages My sister Clara moved to Lisbon.\n")
+    result = subprocess.run(
         [sys.executable, "-c", framework], check=True, cwd=tmp_path, capture_output=True, text=True
     )
-    assert found.stdout == "{'text': 'Clara moved to Lisbon.'}\n"
+    assert result.stdout == "{'text': 'Clara moved to Lisbon.'}\n"
 
 
 SHOWN = {

@@ -268,11 +268,13 @@ def library(memory: Memory) -> Call:
         named = {name: _moment(name, value) for name, value in given.items()}
         if "messages" in named:
             named["messages"] = [
-                {name: _moment(name, part) for name, part in one.items()}
-                for one in named["messages"]
+                {name: _moment(name, part) for name, part in message.items()}
+                for message in named["messages"]
             ]
-        found = getattr(getattr(me, endpoint.kind) if endpoint.kind else me, endpoint.verb)(**named)
-        return found.report.as_json() if endpoint.name == "context" else as_json(found)
+        result = getattr(getattr(me, endpoint.kind) if endpoint.kind else me, endpoint.verb)(
+            **named
+        )
+        return result.report.as_json() if endpoint.name == "context" else as_json(result)
 
     return call
 
@@ -283,26 +285,26 @@ def rest(memory: Memory) -> Call:
     http = TestClient(create_app(memory), URL, client=HERE, headers=whose)
 
     def call(endpoint: Endpoint, given: dict[str, Any]) -> Any:
-        path, said = endpoint.route, dict(given)
-        for name in list(said):
+        path, texts = endpoint.route, dict(given)
+        for name in list(texts):
             for pattern in (f"{{{name}}}", f"{{{name}:path}}", f"{{{name}:int}}"):
                 if pattern in path:
-                    path = path.replace(pattern, quote(str(said.pop(name)), safe=""))
-        if "lines" in said:
-            said["lines"] = "{}-{}".format(*said["lines"])
+                    path = path.replace(pattern, quote(str(texts.pop(name)), safe=""))
+        if "lines" in texts:
+            texts["lines"] = "{}-{}".format(*texts["lines"])
         in_query = endpoint.method in ("GET", "DELETE")
-        found = http.request(
+        response = http.request(
             endpoint.method,
             path,
-            params=_flags(said) if in_query else {},
-            json=None if in_query else said,
+            params=_flags(texts) if in_query else {},
+            json=None if in_query else texts,
         )
-        assert found.status_code < 300, found.text
-        if found.status_code == 204:
+        assert response.status_code < 300, response.text
+        if response.status_code == 204:
             return None
         if endpoint.name == "refs_content":
-            return found.content.decode()
-        return found.json()["report"] if endpoint.name == "context" else found.json()
+            return response.content.decode()
+        return response.json()["report"] if endpoint.name == "context" else response.json()
 
     return call
 
@@ -331,16 +333,16 @@ def mcp(memory: Memory) -> Call:
             return library(memory)(endpoint, given)
         if endpoint.name == "entries_list" and "review" in given:
             return library(memory)(endpoint, given)
-        said = {
+        payload = {
             name: "{}-{}".format(*value) if name == "lines" else value
             for name, value in given.items()
         }
-        found = verbs.call(caller, endpoint.name, said)
+        result = verbs.call(caller, endpoint.name, payload)
         if endpoint.name == "context":
-            return found["report"]
-        if found == {"success": True}:
+            return result["report"]
+        if result == {"success": True}:
             return None  # a tool has to say something
-        return found["result"] if found.keys() <= {"result", "encoding"} else found
+        return result["result"] if result.keys() <= {"result", "encoding"} else result
 
     return call
 
@@ -409,7 +411,7 @@ def _command(endpoint: Endpoint, given: dict[str, Any], folder: Path) -> tuple[l
 def _word(name: str, value: Any, folder: Path) -> str:
     if name in ("messages", "entries"):
         (folder / "lines.jsonl").write_text(
-            "".join(json.dumps(one) + "\n" for one in value), encoding="utf-8"
+            "".join(json.dumps(item) + "\n" for item in value), encoding="utf-8"
         )
         return str(folder / "lines.jsonl")
     if name == "lines":
@@ -432,17 +434,17 @@ def _moment(name: str, value: Any) -> Any:
 def run_story(call: Call) -> Iterator[tuple[Step, Any]]:
     """Return the result of every step of the story."""
     known: dict[str, str] = {}
-    for one in STORY:
-        given = {name: _known(known, value) for name, value in one.given.items()}
-        found = call(WAY[one.endpoint], given)
-        if one.called:
-            known[one.called] = (found[0] if isinstance(found, list) else found)["id"]
-        yield one, found
+    for item in STORY:
+        arguments = {name: _known(known, value) for name, value in item.given.items()}
+        result = call(WAY[item.endpoint], arguments)
+        if item.called:
+            known[item.called] = (result[0] if isinstance(result, list) else result)["id"]
+        yield item, result
 
 
 def _known(known: Mapping[str, str], value: Any) -> Any:
     if isinstance(value, list):
-        return [_known(known, one) for one in value]
+        return [_known(known, item) for item in value]
     return known[value[1:]] if isinstance(value, str) and value.startswith("$") else value
 
 
@@ -451,7 +453,7 @@ def same(found: Any) -> Any:
     if isinstance(found, dict):
         return {name: _plain(name, value) for name, value in found.items()}
     if isinstance(found, Sequence) and not isinstance(found, str):
-        return [same(one) for one in found]
+        return [same(item) for item in found]
     return (
         _KEY.sub(r"\1…", _TIME.sub("<time>", _ID.sub("<id>", found)))
         if isinstance(found, str)
@@ -468,7 +470,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def test_every_verb_is_in_the_story() -> None:
-    assert {one.endpoint for one in STORY} == set(WAY)
+    assert {item.endpoint for item in STORY} == set(WAY)
 
 
 @pytest.mark.parametrize("face", ["rest", "mcp", "terminal"])
@@ -496,5 +498,5 @@ def test_the_same_call_gives_the_same_answer(
             stories.append(
                 run_story(faces[name](stack.enter_context(Memory.open(settings=settings))))
             )
-        for (one, expected), (_, found) in zip(*stories, strict=True):
-            assert same(found) == same(expected), one.endpoint
+        for (first, expected), (_, actual) in zip(*stories, strict=True):
+            assert same(actual) == same(expected), first.endpoint

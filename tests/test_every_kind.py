@@ -154,10 +154,10 @@ def make_entries(me: Scope, mark: str) -> None:
 def make_consolidations(me: Scope, mark: str) -> None:
     for place in ("harbour", "station", "harbour", "station"):
         me.entries.add(f"{mark} goes to the {place} in Porto.")
-    kept, *rest = me.consolidations.propose(days=0)
-    me.consolidations.accept(kept.id)
-    for one in rest:
-        me.consolidations.refuse(one.id)
+    stored, *rest = me.consolidations.propose(days=0)
+    me.consolidations.accept(stored.id)
+    for item in rest:
+        me.consolidations.refuse(item.id)
 
 
 def make_checkpoints(me: Scope, mark: str) -> None:
@@ -166,12 +166,12 @@ def make_checkpoints(me: Scope, mark: str) -> None:
         Write("task", 0, "said", ("bytes", mark.encode()), "path"),
     )
     values = {("said", "1.5"): ("bytes", b"\xff" + mark.encode())}
-    said = {"run_id": f"run of {mark}", "n": 1.5}
+    payload = {"run_id": f"run of {mark}", "n": 1.5}
     me.checkpoints.add(
         thread,
         "1",
         ("bytes", mark.encode()),
-        metadata=said,
+        metadata=payload,
         versions={"said": "1.5"},
         values=values,
     )
@@ -267,8 +267,12 @@ def exported(memory: Memory, **which: Any) -> bytes:
 def verbs(kind: type[Kind]) -> list[str]:
     """Return the public verbs of a kind that need no open transaction."""
     own = [(name, value) for name, value in vars(kind).items() if not hasattr(Kind, name)]
-    found = [name for name, value in own if inspect.isfunction(value) and not name.startswith("_")]
-    return [name for name in found if "tx" not in inspect.signature(getattr(kind, name)).parameters]
+    results = [
+        name for name, value in own if inspect.isfunction(value) and not name.startswith("_")
+    ]
+    return [
+        name for name in results if "tx" not in inspect.signature(getattr(kind, name)).parameters
+    ]
 
 
 def calls(scope: Scope, kind: type[Kind]) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -310,15 +314,17 @@ def test_another_tenant_reads_and_changes_nothing(
     populate(me)
     before = exported(memory, tenants=["acme"])
     assert before.count(KEEP.encode()) > 20
-    told = [word for word in (*WORDS.values(), *AREAS) if isinstance(word, str) and KEEP in word]
-    told = sorted({*told, *(word.removeprefix("session:") for word in told)}, key=len, reverse=True)
+    results = [word for word in (*WORDS.values(), *AREAS) if isinstance(word, str) and KEEP in word]
+    results = sorted(
+        {*results, *(word.removeprefix("session:") for word in results)}, key=len, reverse=True
+    )
     for n, (name, _) in enumerate(calls(me, kind)):
         other = memory.scope(tenant=f"other {n}", user=me.owner.user, agent=me.owner.agent)
         result = answer([call for _, call in calls(other, kind)][n])
-        heard = repr(result)
-        for word in told:  # what the caller said may come back; what the owner stored may not
-            heard = heard.replace(word, "").replace(repr(word)[1:-1], "")
-        assert KEEP not in heard, name
+        received = repr(result)
+        for word in results:  # what the caller said may come back; what the owner stored may not
+            received = received.replace(word, "").replace(repr(word)[1:-1], "")
+        assert KEEP not in received, name
         assert exported(memory, tenants=["acme"]) == before, name
         begins = kind.name == "notes"  # everyone has notes, be they empty
         if (
@@ -375,21 +381,21 @@ def test_an_export_round_trips_byte_for_byte(tmp_path: Path, source: str, target
     """P15, B37: ids, numbers, times, expiry, versions and raw JSON, from any engine into any other."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
-    with opened(source, tmp_path / "a") as one, opened(target, tmp_path / "b") as two:
+    with opened(source, tmp_path / "a") as first, opened(target, tmp_path / "b") as two:
         for tenant, user in (("acme", "ada"), ("acme", "bob"), ("z'\\%é", "ada")):
-            populate(one.scope(tenant=tenant, user=user, agent="scout"), f"{KEEP} of {user}")
-        whole = exported(one)
+            populate(first.scope(tenant=tenant, user=user, agent="scout"), f"{KEEP} of {user}")
+        whole = exported(first)
         rows = two.import_(io.BytesIO(whole))
         assert exported(two) == whole
-        assert rows.new == sum(rows.rows.values()) == sum(one.counts().values())
+        assert rows.new == sum(rows.rows.values()) == sum(first.counts().values())
         assert two.import_(io.BytesIO(whole)).new == 0
         assert exported(two) == whole
         assert all(count > 0 for count in rows.rows.values()), rows.rows
-        assert one.counts() == two.counts()
-        for tenant in one.tenants():
+        assert first.counts() == two.counts()
+        for tenant in first.tenants():
             for kind in KINDS:
                 ours, theirs = (
-                    m.scope(tenant=tenant, user="ada", agent="scout") for m in (one, two)
+                    m.scope(tenant=tenant, user="ada", agent="scout") for m in (first, two)
                 )
                 for (name, call), (_, twin) in zip(
                     calls(ours, kind), calls(theirs, kind), strict=True
@@ -473,7 +479,7 @@ def test_erasing_a_user_leaves_other_users_unchanged(
 
 def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
     """Return the columns of every primary, unique and foreign key by table, from the catalog."""
-    found: dict[str, list[list[str]]] = {}
+    results: dict[str, list[list[str]]] = {}
     if isinstance(memory.database, SqliteDatabase):
         import apsw
 
@@ -484,22 +490,22 @@ def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
             rows = connection.execute(
                 "select name from pragma_table_info(?) where pk > 0 order by pk", (table,)
             ).fetchall()
-            found[str(table)] = [[str(name) for (name,) in rows]]
+            results[str(table)] = [[str(name) for (name,) in rows]]
             for (index,) in connection.execute(
                 'select name from pragma_index_list(?) where "unique"', (table,)
             ).fetchall():
                 columns = connection.execute(
                     "select name from pragma_index_info(?) order by seqno", (index,)
                 ).fetchall()
-                found[str(table)].append([str(name) for (name,) in columns])
+                results[str(table)].append([str(name) for (name,) in columns])
             foreign: dict[Any, list[str]] = {}
             for id, column in connection.execute(
                 'select id, "from" from pragma_foreign_key_list(?) order by id, seq', (table,)
             ):
                 foreign.setdefault(id, []).append(str(column))
-            found[str(table)] += foreign.values()
+            results[str(table)] += foreign.values()
         connection.close()
-        return found
+        return results
     import psycopg
 
     assert isinstance(memory.database, PostgresDatabase)
@@ -514,40 +520,43 @@ def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
             ("retain",),
         ).fetchall()
     for table, _, columns_ in rows_:
-        found.setdefault(table, []).append(columns_)
-    return found
+        results.setdefault(table, []).append(columns_)
+    return results
 
 
 def test_every_database_key_starts_with_the_tenant(memory: Memory) -> None:
     """D2: no id can be probed, or collide, between tenants."""
-    found = keys_of(memory)
-    assert found.pop("retain_schema")
-    assert found.pop("leases")[0] == ["tenant", "what"], "who is at work is not memory"
-    assert found.pop("keys")[0] == ["tenant", "id"], (
+    result = keys_of(memory)
+    assert result.pop("retain_schema")
+    assert result.pop("leases")[0] == ["tenant", "what"], "who is at work is not memory"
+    assert result.pop("keys")[0] == ["tenant", "id"], (
         "who may come in is not memory: no export has it, no import brings it"
     )
-    assert found.pop("keyed")[0] == ["tenant"]
-    assert found.pop("signins")[0] == ["tenant", "digest"], (
+    assert result.pop("keyed")[0] == ["tenant"]
+    assert result.pop("signins")[0] == ["tenant", "digest"], (
         "nor is which browsers came in with them"
     )
-    assert found.pop("audit")[0] == ["tenant", "number"], (
+    assert result.pop("audit")[0] == ["tenant", "number"], (
         "what was done is not memory: it stays where it was done"
     )
-    assert found.pop("answers")[0] == ["tenant", "principal", "route", "key"], (
+    assert result.pop("answers")[0] == ["tenant", "principal", "route", "key"], (
         "nor is what was answered"
     )
-    assert found.pop("tenants")[0] == ["tenant"]
+    assert result.pop("tenants")[0] == ["tenant"]
     derived = {
-        name: found.pop(name) for name in list(found) if name.startswith(("search_", "sqlite_"))
+        name: result.pop(name) for name in list(result) if name.startswith(("search_", "sqlite_"))
     }
     assert derived.keys() >= {"search_items", "search_vectors", "search_behind"}, (
         "what is made of the others"
     )
-    assert found.keys() == {table.name for table in TABLES}
+    assert result.keys() == {table.name for table in TABLES}
     for table in TABLES:
-        assert all(key[0] == "tenant" for key in found[table.name]), (table.name, found[table.name])
-        assert ["tenant", *table.key] in found[table.name]
-        assert len(found[table.name]) >= 2, (
+        assert all(key[0] == "tenant" for key in result[table.name]), (
+            table.name,
+            result[table.name],
+        )
+        assert ["tenant", *table.key] in result[table.name]
+        assert len(result[table.name]) >= 2, (
             "and a foreign key to the tenant or to what it belongs to"
         )
 

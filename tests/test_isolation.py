@@ -546,14 +546,14 @@ def test_a_foreign_id_behaves_like_an_unknown_id(memory: Memory, url: str) -> No
         if not name.startswith("agents") and "tenant" not in name and "version" not in name:
             askers.append(bob)
         for me in askers:
-            told = []
+            received = []
             for id in ("their-id", "no-such"):
                 with pytest.raises(NotFound) as error:
                     call(me, id)
-                told.append(
+                received.append(
                     f"{type(error.value)} {error.value} {error.value.details}".replace(id, "ID")
                 )
-            assert told[0] == told[1], name
+            assert received[0] == received[1], name
     assert hashes(url, where="where tenant = 'theirs'") == before
 
 

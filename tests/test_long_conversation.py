@@ -62,7 +62,7 @@ def turns(chance: random.Random) -> Iterator[list[NewMessage]]:
     """Yield turns: a question, rounds of parallel calls with results in any order, an answer."""
     number = count(1)
     for turn in count():
-        said = [NewMessage("user", f"m{next(number)}m asks about thing {turn}.")]
+        values = [NewMessage("user", f"m{next(number)}m asks about thing {turn}.")]
         for round_ in range(chance.choice((0, 0, 0, 1, 1, 2, 4))):
             shape = chance.randrange(3)
             ids = [f"c{turn}-{round_}-{n}" for n in range(chance.choice((1, 1, 2, 5)))]
@@ -71,13 +71,13 @@ def turns(chance: random.Random) -> Iterator[list[NewMessage]]:
                 more = call(shape, id, "")
                 for key in ("parts", "tool_calls"):
                     content[key] = [*content.get(key, []), *more.get(key, [])]
-            said.append(NewMessage("assistant", content))
+            values.append(NewMessage("assistant", content))
             chance.shuffle(ids)
             size = chance.choice((1, 1, 1, 50, 2000))
-            said += [
+            values += [
                 result(shape, id, f"m{next(number)}m found" + " and more" * size) for id in ids
             ]
-        yield [*said, NewMessage("assistant", f"m{next(number)}m answers thing {turn}.")]
+        yield [*values, NewMessage("assistant", f"m{next(number)}m answers thing {turn}.")]
 
 
 def numbers(prompt: str) -> list[int]:
@@ -114,9 +114,9 @@ def test_folding_thousands_of_messages_with_random_model_failures(
     me.sessions.add("s")
     folds: list[tuple[int, int]] = []
     sent = 0
-    for said in turns(chance):
-        me.messages.extend("s", said)
-        sent += len(said)
+    for turn in turns(chance):
+        me.messages.extend("s", turn)
+        sent += len(turn)
         calls.clear()
         before = me.summaries.get("s")
         try:
@@ -124,19 +124,19 @@ def test_folding_thousands_of_messages_with_random_model_failures(
         except (BadAnswer, ModelError):
             failures += 1
         new = me.summaries.list("s", limit=1000).items
-        new = [one for one in reversed(new) if one.number > before.number]
+        new = [item for item in reversed(new) if item.number > before.number]
         seen = iter(calls)
-        for one in new:
-            wanted = list(range(one.covers_from, one.covers_to + 1))
-            given: list[int] = []
-            while given != wanted:  # a group too big for one call is given in several
-                given += [number for number in next(seen) if number not in given]
-            folds.append((one.covers_from, one.covers_to))
+        for item in new:
+            wanted = list(range(item.covers_from, item.covers_to + 1))
+            inputs: list[int] = []
+            while inputs != wanted:  # a group too big for one call is given in several
+                inputs += [number for number in next(seen) if number not in inputs]
+            folds.append((item.covers_from, item.covers_to))
         if sent >= MESSAGES:
             break
     messages = list(everything(me))
     free = pairing.safe_cuts(messages)
-    assert [one[0] for one in folds] == [1, *[one[1] + 1 for one in folds[:-1]]]
+    assert [item[0] for item in folds] == [1, *[item[1] + 1 for item in folds[:-1]]]
     assert all(free[last] for _, last in folds), "a call was parted from its result"
     assert [message.seq for message in messages] == list(range(1, sent + 1))
     assert len(folds) > 30
@@ -211,15 +211,15 @@ def test_tool_calls_and_results_are_never_separated(
             say(NewMessage("assistant", content))
         else:
             say(NewMessage(step[0], "Some words."))
-        for one in [one for one in due if one[0] <= place]:
-            due.remove(one)
-            say(one[1])
+        for item in [item for item in due if item[0] <= place]:
+            due.remove(item)
+            say(item[1])
     for _, message in due:
         say(message)
     me.summaries.fold(session)
     messages = me.messages.window(session)
     free = pairing.safe_cuts(messages)
-    assert all(free[one.covers_to] for one in me.summaries.list(session))
+    assert all(free[item.covers_to] for item in me.summaries.list(session))
     if len(messages) > 30 and any(
         free[1 : len(messages) - KEEP + 1]
     ):  # pairs that overlap may leave no place to cut

@@ -154,15 +154,15 @@ def test_every_known_bug_is_in_the_table() -> None:
 def test_every_named_test_exists(bug: str, file: str, test: str) -> None:
     """Without a name, the whole file is the proof: it must say so and have tests."""
     tree = ast.parse((HERE / file).read_text(encoding="utf-8"))
-    found = [
+    results = [
         node.name
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     ]
     if test:
-        assert test in found
+        assert test in results
     else:
-        assert found
+        assert results
         assert bug.split(maxsplit=1)[0] in (ast.get_docstring(tree) or "")
 
 
@@ -242,9 +242,9 @@ def test_time_zones_change_nothing(
                 me.state.set("k", 3, if_version=1)
             with pytest.raises(OutOfOrder):
                 me.messages.append("s", "user", "x", expected_last_seq=3)
-            found = me.messages.window("s")
-            assert {message.created_at for message in found} == {moment}
-            assert {message.created_at.utcoffset() for message in found} == {timedelta(0)}
+            messages = me.messages.window("s")
+            assert {message.created_at for message in messages} == {moment}
+            assert {message.created_at.utcoffset() for message in messages} == {timedelta(0)}
             expires = me.state.get("k").expires_at
             assert expires == me.sessions.get("s").created_at + timedelta(days=1), name
             out = io.BytesIO()
@@ -297,18 +297,18 @@ def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
 
 def everything(memory: Memory) -> list[Any]:
     """Return everything that the first version can read."""
-    found: list[Any] = []
+    results: list[Any] = []
     for tenant in memory.tenants():
         me = memory.scope(tenant=tenant)
-        found += [*me.agents.list(limit=1000), *me.sessions.list(limit=1000)]
+        results += [*me.agents.list(limit=1000), *me.sessions.list(limit=1000)]
         for session in me.sessions.list(limit=1000):
-            found += me.messages.window(session.id)
-            found += [
+            results += me.messages.window(session.id)
+            results += [
                 memory.scope(
                     tenant=tenant, user=session.user, agent=session.agent
                 ).sessions.active()
             ]
-    return found
+    return results
 
 
 @pytest.mark.slow_on_postgres

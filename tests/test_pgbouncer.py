@@ -162,11 +162,11 @@ def test_migrations_through_a_pooler(empty_url: str, pooler: int) -> None:
             memory.close()
     with Memory.open(address, settings=SETTINGS) as memory:
         fill(memory)
-        kept = TABLES[:6]
-        before = hashes(empty_url, kept)
+        stored = TABLES[:6]
+        before = hashes(empty_url, stored)
         migrate.down(memory.database, memory.migrations, to=1)
         migrate.up(memory.database, memory.migrations)
-        assert hashes(empty_url, kept) == before
+        assert hashes(empty_url, stored) == before
         memory.reindex()  # as whoever opens it next would
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
@@ -194,8 +194,8 @@ def test_many_threads_and_tenants_share_four_connections(direct_url: str, pooler
         with ThreadPoolExecutor(24) as pool:
             numbers = list(pool.map(write, range(24)))
         for place, tenant in enumerate(tenants):
-            given = sorted(seq for n in range(24) if n % 4 == place for seq in numbers[n])
-            assert given == list(range(1, 91))
+            values = sorted(seq for n in range(24) if n % 4 == place for seq in numbers[n])
+            assert values == list(range(1, 91))
             texts = [message.text for message in memory.scope(tenant=tenant).messages.window("s")]
             assert len(set(texts)) == 90
             assert all(text.startswith(f"{tenant} ") for text in texts)

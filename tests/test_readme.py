@@ -25,10 +25,10 @@ CURL = re.compile(r"^    (curl .*\\\n.*)$", re.MULTILINE)
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     """Run a command without the settings and packages of this process."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environment = kept | {
+    stored = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = stored | {
         "HOME": str(folder),
-        "PATH": f"{folder}/env/bin{os.pathsep}{kept['PATH']}",
+        "PATH": f"{folder}/env/bin{os.pathsep}{stored['PATH']}",
     }
     return subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -90,5 +90,5 @@ def test_every_block_of_the_readme_runs(tmp_path: Path) -> None:
     with served(tmp_path, port):
         answered = run(["bash", "-c", at_port(request)], tmp_path)
         assert '"memory_only": true' in answered.stdout, answered
-        found = run(["env/bin/python", "-c", at_port(client)], tmp_path)
-        assert "My sister Clara moved to Lisbon." in found.stdout, found.stderr
+        result = run(["env/bin/python", "-c", at_port(client)], tmp_path)
+        assert "My sister Clara moved to Lisbon." in result.stdout, result.stderr

@@ -85,8 +85,8 @@ class ModelSession:
     @property
     def updated(self) -> int:
         """Time of the last use, as the database stores it: at most a minute late."""
-        said = micros(self.messages[-1].created_at) if self.messages else 0
-        return said if self.touched < said <= self.touched + MINUTE else self.touched
+        value = micros(self.messages[-1].created_at) if self.messages else 0
+        return value if self.touched < value <= self.touched + MINUTE else self.touched
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def talk(self, owner: ScopeNames, id: str) -> ModelSession | None:
         """Return the session, if the scope may see it."""
-        found = self.talks.get((owner.tenant, id))
-        return found if found and owner.user in (None, found.user) else None
+        value = self.talks.get((owner.tenant, id))
+        return value if value and owner.user in (None, value.user) else None
 
     def pick(self, owner: ScopeNames, id: str, own: bool) -> ScopeNames:
         """Return the drawn scope, or the owner of the session."""
@@ -195,7 +195,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(days=st.sampled_from([None, 1, 2.5]))
     def purge(self, days: float | None) -> None:
-        expired = [place for place, kept in self.state.items() if not self.live(kept)]
+        expired = [place for place, value in self.state.items() if not self.live(value)]
         for place in expired:
             del self.state[place]
         old = 0
@@ -529,8 +529,8 @@ class MemoryMachine(RuleBasedStateMachine):
         """K1, P9, P10."""
         owner = self.pick(owner, area.removeprefix("session:"), own)
         place = self.area(owner, area)
-        kept = self.state.get((owner.tenant, place or "", key))
-        current = kept.version if kept and self.live(kept) else 0
+        stored = self.state.get((owner.tenant, place or "", key))
+        current = stored.version if stored and self.live(stored) else 0
         wanted = {"right": current, "wrong": current + 3}.get(version, version)
 
         def call() -> Any:
@@ -546,9 +546,9 @@ class MemoryMachine(RuleBasedStateMachine):
         item = call()
         new = ModelState(
             value,
-            version=kept.version + 1 if kept else 1,
+            version=stored.version + 1 if stored else 1,
             expires=None if ttl is None else self.now + round(ttl * SECOND),
-            created=kept.created if kept and current else self.now,
+            created=stored.created if stored and current else self.now,
             updated=self.now,
         )
         self.state[owner.tenant, place, key] = new
@@ -556,11 +556,11 @@ class MemoryMachine(RuleBasedStateMachine):
 
     def get_state(self, owner: ScopeNames, area: str, key: str) -> None:
         place = self.area(owner, area)
-        kept = self.state.get((owner.tenant, place or "", key))
-        if place is None or kept is None or not self.live(kept):
+        value = self.state.get((owner.tenant, place or "", key))
+        if place is None or value is None or not self.live(value):
             self.fails(NotFound, lambda: self.scope(owner).state.get(key, area=area))
         else:
-            assert same(self.scope(owner).state.get(key, area=area), place, key, kept)
+            assert same(self.scope(owner).state.get(key, area=area), place, key, value)
 
     def list_state(self, owner: ScopeNames, area: str, prefix: str, limit: int) -> None:
         place = self.area(owner, area)
@@ -568,11 +568,11 @@ class MemoryMachine(RuleBasedStateMachine):
             self.fails(NotFound, lambda: self.scope(owner).state.list(area=area, prefix=prefix))
             return
         wanted = [
-            (key, kept.version)
-            for (tenant, area_, key), kept in self.state.items()
+            (key, value.version)
+            for (tenant, area_, key), value in self.state.items()
             if (tenant, area_) == (owner.tenant, place)
             and key.startswith(prefix)
-            and self.live(kept)
+            and self.live(value)
         ]
         pages = paged(
             lambda after: self.scope(owner).state.list(
@@ -588,13 +588,13 @@ class MemoryMachine(RuleBasedStateMachine):
     )
     def remove_state(self, owner: ScopeNames, area: str, key: str, version: str | None) -> None:
         place = self.area(owner, area)
-        kept = self.state.get((owner.tenant, place or "", key))
-        wanted = None if version is None else (kept.version if kept else 1) + (version == "wrong")
+        value = self.state.get((owner.tenant, place or "", key))
+        wanted = None if version is None else (value.version if value else 1) + (version == "wrong")
 
         def call() -> None:
             self.scope(owner).state.remove(key, area=area, if_version=wanted)
 
-        if place is None or kept is None or not self.live(kept):
+        if place is None or value is None or not self.live(value):
             self.fails(NotFound, call)
         elif version == "wrong":
             self.fails(WrongVersion, call)
@@ -609,13 +609,13 @@ class MemoryMachine(RuleBasedStateMachine):
         """Compare the number of rows over all tenants."""
         if not hasattr(self, "state"):
             return
-        assert (found := self.memory.counts()) == {
-            **dict.fromkeys(found, 0),
+        assert (result := self.memory.counts()) == {
+            **dict.fromkeys(result, 0),
             "sessions": len(self.talks),
             "active_sessions": len(self.active),
             "messages": sum(len(talk.messages) for talk in self.talks.values()),
             "message_keys": sum(len(talk.keys) for talk in self.talks.values()),
-            "state": sum(self.live(kept) for kept in self.state.values()),
+            "state": sum(self.live(item) for item in self.state.values()),
         }
         self.steps += 1
         if self.steps % self.look_every == 0:
@@ -660,12 +660,15 @@ class MemoryMachine(RuleBasedStateMachine):
             assert memory.scope(tenant=tenant).messages.window(id) == talk.messages
         for (tenant, user, agent), id in self.active.items():
             assert memory.scope(tenant=tenant, user=user, agent=agent).sessions.active().id == id
-        for (tenant, place, key), kept in self.state.items():
-            if self.live(kept):
+        for (tenant, place, key), value in self.state.items():
+            if self.live(value):
                 kind, _, user = place.partition(":")
                 scope = memory.scope(tenant=tenant, user=user if kind == "user" else None)
                 assert same(
-                    scope.state.get(key, area="user" if kind == "user" else place), place, key, kept
+                    scope.state.get(key, area="user" if kind == "user" else place),
+                    place,
+                    key,
+                    value,
                 )
 
     def teardown(self) -> None:
@@ -682,7 +685,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
 
 def same(item: Any, place: str, key: str, kept: ModelState) -> bool:
-    found = (
+    results = (
         item.area,
         item.key,
         item.value,
@@ -692,7 +695,7 @@ def same(item: Any, place: str, key: str, kept: ModelState) -> bool:
         item.updated_at,
     )
     expires = None if kept.expires is None else at(kept.expires)
-    return found == (
+    return results == (
         place,
         key,
         kept.value,

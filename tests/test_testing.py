@@ -49,9 +49,9 @@ def post(
     request = urllib.request.Request(
         f"{service.url}/{path}", data, {"Authorization": "Bearer key-of-a-test"}
     )
-    found = urllib.request.urlopen(request, timeout=timeout)
-    assert isinstance(found, http.client.HTTPResponse)
-    return found
+    result = urllib.request.urlopen(request, timeout=timeout)
+    assert isinstance(result, http.client.HTTPResponse)
+    return result
 
 
 def chat(
@@ -74,9 +74,9 @@ def vectors(service: FakeService, **more: Any) -> list[Any]:
 
 def test_a_scripted_model_repeats_its_last_answer() -> None:
     model: Model = ScriptedModel("one two", "three", cost=0.5)
-    said = [model.complete("be brief", "a b c", max_tokens=9) for _ in range(3)]
-    assert [one.text for one in said] == ["one two", "three", "three"]
-    assert (said[0].model, said[0].tokens_in, said[0].tokens_out, said[0].cost) == (
+    values = [model.complete("be brief", "a b c", max_tokens=9) for _ in range(3)]
+    assert [item.text for item in values] == ["one two", "three", "three"]
+    assert (values[0].model, values[0].tokens_in, values[0].tokens_out, values[0].cost) == (
         "scripted",
         5,
         2,
@@ -107,10 +107,12 @@ def test_the_failing_and_the_echo_model() -> None:
 
 def test_concurrent_requests_get_each_answer_once() -> None:
     model = ScriptedModel(*[str(number) for number in range(200)])
-    said: list[str] = []
+    values: list[str] = []
     threads = [
         threading.Thread(
-            target=lambda: said.extend(model.complete("", "", max_tokens=1).text for _ in range(20))
+            target=lambda: values.extend(
+                model.complete("", "", max_tokens=1).text for _ in range(20)
+            )
         )
         for _ in range(10)
     ]
@@ -118,7 +120,7 @@ def test_concurrent_requests_get_each_answer_once() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(map(int, said)) == list(range(200))
+    assert sorted(map(int, values)) == list(range(200))
 
 
 def test_the_service_answers_and_records_requests(service: FakeService) -> None:

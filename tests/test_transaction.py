@@ -28,7 +28,7 @@ def test_a_transaction_is_one_write(me: Scope) -> None:
     assert me.transaction(work) == 1
     assert (
         me.state.get("said").value,
-        [one.content["text"] for one in me.messages.window("trip")],
+        [message.content["text"] for message in me.messages.window("trip")],
     ) == (1, ["hello"])
 
 
@@ -83,7 +83,7 @@ def test_the_outer_scope_is_rejected_inside(me: Scope, slip: Callable[[Scope], o
     with pytest.raises(Invalid, match="use only the one that it is given"):
         me.transaction(lambda inner: (inner.state.set("a", 1), slip(me)))
     me.transaction(lambda inner: inner.transaction(lambda innermost: innermost.state.set("b", 2)))
-    assert [one.key for one in me.state.list()] == ["b"]
+    assert [item.key for item in me.state.list()] == ["b"]
 
 
 def test_the_inner_scope_is_rejected_outside(me: Scope) -> None:

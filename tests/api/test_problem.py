@@ -59,17 +59,20 @@ def test_errors_do_not_reveal_the_database_address(
         client.headers["Authorization"],
         "Bearer rtn_mfrggzdf_aaaaaaaaaaaaaaaa_" + "a" * 52,
     ):
-        found = client.get("/api/sessions", headers={"Authorization": key})
-        assert found.status_code == 503
-        assert "db.internal" not in found.text
+        response = client.get("/api/sessions", headers={"Authorization": key})
+        assert response.status_code == 503
+        assert "db.internal" not in response.text
         assert (
-            found.json()["detail"] == "The database cannot be reached. The server's log says why."
+            response.json()["detail"]
+            == "The database cannot be reached. The server's log says why."
         )
-        told = [getattr(one, FIELDS) for one in caplog.records if one.name == "retain.storage"][-1]
-        assert told == {
+        value = [
+            getattr(record, FIELDS) for record in caplog.records if record.name == "retain.storage"
+        ][-1]
+        assert value == {
             "error": "Unreachable",
             "reason": WHERE,
-            "request_id": found.json()["request_id"],
+            "request_id": response.json()["request_id"],
         }
 
 
@@ -88,9 +91,9 @@ def test_errors_do_not_reveal_the_database_address(
 def test_the_detail_of_a_problem(error: StorageError, caplog: pytest.LogCaptureFixture) -> None:
     """Advice is included; row data quoted by an engine is not, not even in the log."""
     caplog.set_level(logging.INFO)
-    told = problem.error_text(error, "r1")
-    assert WHERE not in told
-    assert "{" not in told
-    assert ("7 MiB" in told) == isinstance(error, ReadTooLong)
+    result = problem.error_text(error, "r1")
+    assert WHERE not in result
+    assert "{" not in result
+    assert ("7 MiB" in result) == isinstance(error, ReadTooLong)
     (line,) = caplog.records
     assert (getattr(line, FIELDS)["reason"] == WHERE) == isinstance(error, Busy | Full)

@@ -150,21 +150,21 @@ def test_a_key_expires_by_the_database_clock(keys: Keys, now: Now) -> None:
 
 
 def test_lists_include_expired_keys(keys: Keys, now: Now) -> None:
-    made = []
+    created = []
     for number in range(5):
-        made.append(keys.create("acme", f"key {number}", ["read"])[0].id)
+        created.append(keys.create("acme", f"key {number}", ["read"])[0].id)
         now.micros += number % 2  # some at the same time
     keys.create("other", "theirs", ["read"])
-    keys.revoke("acme", made[2])
-    found, after = [], None
+    keys.revoke("acme", created[2])
+    results, after = [], None
     while True:
         page = keys.list("acme", limit=2, after=after)
-        found += page.items
+        results += page.items
         if not (after := page.next):
             break
-    assert sorted(key.id for key in found) == sorted(made)
-    assert [key.revoked_at is not None for key in found if key.id == made[2]] == [True]
-    assert [key.created_at for key in found] == sorted(key.created_at for key in found)
+    assert sorted(key.id for key in results) == sorted(created)
+    assert [key.revoked_at is not None for key in results if key.id == created[2]] == [True]
+    assert [key.created_at for key in results] == sorted(key.created_at for key in results)
 
 
 def test_revoking_is_final_and_scoped_to_the_tenant(keys: Keys, now: Now) -> None:
@@ -234,13 +234,13 @@ def test_the_existence_of_a_first_key_is_permanent(keys: Keys, memory: Memory) -
 
 def test_erasing_a_user_removes_their_keys_and_no_others(keys: Keys, memory: Memory) -> None:
     keys.create("acme", "ada's", ["read"], user="ada")
-    kept = [
+    stored = [
         keys.create("acme", name, ["read"], user=user)[0].id
         for name, user in (("bob's", "bob"), ("all", None))
     ]
     elsewhere, _ = keys.create("other", "another ada's", ["read"], user="ada")
     memory.erase("ada", tenant="acme")
-    assert sorted(key.id for key in keys.list("acme")) == sorted(kept)
+    assert sorted(key.id for key in keys.list("acme")) == sorted(stored)
     assert [key.id for key in keys.list("other")] == [elsewhere.id]
 
 

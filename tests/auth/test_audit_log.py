@@ -49,22 +49,31 @@ def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None
         now.pass_days(1)
     add(memory, 1, tenant="other")
     log = memory.database
-    assert [deed.number for deed in audit_log.list_records(log, "acme")] == [6, 5, 4, 3, 2, 1]
+    assert [record.number for record in audit_log.list_records(log, "acme")] == [6, 5, 4, 3, 2, 1]
     first = audit_log.list_records(log, "acme", limit=4)
     assert [
-        deed.number for deed in audit_log.list_records(log, "acme", limit=4, after=first.next)
+        record.number for record in audit_log.list_records(log, "acme", limit=4, after=first.next)
     ] == [
         2,
         1,
     ]
-    assert {deed.what for deed in audit_log.list_records(log, "acme", who="cli:ada")} == {
+    assert {record.what for record in audit_log.list_records(log, "acme", who="cli:ada")} == {
         "users_erase"
     }
-    assert [deed.number for deed in audit_log.list_records(log, "acme", what="state_set")] == [2, 1]
+    assert [record.number for record in audit_log.list_records(log, "acme", what="state_set")] == [
+        2,
+        1,
+    ]
     day = first[0].at - timedelta(days=1)
-    assert [deed.number for deed in audit_log.list_records(log, "acme", since=day)] == [6, 5, 4, 3]
+    assert [record.number for record in audit_log.list_records(log, "acme", since=day)] == [
+        6,
+        5,
+        4,
+        3,
+    ]
     assert [
-        deed.number for deed in audit_log.list_records(log, "acme", since=day, until=first[0].at)
+        record.number
+        for record in audit_log.list_records(log, "acme", since=day, until=first[0].at)
     ] == [
         4,
         3,
@@ -83,8 +92,8 @@ def test_secrets_are_masked_whatever_the_setting(memory: Memory) -> None:
     memory.database.write(
         "acme", lambda tx: audit_log.add(tx, "ci", "state_set", f"state user:ada {secret}")
     )
-    (deed,) = audit_log.list_records(memory.database, "acme")
-    assert deed.subject == "state user:ada [secret: github-token …a1a1]"
+    (record,) = audit_log.list_records(memory.database, "acme")
+    assert record.subject == "state user:ada [secret: github-token …a1a1]"
     assert memory.database.read("acme", audit_log.find_tampering) == []
 
 
@@ -94,8 +103,8 @@ def test_concurrent_writers_leave_no_gap_and_one_chain(memory: Memory) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = audit_log.list_records(memory.database, "acme").items
-    assert [deed.number for deed in found] == list(range(80, 0, -1))
+    items = audit_log.list_records(memory.database, "acme").items
+    assert [record.number for record in items] == list(range(80, 0, -1))
     assert memory.database.read("acme", audit_log.find_tampering) == []
 
 

@@ -50,33 +50,34 @@ def test_an_audit_row_has_who_what_subject_and_time(memory: Memory) -> None:
     do(memory, "notes_append", lambda me: me.notes.append("- tea"))
     entry = json.loads(do(memory, "entries_add", lambda me: me.entries.add("Ada likes tea.")).body)
     do(memory, "entries_remove", lambda me: me.entries.remove(entry["id"]))
-    found = records(memory)
+    result = records(memory)
     assert [
-        (deed.number, deed.who, deed.what, deed.subject, deed.request_id) for deed in found
+        (record.number, record.who, record.what, record.subject, record.request_id)
+        for record in result
     ] == [
         (1, "ci (k1)", "state_set", "state user:ada theme", "r1"),
         (2, "ci (k1)", "notes_append", "notes ada scout", "r1"),
         (3, "ci (k1)", "entries_add", f"entries {entry['id']}", "r1"),
         (4, "ci (k1)", "entries_remove", f"entries {entry['id']}", "r1"),
     ]
-    assert "tea" not in json.dumps(as_json(found))
+    assert "tea" not in json.dumps(as_json(result))
 
 
 def test_removing_many_audits_each(memory: Memory) -> None:
     """P16: exactly the removed ids, in as many rows as they need."""
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     ids = sorted(me.entries.add(f"Number {n}.").id for n in range(3))
-    asked = ["nobody's", *ids[::-1]]
-    done = do(memory, "entries_remove_many", lambda me: me.entries.remove_many(asked))
+    requests = ["nobody's", *ids[::-1]]
+    done = do(memory, "entries_remove_many", lambda me: me.entries.remove_many(requests))
     assert json.loads(done.body) == 3
-    assert [(deed.what, deed.subject, deed.before) for deed in records(memory)] == [
+    assert [(record.what, record.subject, record.before) for record in records(memory)] == [
         ("entries_remove_many", f"entries {' '.join(ids)}", None)
     ]
     do(memory, "entries_remove_many", lambda me: me.entries.remove_many(ids))
-    assert [deed.subject for deed in records(memory)][1:] == ["entries"]
+    assert [record.subject for record in records(memory)][1:] == ["entries"]
     many = [me.entries.add(f"Number {n}.").id for n in range(120)]
     do(memory, "entries_remove_many", lambda me: me.entries.remove_many(many))
-    rows = [deed.subject for deed in records(memory)][2:]
+    rows = [record.subject for record in records(memory)][2:]
     assert len(rows) == 3
     assert sorted(id for row in rows for id in row.removeprefix("entries ").split()) == sorted(many)
     assert list(me.entries.list()) == []
@@ -109,8 +110,8 @@ def test_hashes_of_consecutive_changes_match(memory: Memory) -> None:
     assert (put.before, removed.after) == (None, None)
     do(memory, "agents_add", lambda me: me.agents.add("scout"))
     do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="p"))
-    made, edited = records(memory)[-2:]
-    assert edited.before == made.after != edited.after
+    created, edited = records(memory)[-2:]
+    assert edited.before == created.after != edited.after
     memory.scope(tenant="acme").agents.edit("scout", prompt="by a back door")
     do(memory, "agents_edit", lambda me: me.agents.edit("scout", prompt="q"))
     assert records(memory)[-1].before != edited.after
@@ -124,8 +125,8 @@ def test_concurrent_changes_of_one_object_form_a_chain(memory: Memory) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(set_value, range(24)))
-    found = records(memory)
-    assert [deed.before for deed in found] == [None, *(deed.after for deed in found[:-1])]
+    result = records(memory)
+    assert [record.before for record in result] == [None, *(record.after for record in result[:-1])]
     assert memory.database.read("acme", audit_log.find_tampering) == []
 
 
@@ -157,7 +158,7 @@ def test_appends_are_audited_if_configured(
         "messages_append",
         lambda me: me.messages.append(session.id, "user", "hello"),
     )
-    assert [(deed.what, deed.subject) for deed in records(memory)] == [
+    assert [(record.what, record.subject) for record in records(memory)] == [
         ("messages_append", f"messages {session.id}")
     ]
 
@@ -167,7 +168,7 @@ def test_detected_secrets_are_counted_in_the_row(open_memory: Callable[..., Memo
     secret = "gh" + "p_" + "a1" * 18
     do(memory, "state_set", lambda me: me.state.set("k", [secret, secret]))
     do(memory, "state_set", lambda me: me.state.set("k", "nothing"))
-    assert [deed.secrets for deed in records(memory)] == [2, 0]
+    assert [record.secrets for record in records(memory)] == [2, 0]
 
 
 def test_an_action_with_many_transactions_is_audited_once_per_tenant(memory: Memory) -> None:
@@ -177,7 +178,7 @@ def test_an_action_with_many_transactions_is_audited_once_per_tenant(memory: Mem
             Change("import", "add", tenant),
             lambda tx: tx.run("delete from state where tenant = :tenant"),
         )
-    assert [deed.what for deed in records(memory)] == ["import"]
+    assert [record.what for record in records(memory)] == ["import"]
     assert len(audit_log.list_records(memory.database, "other")) == 1
 
 
@@ -188,7 +189,7 @@ def test_erasing_a_user_keeps_the_rows_and_adds_one(memory: Memory) -> None:
         memory.migrations,
     )
     erasing.erase("ada", tenant="acme")
-    assert [(deed.what, deed.subject) for deed in records(memory)][1:] == [
+    assert [(record.what, record.subject) for record in records(memory)][1:] == [
         ("users_erase", "users ada")
     ]
     assert all(finding.ok for finding in memory.verify())

@@ -203,15 +203,15 @@ def test_the_response_is_stored_in_the_transaction_of_the_change(
     memory: Memory, what: str, call: Callable[[Scope], Any]
 ) -> None:
     """P2: a process killed right after the commit has stored the response."""
-    kept: list[StoredResponse | None] = []
+    stored: list[StoredResponse | None] = []
 
     def then_look_up(me: Scope) -> Any:
-        found = call(me)
-        kept.append(IdempotentRequest.of(ME.name, what, "k", "").find(memory.database, "acme"))
-        return found
+        result = call(me)
+        stored.append(IdempotentRequest.of(ME.name, what, "k", "").find(memory.database, "acme"))
+        return result
 
-    given = send_request(memory, what, "k", then_look_up)
-    assert kept == [replace(given, replayed=True)]
+    value = send_request(memory, what, "k", then_look_up)
+    assert stored == [replace(value, replayed=True)]
 
 
 def test_model_calls_do_not_consume_the_key(open_memory: Callable[..., Memory]) -> None:
@@ -222,17 +222,17 @@ def test_model_calls_do_not_consume_the_key(open_memory: Callable[..., Memory]) 
     )
     mine = memory.scope(tenant="acme", user="ada", agent="scout")
     once = IdempotentRequest.of(ME.name, "refs_capture", "k")
-    kept: list[StoredResponse | None] = []
+    stored: list[StoredResponse | None] = []
 
     def capture(services: Services) -> Any:
         line = Scope(services, mine.owner).refs.capture("line\n" * 9000, source="make")
-        kept.append(once.find(memory.database, "acme"))
+        stored.append(once.find(memory.database, "acme"))
         return line
 
-    given = respond_once(services, ME, Action("refs_capture", idempotency=once), capture, render)
-    assert "A log of a build." in given.body
-    assert kept == [replace(given, replayed=True)]
-    assert [deed.subject.split("-")[0] for deed in records(memory)] == ["refs make"]
+    result = respond_once(services, ME, Action("refs_capture", idempotency=once), capture, render)
+    assert "A log of a build." in result.body
+    assert stored == [replace(result, replayed=True)]
+    assert [record.subject.split("-")[0] for record in records(memory)] == ["refs make"]
     assert len(mine.interactions.list()) == 1
 
 

@@ -72,7 +72,7 @@ def known(settings: Settings) -> JwtAuthenticator:
 
 def claims(**changes: Any) -> dict[str, Any]:
     moment = int(time.time())
-    said = {
+    payload = {
         "iss": ISSUER,
         "aud": AUDIENCE,
         "sub": "ada",
@@ -81,7 +81,7 @@ def claims(**changes: Any) -> dict[str, Any]:
         "nbf": moment,
         "scope": "read",
     }
-    return {name: value for name, value in {**said, **changes}.items() if value is not None}
+    return {name: value for name, value in {**payload, **changes}.items() if value is not None}
 
 
 def signed(
@@ -144,8 +144,8 @@ def test_each_key_type_has_its_algorithm(
 
 def hs(secret: bytes, kid: str = "rsa", alg: str = "HS256") -> str:
     """Return a token signed with a public secret."""
-    said = f"{encoded({'alg': alg, 'typ': 'JWT', 'kid': kid})}.{encoded(claims())}"
-    return f"{said}.{encoded(hmac.new(secret, said.encode(), hashlib.sha256).digest())}"
+    text = f"{encoded({'alg': alg, 'typ': 'JWT', 'kid': kid})}.{encoded(claims())}"
+    return f"{text}.{encoded(hmac.new(secret, text.encode(), hashlib.sha256).digest())}"
 
 
 def pem(form: Any) -> bytes:
@@ -416,8 +416,8 @@ def test_clock_leeway_and_several_audiences(known: JwtAuthenticator) -> None:
 
 def test_the_tenant_claim_is_configurable(settings: Settings) -> None:
     named = JwtAuthenticator(replace(settings, jwt_tenant="https://example.org/org"))
-    said: dict[str, Any] = {"https://example.org/org": "theirs"}
-    assert named.authenticate(signed(**said)).principal.tenant == "theirs"
+    payload: dict[str, Any] = {"https://example.org/org": "theirs"}
+    assert named.authenticate(signed(**payload)).principal.tenant == "theirs"
     with pytest.raises(Unauthorized):
         named.authenticate(signed())
 
@@ -502,7 +502,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "issuer")]),
         datetime.now(UTC),
     )
-    made = (
+    created = (
         x509.CertificateBuilder(
             name, name, EC.public_key(), 1, moment - timedelta(days=1), moment + timedelta(days=1)
         )
@@ -512,7 +512,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
         )
         .sign(EC, hashes.SHA256())
     )
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "cert.pem").write_bytes(created.public_bytes(serialization.Encoding.PEM))
     plain = (
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -524,10 +524,10 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 @pytest.fixture
 def issuer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Issuer]:
-    made = Issuer(tmp_path)
-    monkeypatch.setenv("SSL_CERT_FILE", str(made.certificate))
-    yield made
-    made.close()
+    created = Issuer(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(created.certificate))
+    yield created
+    created.close()
 
 
 @pytest.fixture
@@ -592,13 +592,15 @@ def test_cached_keys_outlive_an_unavailable_issuer(
 
 
 def test_concurrent_first_requests_fetch_once(remote: JwtAuthenticator, issuer: Issuer) -> None:
-    found: list[str | None] = []
+    results: list[str | None] = []
     threads = [
-        threading.Thread(target=lambda: found.append(remote.authenticate(signed()).principal.user))
+        threading.Thread(
+            target=lambda: results.append(remote.authenticate(signed()).principal.user)
+        )
         for _ in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (found, issuer.requests) == (["ada"] * 8, 1)
+    assert (results, issuer.requests) == (["ada"] * 8, 1)

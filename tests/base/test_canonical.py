@@ -187,9 +187,9 @@ def send_state(memory: Memory, me: Scope, value: str) -> str:
         assert me.state.set(value, value).key == value
         assert value in [item.key for item in me.state.list(limit=1000)]
         assert me.state.get(value).value == value
-    found = me.state.set(value, 2)
+    results = me.state.set(value, 2)
     me.state.remove(value)
-    return found.key
+    return results.key
 
 
 def send_session(memory: Memory, me: Scope, value: str) -> str:
@@ -197,9 +197,9 @@ def send_session(memory: Memory, me: Scope, value: str) -> str:
     assert me.sessions.resume(value).id == me.sessions.active().id == value
     me.messages.append(value, "user", "x", key="k")
     (message,) = me.messages.list(value)
-    found = me.sessions.get(message.session)
+    session = me.sessions.get(message.session)
     me.sessions.remove(value)
-    return found.id
+    return session.id
 
 
 def send_author(memory: Memory, me: Scope, value: str) -> str | None:
@@ -224,9 +224,9 @@ def send_batch_key(memory: Memory, me: Scope, value: str) -> str:
 def send_agent(memory: Memory, me: Scope, value: str) -> str:
     me.agents.add(value)
     assert me.agents.edit(value, prompt="p").name in [agent.name for agent in me.agents.list()]
-    found = me.agents.get(value).name
+    result = me.agents.get(value).name
     me.agents.remove(value)
-    return found
+    return result
 
 
 def send_call(name: str) -> Callable[[Memory, Scope, Any], Any]:
@@ -641,8 +641,8 @@ BAD_JSON: dict[str, Any] = {
 def test_json_round_trips_or_is_rejected(shared: Memory, mine: Scope, endpoint: Way) -> None:
     """B23, B24, B25: the text rule applies at every depth, keys included."""
     for name, value in GOOD_JSON.items():
-        found = endpoint.send(shared, mine, value)
-        assert json.dumps(found) == json.dumps(value), (
+        result = endpoint.send(shared, mine, value)
+        assert json.dumps(result) == json.dumps(value), (
             name
         )  # 1 and 1.0 and True are not the same, and order counts
     for name, text in MALICIOUS.items():
@@ -896,14 +896,14 @@ def test_any_json_round_trips(value: Any) -> None:
 @given(st.text(max_size=40) | any_json.map(lambda value: json.dumps(value, indent=1)))
 def test_any_json_text_is_stored_or_rejected(written: str) -> None:
     try:
-        kept = canonical.dump(JsonText(written), "x", 1 << 20)
+        stored = canonical.dump(JsonText(written), "x", 1 << 20)
     except Invalid:
         return
-    assert kept.encode()
+    assert stored.encode()
     value = json.loads(written)
-    assert json.loads(kept) == mapped_json(value)
+    assert json.loads(stored) == mapped_json(value)
     if mapped_json(value) == value:
-        assert kept == written
+        assert stored == written
 
 
 @hypothesis_settings(max_examples=100 if FULL else 10)

@@ -110,15 +110,15 @@ def test_the_tree_in_the_docstring_is_complete() -> None:
     """Every class under its parent, with its status where it differs."""
     drawn: list[tuple[int, str, int | None]] = []
     for line in (errors.__doc__ or "").splitlines():
-        found = re.match(
+        result = re.match(
             r"^    (?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:\s.*?(?P<status>\d{3}))?\s*$", line
         ) or re.match(r"^    (?P<branch>[│├└─ ]*)(?P<name>[A-Z]\w+)\s(?P<status>)", line)
-        if found:
+        if result:
             drawn.append(
                 (
-                    len(found["branch"]) // 4,
-                    found["name"],
-                    int(found["status"]) if found["status"] else None,
+                    len(result["branch"]) // 4,
+                    result["name"],
+                    int(result["status"]) if result["status"] else None,
                 )
             )
     parents: list[str] = []

@@ -19,8 +19,8 @@ def test_an_id_is_a_uuid_of_version_7() -> None:
 
 def test_an_id_begins_with_its_time() -> None:
     before = time.time_ns() // 1_000_000
-    made = uuid.UUID(ids.uuid7()).int >> 80
-    assert before <= made <= time.time_ns() // 1_000_000
+    created = uuid.UUID(ids.uuid7()).int >> 80
+    assert before <= created <= time.time_ns() // 1_000_000
 
 
 def test_later_ids_sort_later() -> None:
@@ -33,6 +33,6 @@ def test_later_ids_sort_later() -> None:
 
 def test_ids_are_unique_between_threads() -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: ids.uuid7(), range(20_000)))
-    assert len(set(made)) == 20_000
-    assert len({value[19:] for value in made}) == 20_000  # the noise alone tells them apart
+        created = list(pool.map(lambda _: ids.uuid7(), range(20_000)))
+    assert len(set(created)) == 20_000
+    assert len({value[19:] for value in created}) == 20_000  # the noise alone tells them apart

@@ -182,12 +182,12 @@ def test_masking_takes_linear_time() -> None:
 
 
 def test_values_of_secret_names_are_masked() -> None:
-    given = {
+    arguments = {
         "db_password": "correct-Horse7battery",
         "note": "correct-Horse7battery",
         "nested": [{"text": GITHUB}],
     }
-    masked = masking.guard_json(given, "value", Policy("mask"))
+    masked = masking.guard_json(arguments, "value", Policy("mask"))
     assert masked == {
         "db_password": "[secret: credential …tery]",
         "note": "correct-Horse7battery",

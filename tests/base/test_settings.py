@@ -190,8 +190,8 @@ def test_a_value_has_the_type_of_its_setting(
         Settings.load(write(tmp_path / "x.yaml", yaml.safe_dump({name: text})), {}),
         Settings.load(env={}, **{name: text}),
     ):
-        found = getattr(settings, name)
-        assert (found, type(found)) == (value, type(value))
+        result = getattr(settings, name)
+        assert (result, type(result)) == (value, type(value))
 
 
 def test_every_setting_can_be_set_everywhere(tmp_path: Path) -> None:

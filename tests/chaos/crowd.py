@@ -108,14 +108,14 @@ class Crowd:
         turn = 0
         while not self._stop.is_set():
             turn += 1
-            asked = time.monotonic()
+            started = time.monotonic()
             try:
-                found = self._me.messages.window(SESSION, last=None if turn % 10 == 0 else 50)
+                messages = self._me.messages.window(SESSION, last=None if turn % 10 == 0 else 50)
             except (StorageError, Overloaded) as error:
                 self._history.errors.append(type(error).__name__)
                 continue
             except Exception as error:
                 self._history.surprise(f"a reader: {error!r}")
                 return
-            self._history.read(asked, [(message.seq, message.text) for message in found])
+            self._history.read(started, [(message.seq, message.text) for message in messages])
             time.sleep(0.002)

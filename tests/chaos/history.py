@@ -114,37 +114,39 @@ def _numbering(final: Sequence[Numbered]) -> list[str]:
 def _membership(appends: dict[str, Append], final: Sequence[Numbered]) -> list[str]:
     times = Counter(payload for _, payload in final)
     place = {payload: seq for seq, payload in final}
-    found = []
+    results = []
     for payload, append in appends.items():
         if append.outcome == "ok" and times[payload] != 1:
-            found.append(f"{payload} was acknowledged and is there {times[payload]} times")
+            results.append(f"{payload} was acknowledged and is there {times[payload]} times")
         elif append.outcome == "ok" and place[payload] != append.seq:
-            found.append(f"{payload} was acknowledged as {append.seq} and is {place[payload]}")
+            results.append(f"{payload} was acknowledged as {append.seq} and is {place[payload]}")
         elif append.outcome == "info" and times[payload] > 1:
-            found.append(f"{payload} was in doubt and is there {times[payload]} times")
+            results.append(f"{payload} was in doubt and is there {times[payload]} times")
         elif append.outcome == "fail" and times[payload]:
-            found.append(f"{payload} was refused and is there")
-    return found + [f"{payload} was never asked for" for payload in times if payload not in appends]
+            results.append(f"{payload} was refused and is there")
+    return results + [
+        f"{payload} was never asked for" for payload in times if payload not in appends
+    ]
 
 
 def _real_time(appends: dict[str, Append], final: Sequence[Numbered]) -> list[str]:
-    found = []
+    results = []
     latest: Append | None = None
     for _, payload in final:
         append = appends.get(payload)
         if append is None:
             continue
         if latest and append.answered < latest.invoked:
-            found.append(
+            results.append(
                 f"{payload} was acknowledged before {latest.payload} was asked for, and stands after it"
             )
         if latest is None or append.invoked > latest.invoked:
             latest = append
-    return found
+    return results
 
 
 def _reads(history: History, final: Sequence[Numbered]) -> list[str]:
-    found = []
+    results = []
     acknowledged = sorted(
         (a.answered, a.seq) for a in history.appends.values() if a.outcome == "ok"
     )
@@ -155,21 +157,21 @@ def _reads(history: History, final: Sequence[Numbered]) -> list[str]:
         if read.seen:
             first = read.seen[0][0]
             if tuple(final[first - 1 : first - 1 + len(read.seen)]) != read.seen:
-                found.append(f"read {number} saw what is not a stretch of the final list")
+                results.append(f"read {number} saw what is not a stretch of the final list")
         newest = read.seen[-1][0] if read.seen else 0
         due = newest_by[bisect_left(answers, read.invoked)]
         if newest < due:
-            found.append(f"read {number} ended at {newest} after {due} had been acknowledged")
+            results.append(f"read {number} ended at {newest} after {due} had been acknowledged")
         early = [
             p
             for _, p in read.seen
             if p in history.appends and history.appends[p].invoked > read.answered
         ]
-        found += [
+        results += [
             f"read {number} saw {payload} ({place.get(payload)}) before it was asked for"
             for payload in early
         ]
-    return found
+    return results
 
 
 def messages_of(me: Scope, session: str) -> list[Numbered]:

@@ -172,8 +172,8 @@ def cuts(events: Sequence[Event], places: Sequence[int], chance: random.Random) 
     for place, event in enumerate([*events, Event("sync", "")]):
         while left and left[0] == place:
             left.pop(0)
-            found = {name: disk.after_a_cut(chance) for name, disk in disks.items() if name}
-            files = {name: content for name, content in found.items() if content is not None}
+            results = {name: disk.after_a_cut(chance) for name, disk in disks.items() if name}
+            files = {name: content for name, content in results.items() if content is not None}
             yield Cut(place, files, dict(acknowledged), frozenset(invoked))
         if event.what == "ack":
             acknowledged[event.name] = event.offset

@@ -73,7 +73,7 @@ def test_extreme_years_work(open_memory: Callable[..., Memory], now: int) -> Non
     item = me.state.set("k", 1, ttl=10)
     assert item.expires_at == to_datetime(now + 10 * SECOND)
     assert me.messages.window(session.id, minutes=5) == [message]
-    assert [found.id for found in me.sessions.list()] == [session.id]
+    assert [element.id for element in me.sessions.list()] == [session.id]
     clock.now += 10 * SECOND
     with pytest.raises(NotFound):
         me.state.get("k")

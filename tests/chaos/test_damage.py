@@ -118,10 +118,10 @@ def test_a_truncated_wal_gives_a_prefix(tmp_path: Path, kept: float) -> None:
     (copy / "agent.db-wal").write_bytes(log[: int(len(log) * kept)])
     with Memory.open(f"sqlite:///{copy}/agent.db", settings=SETTINGS) as memory:
         me = scope_of(memory)
-        found = messages_of(me, SESSION)
-        assert found == [(number + 1, f"{number}") for number in range(len(found))]
-        assert len(found) < 60
-        assert me.messages.append(SESSION, "user", "more").seq == len(found) + 1
+        result = messages_of(me, SESSION)
+        assert result == [(number + 1, f"{number}") for number in range(len(result))]
+        assert len(result) < 60
+        assert me.messages.append(SESSION, "user", "more").seq == len(result) + 1
         assert [f for f in memory.verify() if not f.ok and "only its owner" not in f.check] == []
 
 
@@ -225,10 +225,10 @@ def test_a_read_only_file_or_folder(open_folder: Path, file_mode: int, folder_mo
     path.chmod(file_mode)
     open_folder.chmod(folder_mode)
     before = path.read_bytes()
-    said = as_somebody_else(path)
-    assert said["read"] == 1
-    assert said["error"] == "ReadOnly"
-    assert str(path) in said["text"]
+    answer = as_somebody_else(path)
+    assert answer["read"] == 1
+    assert answer["error"] == "ReadOnly"
+    assert str(path) in answer["text"]
     assert path.read_bytes() == before
     assert [file.name for file in open_folder.iterdir()] == ["agent.db"]
 

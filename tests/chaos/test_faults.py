@@ -188,16 +188,16 @@ def test_a_disk_that_fills_without_warning_loses_nothing(
         me = scope_of(memory)
         me.sessions.add(SESSION)
         hog = fill(small_disk, 3 << 20)
-        kept: list[str] = []
+        stored: list[str] = []
         with pytest.raises(Full):
-            append_until_refused(me, kept)
-        assert len(kept) > 10
+            append_until_refused(me, stored)
+        assert len(stored) > 10
         for _ in range(3):
             with pytest.raises(Full):
                 me.messages.append(SESSION, "user", "x" * 200_000)
-        assert [message.text for message in me.messages.window(SESSION)] == kept
+        assert [message.text for message in me.messages.window(SESSION)] == stored
         hog.unlink()
-        assert me.messages.append(SESSION, "user", "and on").seq == len(kept) + 1
+        assert me.messages.append(SESSION, "user", "and on").seq == len(stored) + 1
         assert [finding for finding in memory.verify() if not finding.ok] == []
 
 

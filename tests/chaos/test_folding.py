@@ -50,13 +50,13 @@ def test_processes_never_fold_the_same_turns_twice(
         for process in others:
             process.kill()
     folds = me.summaries.list(SESSION).items[::-1]
-    covered = [f"{one.covers_from}-{one.covers_to}" for one in folds]
+    covered = [f"{fold.covers_from}-{fold.covers_to}" for fold in folds]
     requests = [line for log in logs for line in notes(log)]
     assert sorted(requests) == sorted(covered), (
         "no model was asked for nothing, or for what another was asked"
     )
-    assert [one.number for one in folds] == list(range(1, len(folds) + 1))
-    assert [one.covers_from for one in folds] == [1, *[one.covers_to + 1 for one in folds[:-1]]]
+    assert [fold.number for fold in folds] == list(range(1, len(folds) + 1))
+    assert [fold.covers_from for fold in folds] == [1, *[fold.covers_to + 1 for fold in folds[:-1]]]
     assert len(folds) >= 5
     assert [message.seq for message in me.messages.list(SESSION, limit=1000)] == list(
         range(1, MESSAGES + 1)
@@ -84,5 +84,5 @@ def test_a_process_killed_while_folding_leaves_one_summary_at_most(
     assert model.requests == [], "the dead one has the lease"
     later = open_memory(clock=lambda: clock.now() + 10 * clock.MINUTE, summary_enabled=True)
     assert scope_of(with_model(later, model)).summaries.fold(SESSION).text == ANSWER
-    assert [one.covers_to for one in me.summaries.list(SESSION)] == [29]
+    assert [summary.covers_to for summary in me.summaries.list(SESSION)] == [29]
     assert [finding for finding in memory.verify() if not finding.ok] == []

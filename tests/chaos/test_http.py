@@ -38,16 +38,16 @@ CLIENTS = 64
 @pytest.fixture
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A database of the test's engine with a session in it."""
-    made = (
+    created = (
         new_database(request.param)
         if request.param != "sqlite"
         else iter([f"sqlite:///{tmp_path}/agent.db"])
     )
-    url = next(made)
+    url = next(created)
     with Memory.open(url, settings=SETTINGS) as memory:
         scope_of(memory).sessions.add(SESSION)
     yield url
-    list(made)
+    list(created)
 
 
 class Server:
@@ -173,7 +173,7 @@ def test_a_killed_turn_is_completed_once(database: str) -> None:
     """P1, F1: kill -9 during the model call; the same key completes the turn; a repetition changes
     nothing.
     """
-    said = {"message": "Where to?", "session_id": SESSION, "agent_id": AGENT, "key": "k"}
+    payload = {"message": "Where to?", "session_id": SESSION, "agent_id": AGENT, "key": "k"}
     with FakeService("To Lisbon.") as service:
         service.misbehave("hang", 1)
         model: dict[str, Any] = {
@@ -185,7 +185,7 @@ def test_a_killed_turn_is_completed_once(database: str) -> None:
             Server(database, limits={"MODEL_RETRIES": 0}, **model) as server,
             ThreadPoolExecutor(1) as pool,
         ):
-            asking = pool.submit(sent, server, "/api/chat", said)
+            asking = pool.submit(sent, server, "/api/chat", payload)
             until(lambda: bool(service.requests), "the model to be asked")
             server.kill()
             with pytest.raises((OSError, http.client.HTTPException)):
@@ -198,14 +198,14 @@ def test_a_killed_turn_is_completed_once(database: str) -> None:
                     lambda tx: tx.run("update leases set expires_at = 0 where tenant = :tenant"),
                 )
             server.start()
-            first, again = sent(server, "/api/chat", said), sent(server, "/api/chat", said)
+            first, again = sent(server, "/api/chat", payload), sent(server, "/api/chat", payload)
     assert [first[0], again[0]] == [200, 200]
     assert first[1]["message"] == again[1]["message"]
     with Memory.open(database, settings=SETTINGS) as memory:
-        kept = [
+        stored = [
             (message.role, message.text) for message in scope_of(memory).messages.window(SESSION)
         ]
-        assert kept == [("user", "Where to?"), ("assistant", "To Lisbon.")]
+        assert stored == [("user", "Where to?"), ("assistant", "To Lisbon.")]
         assert [finding for finding in memory.verify() if not finding.ok] == []
     assert len(service.requests) == 2
 

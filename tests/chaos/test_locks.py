@@ -59,8 +59,8 @@ def new_session(memory: Memory) -> Scope:
 
 def inode(path: Path) -> tuple[int, int]:
     """Return the file's identity; a rebuilt or replaced file has another."""
-    found = path.stat()
-    return found.st_ino, found.st_dev
+    result = path.stat()
+    return result.st_ino, result.st_dev
 
 
 def test_writers_wait_for_a_lock_of_another_process(tmp_path: Path) -> None:

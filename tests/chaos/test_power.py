@@ -68,12 +68,12 @@ def test_a_power_cut(tmp_path: Path, durability: str) -> None:
     lost = 0
     for number, cut in enumerate(cuts(events, places, chance)):
         where = f"{durability}, seed {seed}, cut at {cut.place}"
-        found = found_after(cut, tmp_path / str(number))
-        assert [seq for seq, _ in found] == list(range(1, len(found) + 1)), where
-        assert all(whole[payload] == seq and payload in cut.invoked for seq, payload in found), (
+        result = found_after(cut, tmp_path / str(number))
+        assert [seq for seq, _ in result] == list(range(1, len(result) + 1)), where
+        assert all(whole[payload] == seq and payload in cut.invoked for seq, payload in result), (
             where
         )
-        missing = [payload for payload, seq in cut.acknowledged.items() if seq > len(found)]
+        missing = [payload for payload, seq in cut.acknowledged.items() if seq > len(result)]
         assert durability != "full" or missing == [], where
         lost += len(missing)
     checkpoints = [event for event in events if event.what == "sync" and event.name == "agent.db"]

@@ -95,9 +95,9 @@ def talk() -> Iterator[Callable[..., Talk]]:
             *calls: Any, tools: Any = (), functions: Any = (), servers: Any = None, then: Any = ()
         ) -> Talk:
             answers = [calling(*calls) if calls else "Hello.", "Done.", *then]
-            made = Talk(answers, tools, functions, servers or {})
-            stack.callback(made.memory.close)
-            return made
+            created = Talk(answers, tools, functions, servers or {})
+            stack.callback(created.memory.close)
+            return created
 
         yield make
 

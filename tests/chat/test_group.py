@@ -47,10 +47,10 @@ def test_each_agent_has_its_own_memory_and_reads_earlier_answers(url: str) -> No
         answers = group.run(
             memory, me, session, "Shall we?", ["scout", "critic"], emit=events.append
         )
-        said = [
+        texts = [
             (message.role, message.author, message.text) for message in me.messages.list(session)
         ]
-    assert said == [
+    assert texts == [
         ("user", None, "Shall we?"),
         ("assistant", "scout", "scout agrees."),
         ("assistant", "critic", "critic agrees."),
@@ -134,10 +134,10 @@ def test_participants_are_validated(memory: Memory, me: Scope) -> None:
         ([str(number) for number in range(17)], TooLarge),
     ]
     for agents, error in wrong:
-        told: list[Event] = []
+        received: list[Event] = []
         with pytest.raises(error):
-            group.run(memory, me, session, "Shall we?", agents, emit=told.append)
-        assert [event.what for event in told] == ["error", "done"]
+            group.run(memory, me, session, "Shall we?", agents, emit=received.append)
+        assert [event.what for event in received] == ["error", "done"]
     assert len(me.messages.list(session)) == 0
 
 

@@ -286,8 +286,8 @@ def test_a_failing_model_keeps_the_message_and_a_retry_completes(
     with pytest.raises(ModelError):
         talk.say(key="k")
     assert talk.transcript() == [("user", "Where does my sister live?")]
-    (told,) = talk.events_of("error")
-    assert told["error"] == (
+    (item,) = talk.events_of("error")
+    assert item["error"] == (
         "ModelUnavailable" if isinstance(error, ModelUnavailable) else "ModelError"
     )
     assert [event.what for event in talk.events] == ["start", "error", "done"]
@@ -656,11 +656,11 @@ def test_turns_of_one_session_are_ordered_between_processes(
 ) -> None:
     """A1: by a lease that the other process waits for."""
     session = me.sessions.add().id
-    with child(url, session, "k0", "m0") as one, child(url, session, "k1", "m1") as other:
-        assert [process.wait(120) for process in (one, other)] == [0, 0]
-    said = [(message.role, message.text) for message in me.messages.list(session)]
-    assert [role for role, _ in said] == ["user", "assistant", "user", "assistant"]
-    assert [text for _, text in said[1::2]] == [f"About {text}" for _, text in said[::2]]
+    with child(url, session, "k0", "m0") as first, child(url, session, "k1", "m1") as other:
+        assert [process.wait(120) for process in (first, other)] == [0, 0]
+    texts = [(message.role, message.text) for message in me.messages.list(session)]
+    assert [role for role, _ in texts] == ["user", "assistant", "user", "assistant"]
+    assert [text for _, text in texts[1::2]] == [f"About {text}" for _, text in texts[::2]]
 
 
 STREAMS = [

@@ -31,9 +31,9 @@ def test_commands_are_audited(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert main(["export", str(tmp_path / "no.jsonl"), *where, "--tenant", "typo"]) == 3
     capsys.readouterr()
     assert main(["audit", "--json", *mine]) == 0
-    found = json.loads(capsys.readouterr().out)["data"][::-1]
-    assert {deed["who"] for deed in found} == {f"cli:{getpass.getuser()}"}
-    assert [(deed["what"], deed["subject"]) for deed in found] == [
+    result = json.loads(capsys.readouterr().out)["data"][::-1]
+    assert {record["who"] for record in result} == {f"cli:{getpass.getuser()}"}
+    assert [(record["what"], record["subject"]) for record in result] == [
         ("keys_create", f"keys {key}"),
         ("export", "users ada"),
         ("import", "import"),
@@ -52,9 +52,9 @@ def test_the_log_is_filtered_and_paged(tmp_path: Path, capsys: pytest.CaptureFix
     capsys.readouterr()
     assert main(["audit", "--limit", "2", "--json", *where]) == 0
     page = json.loads(capsys.readouterr().out)
-    assert [deed["number"] for deed in page["data"]] == [3, 2]
+    assert [record["number"] for record in page["data"]] == [3, 2]
     assert main(["audit", "--limit", "2", "--after", page["next"], "--json", *where]) == 0
-    assert [deed["number"] for deed in json.loads(capsys.readouterr().out)["data"]] == [1]
+    assert [record["number"] for record in json.loads(capsys.readouterr().out)["data"]] == [1]
     for filters in (
         ["--what", "users_erase"],
         ["--who", "nobody"],

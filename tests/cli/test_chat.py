@@ -82,8 +82,8 @@ class Typed:
                     self.seen += os.read(self._terminal, 65_536).decode("utf-8", "replace")
                 except OSError:
                     assert what in self.seen, self.seen
-        found, _, self.seen = self.seen.partition(what)
-        return found
+        result, _, self.seen = self.seen.partition(what)
+        return result
 
     def ended(self) -> int:
         """Wait for the end and return the exit status."""
@@ -171,15 +171,15 @@ def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
     assert "`model` and `base_url` in the settings" in first.stdout
     assert "My sister lives in Lisbon." in first.stdout
     assert "\x1b" not in first.stdout
-    told = [
+    received = [
         json.loads(line)
         for line in run("--json", stdin="And my brother?\nAnd I?\n").stdout.splitlines()
     ]
-    assert [one["memory_only"] for one in told] == [True, True]
+    assert [item["memory_only"] for item in received] == [True, True]
     with Memory.open(env["RETAIN_DATABASE"]) as memory:
         (session,) = memory.scope(user="default").sessions.list()
     assert session.count == 8
-    assert {one["session_id"] for one in told} == {session.id}
+    assert {item["session_id"] for item in received} == {session.id}
 
 
 def test_commands_in_a_pipe(run: Run, env: dict[str, str]) -> None:
@@ -243,9 +243,9 @@ def test_one_message(
     assert main(["chat", "Anew", "--json", "--user", "ada", "--new"]) == 0
     assert json.loads(capsys.readouterr().out)["session_id"] != session
     assert main(["chat", "Hello", "--agent", "scout", "--json"]) == 0
-    made = capsys.readouterr()
-    assert json.loads(made.out)["agent_id"] == "scout"
-    assert "Created the agent 'scout'" in made.err
+    output = capsys.readouterr()
+    assert json.loads(output.out)["agent_id"] == "scout"
+    assert "Created the agent 'scout'" in output.err
     assert main(["chat", "Hello", "--agent", "scout"]) == 0
     assert capsys.readouterr().err == ""
     assert main(["chat", "Hello", "--session", "nowhere"]) == 3

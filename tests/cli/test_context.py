@@ -71,8 +71,8 @@ def test_recalled_items_are_explained(run: Run, url: str, turn: str) -> None:
 
 
 def test_the_context_in_each_format(run: Run, turn: str) -> None:
-    said = json.loads(run("retain context --session trip --message Now --as openai").stdout)
-    assert said[-1] == {"role": "user", "content": "Now"}
+    payload = json.loads(run("retain context --session trip --message Now --as openai").stdout)
+    assert payload[-1] == {"role": "user", "content": "Now"}
     rendered = json.loads(run("retain context --session trip --message Now --as anthropic").stdout)
     assert "Ada likes the sea." in rendered["system"]
     assert run("retain context --session trip --message Now --as text").stdout.startswith(

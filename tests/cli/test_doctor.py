@@ -55,24 +55,24 @@ def look(
             Memory.open(url, settings=Settings()).close()
         capsys.readouterr()
         status = main(["doctor", "--json", *flags])
-        told = json.loads(capsys.readouterr().out)
-        assert told["ok"] == (status == 0)
-        found: dict[str, list[dict[str, str]]] = {}
-        for one in told["checks"]:
-            found.setdefault(one["check"], []).append(one)
-        return status, found
+        payload = json.loads(capsys.readouterr().out)
+        assert payload["ok"] == (status == 0)
+        results: dict[str, list[dict[str, str]]] = {}
+        for check in payload["checks"]:
+            results.setdefault(check["check"], []).append(check)
+        return status, results
 
     return run
 
 
 def test_a_healthy_setup(look: Doctor, engine: str) -> None:
-    status, found = look()
-    wrong = [one for many in found.values() for one in many if one["state"] == "problem"]
+    status, result = look()
+    wrong = [item for many in result.values() for item in many if item["state"] == "problem"]
     assert (status, wrong) == (0, [])
-    assert {"settings", "database", "schema", "verify", "keys"} <= found.keys()
-    assert {"embedder", "vectors", "model", "server"} <= found.keys()
-    assert ("SQLite 3." if engine == "sqlite" else "PostgreSQL 1") in found["database"][0]["found"]
-    assert "static" in found["embedder"][0]["found"]
+    assert {"settings", "database", "schema", "verify", "keys"} <= result.keys()
+    assert {"embedder", "vectors", "model", "server"} <= result.keys()
+    assert ("SQLite 3." if engine == "sqlite" else "PostgreSQL 1") in result["database"][0]["found"]
+    assert "static" in result["embedder"][0]["found"]
 
 
 def test_a_missing_database(look: Doctor, engine: str, tmp_path: Path) -> None:
@@ -81,23 +81,23 @@ def test_a_missing_database(look: Doctor, engine: str, tmp_path: Path) -> None:
         if engine == "sqlite"
         else "postgresql://nobody@127.0.0.1:9/none"
     )
-    status, found = look(make=False, database=other)
+    status, result = look(make=False, database=other)
     assert status == 1
-    assert found["database"][0]["state"] == "problem"
+    assert result["database"][0]["state"] == "problem"
     assert not (tmp_path / "no").exists()
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_before_the_first_write_nothing_is_wrong(look: Doctor, engine: str, tmp_path: Path) -> None:
-    status, found = look(make=False, database=f"sqlite:///{tmp_path}/none.db")
-    assert (status, found["database"][0]["state"], "server" in found) == (0, "ok", True)
+    status, result = look(make=False, database=f"sqlite:///{tmp_path}/none.db")
+    assert (status, result["database"][0]["state"], "server" in result) == (0, "ok", True)
     assert not (tmp_path / "none.db").exists()
 
 
 @pytest.mark.parametrize("engine", ["sqlite"], indirect=True)
 def test_required_keys_that_are_missing(look: Doctor, engine: str) -> None:
-    _, found = look(auth="keys")
-    assert (found["keys"][0]["state"], "no API key" in found["keys"][0]["found"]) == (
+    _, result = look(auth="keys")
+    assert (result["keys"][0]["state"], "no API key" in result["keys"][0]["found"]) == (
         "warning",
         True,
     )
@@ -107,8 +107,8 @@ def test_an_outdated_schema(look: Doctor, url: str, engine: str) -> None:
     look()
     with Memory.open(url, settings=Settings()) as memory:
         migrate.down(memory.database, memory.migrations, memory.migrations[-1].number - 1)
-    status, found = look(make=False)
-    assert (status, found["schema"][0]["state"], "migrate up" in found["schema"][0]["todo"]) == (
+    status, result = look(make=False)
+    assert (status, result["schema"][0]["state"], "migrate up" in result["schema"][0]["todo"]) == (
         0,
         "warning",
         True,
@@ -117,57 +117,57 @@ def test_an_outdated_schema(look: Doctor, url: str, engine: str) -> None:
 
 @one_engine
 def test_conflicting_settings(look: Doctor, engine: str) -> None:
-    status, found = look(
+    status, result = look(
         jwt_issuer="https://id.example.org",
         summary_enabled=True,
         allowed_origins="*",
         api_key="sk-0123456789abcdef",
     )
-    said = {one["found"]: one["state"] for one in found["settings"]}
+    payload = {setting["found"]: setting["state"] for setting in result["settings"]}
     assert status == 1
-    assert said["jwt_issuer is set without jwt_audience and jwt_keys."] == "problem"
-    assert said["allowed_origins or allowed_hosts contains *."] == "problem"
-    assert said["summary_enabled is set without a model."] == "warning"
-    assert said["base_url or api_key is set without model."] == "warning"
+    assert payload["jwt_issuer is set without jwt_audience and jwt_keys."] == "problem"
+    assert payload["allowed_origins or allowed_hosts contains *."] == "problem"
+    assert payload["summary_enabled is set without a model."] == "warning"
+    assert payload["base_url or api_key is set without model."] == "warning"
 
 
 @one_engine
 def test_an_unknown_setting(look: Doctor) -> None:
-    status, found = look(make=False, modell="x")
-    assert (status, list(found)) == (1, ["settings"])
-    assert "did you mean model" in found["settings"][0]["found"]
+    status, result = look(make=False, modell="x")
+    assert (status, list(result)) == (1, ["settings"])
+    assert "did you mean model" in result["settings"][0]["found"]
 
 
 @one_engine
 def test_no_secret_is_shown(look: Doctor, engine: str) -> None:
     key = "sk-secret-0123456789abcdef"
-    _, found = look(model="small", base_url="http://127.0.0.1:9/v1", api_key=key)
-    assert key not in json.dumps(found)
-    assert "***" in found["model"][0]["found"]
+    _, result = look(model="small", base_url="http://127.0.0.1:9/v1", api_key=key)
+    assert key not in json.dumps(result)
+    assert "***" in result["model"][0]["found"]
 
 
 @one_engine
 def test_a_model_outage_is_found_only_if_called(look: Doctor, engine: str) -> None:
-    given = {
+    arguments = {
         "model": "small",
         "base_url": "http://127.0.0.1:9/v1",
         "model_seconds": 20,
     }
-    assert look(**given)[0] == 0
-    status, found = look("--models", **given)
-    assert (status, found["model"][0]["state"]) == (1, "problem")
+    assert look(**arguments)[0] == 0
+    status, result = look("--models", **arguments)
+    assert (status, result["model"][0]["state"]) == (1, "problem")
 
 
 @one_engine
 def test_mcp_servers_of_agents_are_connected_if_called(look: Doctor, engine: str) -> None:
     demo = {"command": sys.executable, "args": ["-m", "tests.chat.mcp_demo"], "cwd": str(ROOT)}
     away = {"url": "http://127.0.0.1:9/mcp?key=sk-secret"}
-    status, found = look(mcp_servers={"demo": demo, "away": away})
-    assert (status, found["MCP server demo"][0]["state"]) == (0, "ok")
-    status, found = look("--models", mcp_servers={"demo": demo, "away": away})
-    assert "offers 10 tools" in found["MCP server demo"][0]["found"]
-    assert (status, found["MCP server away"][0]["state"]) == (1, "problem")
-    assert "sk-secret" not in json.dumps(found)
+    status, result = look(mcp_servers={"demo": demo, "away": away})
+    assert (status, result["MCP server demo"][0]["state"]) == (0, "ok")
+    status, result = look("--models", mcp_servers={"demo": demo, "away": away})
+    assert "offers 10 tools" in result["MCP server demo"][0]["found"]
+    assert (status, result["MCP server away"][0]["state"]) == (1, "problem")
+    assert "sk-secret" not in json.dumps(result)
 
 
 @one_engine
@@ -180,14 +180,14 @@ def test_the_service_on_the_port(
         "not ready": (503, "application/problem+json", b"{}"),
         "another": (200, "text/html", b"<html>"),
     }
-    said: tuple[int, str, bytes] = answers["ours"]
+    value: tuple[int, str, bytes] = answers["ours"]
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(said[0])
-            self.send_header("Content-Type", said[1])
+            self.send_response(value[0])
+            self.send_header("Content-Type", value[1])
             self.end_headers()
-            self.wfile.write(said[2])
+            self.wfile.write(value[2])
 
         def log_message(self, *_: Any) -> None:
             pass
@@ -197,9 +197,9 @@ def test_the_service_on_the_port(
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         seen = {}
-        for name, said in answers.items():  # noqa: B007 - the server sends it
-            (one,) = look(port=server.server_port)[1]["server"]
-            seen[name] = one["state"]
+        for name, value in answers.items():  # noqa: B007 - the server sends it
+            (item,) = look(port=server.server_port)[1]["server"]
+            seen[name] = item["state"]
         server.shutdown()
     assert seen == {"ours": "ok", "not ready": "problem", "another": "warning"}
 
@@ -259,20 +259,20 @@ def test_the_key_goes_only_to_a_server_that_the_user_names(
 
 
 def test_a_public_server_without_a_key(look: Doctor, engine: str, url: str) -> None:
-    status, found = look(host="192.0.2.1")
-    assert (status, found["keys"][0]["state"]) == (1, "problem")
+    status, result = look(host="192.0.2.1")
+    assert (status, result["keys"][0]["state"]) == (1, "problem")
     with Memory.open(url, settings=Settings()) as memory:
         Keys(memory.database).create("default", "a test", ["read"])
-    _, found = look(host="192.0.2.1")
-    assert found["keys"][0]["state"] == "ok"
+    _, result = look(host="192.0.2.1")
+    assert result["keys"][0]["state"] == "ok"
 
 
 @one_engine
 def test_a_nearly_full_disk(look: Doctor, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "MIN_FREE_BYTES", 1 << 60)
     monkeypatch.setattr(doctor, "WARN_FREE_BYTES", 1 << 60)
-    status, found = look()
-    assert (status, found["disk"][0]["state"], "purge" in found["disk"][0]["todo"]) == (
+    status, result = look()
+    assert (status, result["disk"][0]["state"], "purge" in result["disk"][0]["todo"]) == (
         1,
         "problem",
         True,
@@ -283,10 +283,10 @@ def test_a_nearly_full_disk(look: Doctor, engine: str, monkeypatch: pytest.Monke
 def test_a_table_for_people(look: Doctor, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     look()
     assert main(["doctor"]) == 0
-    told = capsys.readouterr().out
-    assert "check" in told
-    assert "what to do" in told
-    assert told.rstrip().endswith("warnings.")
+    output = capsys.readouterr().out
+    assert "check" in output
+    assert "what to do" in output
+    assert output.rstrip().endswith("warnings.")
 
 
 def test_a_summary_that_was_given_up(look: Doctor, open_memory: Callable[..., Memory]) -> None:

@@ -84,13 +84,13 @@ def test_repeated_runs_until_stopped(database: str, how: signal.Signals) -> None
     worker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert worker.stdout is not None
     try:
-        told = worker.stdout.readline()
+        result = worker.stdout.readline()
         wait_until(lambda: covered(database) == 29)
         with Memory.open(database, settings=Settings()) as memory:
             memory.scope(tenant="default", user="ada", agent="scout").messages.extend(
                 "s", [NewMessage("user", "One more.")] * 41
             )
-        told += worker.stdout.readline()
+        result += worker.stdout.readline()
         wait_until(lambda: covered(database) == 70)
         worker.send_signal(how)
         out, err = worker.communicate(timeout=100)
@@ -99,7 +99,7 @@ def test_repeated_runs_until_stopped(database: str, how: signal.Signals) -> None
     assert worker.returncode == 0
     assert err == "Stopped.\n"
     assert [
-        json.loads(line)["jobs"]["summaries"]["done"] for line in (told + out).splitlines()
+        json.loads(line)["jobs"]["summaries"]["done"] for line in (result + out).splitlines()
     ] == [1, 1]
     with Memory.open(database, settings=Settings()) as memory:
         assert [finding for finding in memory.verify() if not finding.ok] == []

@@ -31,11 +31,11 @@ def test_a_key_is_printed_alone_and_works_until_revoked(
         "90",
     ]
     assert main([*create, *where]) == 0
-    out, told = capsys.readouterr()
+    out, message = capsys.readouterr()
     text = out.removesuffix("\n")
     assert text.startswith("rtn_")
     assert "\n" not in text
-    assert text not in told
+    assert text not in message
     with Memory.open(where[1]) as memory:
         admitted = Keys(memory.database).authenticate(text)
     principal = admitted.principal
@@ -55,9 +55,9 @@ def test_a_key_is_printed_alone_and_works_until_revoked(
 
 def test_json_output_is_one_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["keys", "create", "ci", "--json", "--database", f"sqlite:///{tmp_path}/a.db"]) == 0
-    made = json.loads(capsys.readouterr().out)
-    assert made["key"].startswith("rtn_")
-    assert (made["permissions"], made["expires_at"]) == (["read", "write"], None)
+    payload = json.loads(capsys.readouterr().out)
+    assert payload["key"].startswith("rtn_")
+    assert (payload["permissions"], payload["expires_at"]) == (["read", "write"], None)
 
 
 def test_the_first_key_warns_that_keyless_access_ends_and_about_missing_admins(
@@ -70,8 +70,8 @@ def test_the_first_key_warns_that_keyless_access_ends_and_about_missing_admins(
     ):
         where = ["--database", f"sqlite:///{tmp_path}/{'a' if name == 'b' else name}.db"]
         assert main(["keys", "create", name, *more, *where]) == 0
-        told = capsys.readouterr().err
-        assert ("every request to its server needs a key" in told, "WARNING" in told) == (
+        stderr = capsys.readouterr().err
+        assert ("every request to its server needs a key" in stderr, "WARNING" in stderr) == (
             closes,
             warns,
         ), name

@@ -24,8 +24,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
     status = main([*words])
-    told = capsys.readouterr()
-    return status, told.out, told.err
+    output = capsys.readouterr()
+    return status, output.out, output.err
 
 
 def test_files_and_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +42,7 @@ def test_files_and_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     )  # fmt: skip
     _, out, _ = run(capsys, "knowledge", "list", "--user", "ada", "--json")
     listed = json.loads(out)["data"]
-    assert sorted((one["title"], one["path"], one["media"]) for one in listed) == [
+    assert sorted((item["title"], item["path"], item["media"]) for item in listed) == [
         ("Guide", "docs/guide.md", "markdown"), ("Paper", "paper.pdf", "pdf")
     ]  # fmt: skip
     _, out, _ = run(capsys, "knowledge", "passages", listed[0]["id"], "--user", "ada")

@@ -491,7 +491,7 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(
         words = ["run", "--tee", "--", "bash", "-c", script]
         os.execve(PYTHON, [PYTHON, "-m", "retain.cli.main", *words], env)
     seen = b""
-    asked = False
+    request = False
     until = time.monotonic() + 60
     while time.monotonic() < until:
         if select.select([ours], [], [], 0.2)[0]:
@@ -500,9 +500,9 @@ def test_ctrl_c_in_a_terminal_reaches_the_command_once(
             except OSError:
                 break
             seen += data
-        if b"ready" in seen and not asked:
+        if b"ready" in seen and not request:
             os.write(ours, b"\x03")
-            asked = True
+            request = True
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5, seen[-500:]
     assert seen.startswith(b"/dev/")
     assert b"stopped" in seen

@@ -167,8 +167,8 @@ def test_errors_name_the_cause(shown: Print) -> None:
 def test_json_has_everything(run: Run, url: str) -> None:
     """`--json`: hits with all fields, and the rankers; on a server as in a file."""
     fill(url)
-    found = answer(run('retain search "night train" --user ada --agent scout --limit 3 --json'))
-    hits = found["hits"]
+    result = answer(run('retain search "night train" --user ada --agent scout --limit 3 --json'))
+    hits = result["hits"]
     assert isinstance(hits, list)
     assert len(hits) == 3
     names = {
@@ -187,6 +187,6 @@ def test_json_has_everything(run: Run, url: str) -> None:
         "before",
     }
     assert hits[0].keys() >= names
-    assert json.dumps(found["legs"]).startswith('{"words": "ran"')
+    assert json.dumps(result["legs"]).startswith('{"words": "ran"')
     day = str(hits[0]["at"])[:10]
     assert answer(run(f"retain search train --until {day} --json"))["hits"] == []

@@ -296,16 +296,16 @@ def test_stored_text_stays_data(open_memory: Callable[..., Memory], attack: str)
     me.messages.append(session, "assistant", call, author="scout")
     me.messages.append(session, "tool", {"tool_call_id": "c", "text": attack})
     context = me.context(session, "And now?")
-    said = [str(message["content"] or "") for message in context.messages]
-    for text in said:
-        for found in re.findall(r"\[\s*memory_?\s*ref\s*:[^]]*", text, re.IGNORECASE):
-            assert found.startswith((f"[MemoryRef: {key}", "[MemoryRef: key")), found
+    texts = [str(message["content"] or "") for message in context.messages]
+    for text in texts:
+        for item in re.findall(r"\[\s*memory_?\s*ref\s*:[^]]*", text, re.IGNORECASE):
+            assert item.startswith((f"[MemoryRef: {key}", "[MemoryRef: key")), item
         if text.startswith(PREAMBLE):
             (mark,) = set(re.findall(r"<memory ([0-9a-f]{12})>", text))
             marks = re.findall(r"</?\s*memory\b[^>]*", text, re.IGNORECASE)
             assert marks == [f"<memory {mark}", f"</memory {mark}"]
-    assert said[0].count("\n## Core Memories (permanent)\n") == 1
-    assert said[0].count("\n## Recent Journal Entries\n") == 1
+    assert texts[0].count("\n## Core Memories (permanent)\n") == 1
+    assert texts[0].count("\n## Recent Journal Entries\n") == 1
     assert roles(context) == [
         "system",
         "system",
@@ -317,7 +317,7 @@ def test_stored_text_stays_data(open_memory: Callable[..., Memory], attack: str)
         "user",
         "user",
     ]
-    assert [text.startswith(PREAMBLE) for text in said].count(True) == 3
+    assert [text.startswith(PREAMBLE) for text in texts].count(True) == 3
     lines = context.text().splitlines()
     headings = [
         line
@@ -478,11 +478,11 @@ def test_the_report_accounts_for_every_message(me: Scope, session: str) -> None:
     for n in range(50):
         me.messages.append(session, "user", f"question {n} " * 20)
     report = me.context(session, "hi", budget=1000).report
-    told = {int(item.source.split()[1]) for item in report.items if item.layer == "window"}
+    received = {int(item.source.split()[1]) for item in report.items if item.layer == "window"}
     for item in report.left_out:
         first, _, last = item.source.removeprefix("messages ").partition("–")
-        told |= set(range(int(first), int(last or first) + 1))
-    assert told == set(range(1, 52))
+        received |= set(range(int(first), int(last or first) + 1))
+    assert received == set(range(1, 52))
 
 
 def test_the_report_round_trips(me: Scope, session: str) -> None:
@@ -516,11 +516,11 @@ def test_consecutive_prompts_share_a_prefix(me: Scope, session: str) -> None:
         me.state.set("turn", n)
         text = "word " * chance.randint(5, 60)
         now = [json.dumps(message) for message in me.context(session, text).messages]
-        kept = next(
+        item = next(
             (place for place, (a, b) in enumerate(zip(before, now, strict=False)) if a != b),
             len(before),
         )
-        same += sum(tokens.estimate(message) for message in now[:kept])
+        same += sum(tokens.estimate(message) for message in now[:item])
         total += sum(tokens.estimate(message) for message in now)
         before = now
         me.messages.extend(

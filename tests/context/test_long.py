@@ -84,11 +84,11 @@ def save(me: Scope, session: str, n: int, chance: random.Random, last: int) -> i
 
 def check(me: Scope, session: str, context: Context, mentioned: set[str]) -> None:
     """X1, P8, R7: within the budget, pairs complete, no placeholder lost."""
-    said = [m["content"] or "" for m in context.messages]
+    texts = [m["content"] or "" for m in context.messages]
     calls = [
         json.dumps(call["function"]) for m in context.messages for call in m.get("tool_calls", ())
     ]
-    cost = 4 * len(said) + sum(tokens.estimate(text) for text in [*said, *calls])
+    cost = 4 * len(texts) + sum(tokens.estimate(text) for text in [*texts, *calls])
     assert cost <= BUDGET
     assert context.report.tokens <= BUDGET
     assert_paired(context)
@@ -193,9 +193,9 @@ def test_two_processes_fold_while_others_append(
     for fold in folds:
         assert fold.covers_from == reached + 1
         reached = fold.covers_to
-    found = me.sessions.get(session)
-    assert (found.summarized_count, found.summary) == (reached, folds[-1].text)
-    assert len(me.messages.window(session)) == found.last_seq
+    value = me.sessions.get(session)
+    assert (value.summarized_count, value.summary) == (reached, folds[-1].text)
+    assert len(me.messages.window(session)) == value.last_seq
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
 

@@ -214,14 +214,14 @@ def test_concurrent_turns_are_stored_completely(memory: Memory, me: Scope, sessi
 
 def test_turns_are_listed_newest_first_page_by_page(me: Scope, session: str) -> None:
     turns = [me.save_turn(session, [{"role": "user", "content": str(n)}]) for n in range(7)]
-    found, after = [], None
+    results, after = [], None
     while True:
         page = me.turns.list(session, limit=3, after=after)
-        found += page.items
+        results += page.items
         after = page.next
         if after is None:
             break
-    assert [turn.id for turn in found] == [turn.id for turn in reversed(turns)]
+    assert [turn.id for turn in results] == [turn.id for turn in reversed(turns)]
     me.sessions.remove(session)
     with pytest.raises(NotFound):
         me.turns.get(turns[0].id)
@@ -265,10 +265,10 @@ def test_tools_write_with_the_agent_as_source(me: Scope) -> None:
 
 def test_turns_without_keys_are_separate(me: Scope, session: str) -> None:
     """Two identical turns without keys are two turns."""
-    one, two = me.save_turn(session, tool_turn()), me.save_turn(session, tool_turn())
-    assert (one.last_seq + 1, one.id == two.id) == (two.first_seq, False)
+    first, two = me.save_turn(session, tool_turn()), me.save_turn(session, tool_turn())
+    assert (first.last_seq + 1, first.id == two.id) == (two.first_seq, False)
     with pytest.raises(Conflict):
-        me.messages.append(session, "user", "x", expected_last_seq=one.last_seq)
+        me.messages.append(session, "user", "x", expected_last_seq=first.last_seq)
 
 
 def test_wrong_types_are_rejected(me: Scope, session: str) -> None:

@@ -80,7 +80,7 @@ def test_the_start_of_a_window_is_stable() -> None:
         for count in range(100, 500, 2)
     ]
     assert starts == sorted(starts)
-    moves = sum(one != two for one, two in zip(starts, starts[1:], strict=False))
+    moves = sum(first != two for first, two in zip(starts, starts[1:], strict=False))
     assert moves <= len(starts) / 8, "sliding would move it every time"
 
 
@@ -252,10 +252,10 @@ def test_a_long_turn_keeps_its_question() -> None:
     for n in range(60):
         messages += [ask(2 + 2 * n, f"c{n}"), answer(3 + 2 * n, f"c{n}", "output " * 20)]
     messages = [m if m.role == "user" else message(m.seq, m.role, m.content, 40) for m in messages]
-    found = window(messages, 400, {}, Speakers("me", "ada"))
-    assert found[0].message.text == "THE QUESTION"
-    assert found[-1].seq == 121
-    assert sum(line.tokens for line in found) <= 400
+    result = window(messages, 400, {}, Speakers("me", "ada"))
+    assert result[0].message.text == "THE QUESTION"
+    assert result[-1].seq == 121
+    assert sum(line.tokens for line in result) <= 400
 
 
 def test_a_huge_last_result_or_call_is_shortened() -> None:
@@ -266,10 +266,10 @@ def test_a_huge_last_result_or_call_is_shortened() -> None:
         ask(2, "a"),
         message(3, "tool", {"tool_call_id": "a", "text": big}, 20_000),
     ]
-    found = window(result, 500, {}, Speakers("me", "ada"))
-    assert [line.seq for line in found] == [1, 2, 3]
-    assert "is left out" in found[2].message.text
-    assert sum(line.tokens for line in found) <= 500
+    actual = window(result, 500, {}, Speakers("me", "ada"))
+    assert [line.seq for line in actual] == [1, 2, 3]
+    assert "is left out" in actual[2].message.text
+    assert sum(line.tokens for line in actual) <= 500
     call = {
         "tool_calls": [
             {"id": "a", "function": {"name": "write_file", "arguments": json.dumps({"text": big})}}
@@ -280,10 +280,10 @@ def test_a_huge_last_result_or_call_is_shortened() -> None:
         message(2, "assistant", call, 20_000),
         answer(3, "a"),
     ]
-    found = window(written, 500, {}, Speakers("me", "ada"))
-    assert [line.seq for line in found] == [1, 2, 3]
-    assert "is left out" in found[1].message.calls[0].arguments["text"]
-    assert sum(line.tokens for line in found) <= 500
+    actual = window(written, 500, {}, Speakers("me", "ada"))
+    assert [line.seq for line in actual] == [1, 2, 3]
+    assert "is left out" in actual[1].message.calls[0].arguments["text"]
+    assert sum(line.tokens for line in actual) <= 500
 
 
 def test_a_long_text_loses_its_middle() -> None:
@@ -312,13 +312,13 @@ def test_one_long_message_leaves_room_for_the_others() -> None:
     paste = "\n".join(f"line {n} of the paste" for n in range(1200))
     messages = [message(n, "user" if n % 2 else "assistant", f"short {n}") for n in range(1, 7)]
     messages[2] = message(3, "user", paste, 9000)
-    found = window(messages, 2400, {}, Speakers("me", "ada"))
-    assert [line.seq for line in found] == [1, 2, 3, 4, 5, 6]
-    text = found[2].message.text
+    result = window(messages, 2400, {}, Speakers("me", "ada"))
+    assert [line.seq for line in result] == [1, 2, 3, 4, 5, 6]
+    text = result[2].message.text
     assert text.startswith("line 0 of the paste")
     assert text.endswith("line 1199 of the paste")
     assert "[MemoryRef: message-3-s - message 3, 9,000 tokens]" in text
-    assert found[2].tokens <= limits.SHORT_TOKENS
+    assert result[2].tokens <= limits.SHORT_TOKENS
 
 
 def test_the_newest_message_is_whole() -> None:
@@ -326,9 +326,9 @@ def test_the_newest_message_is_whole() -> None:
     paste = "word " * 1500
     tokens = size(PromptMessage("user", paste))
     messages = [*conversation(4), message(5, "user", paste, tokens)]
-    found = window(messages, 4000, {}, Speakers("me", "ada"))
-    assert [line.seq for line in found] == [1, 2, 3, 4, 5]
-    assert found[-1].message.text == paste
+    result = window(messages, 4000, {}, Speakers("me", "ada"))
+    assert [line.seq for line in result] == [1, 2, 3, 4, 5]
+    assert result[-1].message.text == paste
     later = window(messages, 4000, {}, Speakers("me", "ada"), ends_with_question=False)
     assert later[-1].tokens <= limits.SHORT_TOKENS
     small = window(messages, 800, {}, Speakers("me", "ada"))
@@ -355,13 +355,13 @@ def test_long_arguments_are_shortened() -> None:
         *call(2, "store_memory", stored),
         *call(4, "write_file", "done"),
     ]
-    found = window(messages, 4000, {"the-facts-1": mark}, Speakers("me", "ada"))
-    assert [line.seq for line in found] == [1, 2, 3, 4, 5]
-    first, second = found[1].message.calls[0].arguments, found[3].message.calls[0].arguments
+    result = window(messages, 4000, {"the-facts-1": mark}, Speakers("me", "ada"))
+    assert [line.seq for line in result] == [1, 2, 3, 4, 5]
+    first, second = result[1].message.calls[0].arguments, result[3].message.calls[0].arguments
     assert first["description"] == second["description"] == "the facts"
     assert mark in first["content"]
     assert "[MemoryRef: message-4-s - message 4, 2,100 tokens]" in second["content"]
-    assert all(line.tokens <= limits.SHORT_TOKENS + 50 for line in found)
+    assert all(line.tokens <= limits.SHORT_TOKENS + 50 for line in result)
 
 
 def test_long_answers_of_other_agents_are_not_shortened_like_user_messages() -> None:
@@ -372,17 +372,17 @@ def test_long_answers_of_other_agents_are_not_shortened_like_user_messages() -> 
         message(2, "assistant", text, author="other"),
         message(3, "user", "and?"),
     ]
-    found = window(history, 8000, {}, Speakers("me", "ada", group=True))
-    assert found[1].message.role == "user"
-    assert "left out" not in found[1].message.text
+    result = window(history, 8000, {}, Speakers("me", "ada", group=True))
+    assert result[1].message.role == "user"
+    assert "left out" not in result[1].message.text
 
 
 def test_a_long_user_message_without_a_placeholder_is_not_shortened_further() -> None:
     """The key of a message cannot name every session; then the model could not open it."""
     text = "word " * 800
     history = [message(1, "user", text, 804), message(2, "assistant"), message(3, "user")]
-    found = window(history, 8000, {}, Speakers("me", "ada"))
-    assert "left out: [MemoryRef: message-1-s" in found[0].message.text
-    nameless = [replace(one, session="team a/b") for one in history]
-    found = window(nameless, 8000, {}, Speakers("me", "ada"))
-    assert found[0].message.text == text
+    result = window(history, 8000, {}, Speakers("me", "ada"))
+    assert "left out: [MemoryRef: message-1-s" in result[0].message.text
+    nameless = [replace(item, session="team a/b") for item in history]
+    result = window(nameless, 8000, {}, Speakers("me", "ada"))
+    assert result[0].message.text == text

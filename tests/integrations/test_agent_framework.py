@@ -170,9 +170,9 @@ class Scripted(FunctionInvocationLayer[Any], ChatMiddlewareLayer[Any], BaseChatC
         **kwargs: Any,
     ) -> ChatResponse:
         self.requests.append(f"{options.get('instructions')}\n{plain(messages)}")
-        said = Message("assistant", [next(self.answers, None) or Content.from_text("Good.")])
+        answer = Message("assistant", [next(self.answers, None) or Content.from_text("Good.")])
         return ChatResponse(
-            messages=[said],
+            messages=[answer],
             model="fake",
             usage_details={"input_token_count": 7, "output_token_count": 2},
         )
@@ -196,22 +196,22 @@ def test_every_message_round_trips(me: Scope, memory: Memory) -> None:
 
     run(work())
     assert not [kind for kind in get_args(ContentType) if f"'{kind}'" not in str(plain(EVERY))]
-    found = me.messages.window("talk")
-    assert [message.role for message in found[:7]] == [
+    messages = me.messages.window("talk")
+    assert [message.role for message in messages[:7]] == [
         "system",
         *["user"] * 3,
         "assistant",
         "tool",
         "tool",
     ]
-    assert [message.text for message in found[1:5]] == [
+    assert [message.text for message in messages[1:5]] == [
         "Where does my sister live?",
         "Look:",
         "and this",
         "I look.",
     ]
-    assert (found[1].author, found[4].author, found[25].role) == ("ada", "scout", "user")
-    assert found[1].tokens < 20
+    assert (messages[1].author, messages[4].author, messages[25].role) == ("ada", "scout", "user")
+    assert messages[1].tokens < 20
     shown = me.context("talk", "What did you look for?").messages
     assert [call["id"] for message in shown for call in message.get("tool_calls", ())] == [
         "c1",
@@ -253,9 +253,9 @@ def test_foreign_messages_are_converted(me: Scope) -> None:
             {"role": "user", "content": {"text": "d", talk.MARK: {"contents": [], "exact": "["}}},
         ],
     )
-    found = run(RetainHistoryProvider(me).get_messages("talk"))
-    assert [message.role for message in found] == ["user", "assistant", "tool", *["user"] * 4]
-    assert [message.text for message in found] == [
+    result = run(RetainHistoryProvider(me).get_messages("talk"))
+    assert [message.role for message in result] == ["user", "assistant", "tool", *["user"] * 4]
+    assert [message.text for message in result] == [
         "from the web page",
         "I look",
         "",
@@ -264,8 +264,8 @@ def test_foreign_messages_are_converted(me: Scope) -> None:
         "c",
         "d",
     ]
-    assert found[1].contents[1].call_id == found[2].contents[0].call_id == "c1"
-    assert found[2].contents[0].result == "Porto"
+    assert result[1].contents[1].call_id == result[2].contents[0].call_id == "c1"
+    assert result[2].contents[0].result == "Porto"
 
 
 def test_history_is_isolated_by_user(memory: Memory) -> None:
@@ -291,8 +291,8 @@ def test_concurrent_writers_lose_no_message(me: Scope, memory: Memory) -> None:
         new = [[Message("user", [name]), Message("assistant", [f"to {name}"])] for name in names]
         await asyncio.gather(
             *(
-                one.save_messages("talk", messages)
-                for one, messages in zip(history, new, strict=True)
+                first.save_messages("talk", messages)
+                for first, messages in zip(history, new, strict=True)
             )
         )
         return await history[0].get_messages("talk")
@@ -351,26 +351,26 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
         save = Content.from_function_call(
             "c1", "save_to_core", arguments='{"content": "Ada has a sister, Clara."}'
         )
-        one = agent(Scripted(Content.from_text("Hello Ada."), save), me)
-        await one.run("My name is Ada.", session=one.create_session(session_id="talk"))
-        await one.run("Clara is my sister.", session=one.create_session(session_id="other"))
+        item = agent(Scripted(Content.from_text("Hello Ada."), save), me)
+        await item.run("My name is Ada.", session=item.create_session(session_id="talk"))
+        await item.run("Clara is my sister.", session=item.create_session(session_id="other"))
 
     async def second(me: Scope) -> str:
         client = Scripted()
-        one = agent(client, me)
-        await one.run("Who is my sister?", session=one.create_session(session_id="talk"))
+        item = agent(client, me)
+        await item.run("Who is my sister?", session=item.create_session(session_id="talk"))
         return client.requests[0]
 
     memory = open_memory()
     run(first(memory.scope(tenant="acme", user="ada", agent="scout")))
     memory.close()
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
-    asked = run(second(me))
-    assert asked.startswith("Be short.\nYou are scout.")
+    result = run(second(me))
+    assert result.startswith("Be short.\nYou are scout.")
     assert (
-        asked.index("Ada has a sister, Clara.")
-        < asked.index("My name is Ada.")
-        < asked.index("Who is my sister?")
+        result.index("Ada has a sister, Clara.")
+        < result.index("My name is Ada.")
+        < result.index("Who is my sister?")
     )
     texts = [message.text for message in me.messages.window("talk")]
     assert texts == ["My name is Ada.", "Hello Ada.", "Who is my sister?", "Good."]
@@ -436,11 +436,11 @@ def test_long_or_large_input_fails_no_run(me: Scope) -> None:
         tools=[draw],
     )
     session = agent.create_session(session_id="talk")
-    for asked in ("word " * 40_000, Message("user", ["Look:", picture]), "And now?"):
-        run(agent.run(asked, session=session))
-    said = run(RetainHistoryProvider(me).get_messages("talk"))
+    for item in ("word " * 40_000, Message("user", ["Look:", picture]), "And now?"):
+        run(agent.run(item, session=session))
+    result = run(RetainHistoryProvider(me).get_messages("talk"))
     roles = ["user", "assistant", "user", "assistant", "tool", "assistant", "user", "assistant"]
-    assert [one.role for one in said] == roles
-    assert [one.contents[0].call_id for one in said[3:5]] == ["c1", "c1"]
-    assert said[2].text.startswith("Look:")
-    assert "[MemoryRef: " in said[2].text
+    assert [element.role for element in result] == roles
+    assert [element.contents[0].call_id for element in result[3:5]] == ["c1", "c1"]
+    assert result[2].text.startswith("Look:")
+    assert "[MemoryRef: " in result[2].text

@@ -372,13 +372,13 @@ def test_concurrent_edits_are_all_stored(me: Scope, memory: Memory) -> None:
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(edit, range(12)))
-        made = list(threads.map(make, range(8)))
+        created = list(threads.map(make, range(8)))
     lines = [
         line.partition("\t")[2]
         for line in told(tool, {"command": "view", "path": "/memories/log"}).split("\n")[1:]
     ]
     assert sorted(lines) == sorted([*(f"({number})" for number in range(12)), "0", ""])
-    assert sum(made) == 1
+    assert sum(created) == 1
 
 
 @one_engine
@@ -432,9 +432,9 @@ def claude(script: Callable[[Any], Command]) -> anthropic.Anthropic:
     tools = [{"type": "memory_20250818", "name": "memory"}]
 
     def answer(request: httpx2.Request) -> httpx2.Response:
-        asked = json.loads(request.content)
-        assert asked.get("tools", tools) == tools
-        block = script(asked["messages"][-1]["content"])
+        payload = json.loads(request.content)
+        assert payload.get("tools", tools) == tools
+        block = script(payload["messages"][-1]["content"])
         stop = "tool_use" if block["type"] == "tool_use" else "end_turn"
         message = {
             "id": "msg_1",
@@ -479,9 +479,9 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
     def run() -> str:
         memory = open_memory()
         tool = RetainMemoryTool(memory.scope(tenant="acme", user="ada", agent="claude"))
-        asked: Any = [{"role": "user", "content": "Who am I?"}]
+        messages: Any = [{"role": "user", "content": "Who am I?"}]
         runner = claude(script).beta.messages.tool_runner(
-            model="m", max_tokens=99, messages=asked, tools=[tool]
+            model="m", max_tokens=99, messages=messages, tools=[tool]
         )
         block = runner.until_done().content[0]
         memory.close()

@@ -56,23 +56,23 @@ print(json.dumps(said))
 def test_adapters_accept_only_a_scope(adapter: str, memory: Memory) -> None:
     """With another object a write would be acknowledged but not stored."""
     module, name = adapter.split(".")
-    made: Callable[..., Any] = getattr(
+    created: Callable[..., Any] = getattr(
         importlib.import_module(f"retain.integrations.{module}"), name
     )
 
     async def with_all() -> None:
-        made(memory.scope(tenant="acme", user="ada", agent="scout"), *ADAPTERS[adapter])
+        created(memory.scope(tenant="acme", user="ada", agent="scout"), *ADAPTERS[adapter])
         others = {
             "a scope of AsyncMemory": AsyncMemory(memory).scope(user="ada"),
             "a scope of Client": Client("http://127.0.0.1:1").scope(user="ada"),
             "Memory": memory,
             "str": "ada",
         }
-        for told, other in others.items():
+        for value, other in others.items():
             with pytest.raises(
-                Invalid, match=rf"scope: must be a scope of Memory.*; got {told}\.$"
+                Invalid, match=rf"scope: must be a scope of Memory.*; got {value}\.$"
             ):
-                made(other, *ADAPTERS[adapter])
+                created(other, *ADAPTERS[adapter])
 
     asyncio.run(with_all())
 
@@ -82,23 +82,23 @@ def test_every_adapter_is_tested() -> None:
         path.read_text(encoding="utf-8")
         for path in (ROOT / "src/retain/integrations").rglob("*.py")
     ]
-    found = {
+    results = {
         name
         for text in texts
         for name in re.findall(r"^class ((?:Async)?Retain\w+)", text, re.MULTILINE)
     }
-    assert found == {adapter.split(".")[1] for adapter in ADAPTERS}
+    assert results == {adapter.split(".")[1] for adapter in ADAPTERS}
 
 
 def test_without_a_framework_the_error_names_the_package(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED], capture_output=True, text=True, cwd=tmp_path, check=True
     )
-    said: dict[str, str] = json.loads(done.stdout)
+    payload: dict[str, str] = json.loads(done.stdout)
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
         "optional-dependencies"
     ]
-    assert set(said) >= {adapter.split(".")[0] for adapter in ADAPTERS}
-    for module, text in said.items():
+    assert set(payload) >= {adapter.split(".")[0] for adapter in ADAPTERS}
+    for module, text in payload.items():
         extra = next(name for name in extras if module.replace("_", "-").startswith(name))
         assert f"install retain[{extra}]" in text, module

@@ -34,7 +34,7 @@ def test_an_example_remembers_in_its_next_run(
     runpy.run_path(str(example), run_name="__main__")
     assert "remembered: nothing" in (first := capsys.readouterr().out), first
     runpy.run_path(str(example), run_name="__main__")
-    told = [
+    received = [
         line for line in capsys.readouterr().out.splitlines() if line.startswith("remembered: ")
     ]
-    assert any("Ada" in line for line in told), told
+    assert any("Ada" in line for line in received), received

@@ -87,12 +87,12 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
             middleware=[RetainMiddleware(memory.scope(tenant="acme", user="ada", agent="scout"))],
         )
         say(agent, "Where does my sister Clara live?", on("second"))
-        [given] = model.seen
-        assert isinstance(given[0], SystemMessage)
-        assert str(given[0].text).startswith("Be brief.")
-        assert "Clara" not in str(given[0].text), "what others said is not said by the system"
-        assert words(given).count("lives in Porto") == 1
-        assert str(given[-1].text) == "Where does my sister Clara live?"
+        [item] = model.seen
+        assert isinstance(item[0], SystemMessage)
+        assert str(item[0].text).startswith("Be brief.")
+        assert "Clara" not in str(item[0].text), "what others said is not said by the system"
+        assert words(item).count("lives in Porto") == 1
+        assert str(item[-1].text) == "Where does my sister Clara live?"
         stranger = speaking("I do not know.")
         agent = create_agent(
             stranger,
@@ -105,8 +105,8 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
 @one_engine
 def test_the_conversation_is_included_once(me: Scope) -> None:
     """From the checkpointer if there is one, else from memory; it is saved once."""
-    kept, model = RetainSaver(me), speaking("One.", "Two.", "Three.")
-    agent = create_agent(model, middleware=[RetainMiddleware(me)], checkpointer=kept)
+    stored, model = RetainSaver(me), speaking("One.", "Two.", "Three.")
+    agent = create_agent(model, middleware=[RetainMiddleware(me)], checkpointer=stored)
     for text in ("the first question", "the second question"):
         say(agent, text, on("s"))
     assert [
@@ -115,19 +115,21 @@ def test_the_conversation_is_included_once(me: Scope) -> None:
     ] == [1, 1, 1]
     bare = create_agent(model, middleware=[RetainMiddleware(me)])
     say(bare, "the third question", on("s"))
-    told = [
-        (one.type, str(one.text))
-        for one in model.seen[2]
-        if "question" in str(one.text) or one.type == "ai"
+    texts = [
+        (item.type, str(item.text))
+        for item in model.seen[2]
+        if "question" in str(item.text) or item.type == "ai"
     ]
-    assert told == [
+    assert texts == [
         ("human", "the first question"),
         ("ai", "One."),
         ("human", "the second question"),
         ("ai", "Two."),
         ("human", "the third question"),
     ]
-    assert [one.text for one in me.messages.window("s")] == [text for _, text in told] + ["Three."]
+    assert [item.text for item in me.messages.window("s")] == [text for _, text in texts] + [
+        "Three."
+    ]
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
@@ -137,11 +139,11 @@ def test_a_large_result_becomes_a_reference(me: Scope, kind: str) -> None:
     """
     model = speaking(calling("read_table", name="people"), "It is empty.")
     agent = create_agent(model, tools=[read_table], middleware=[RetainMiddleware(me)])
-    given: Any = {"messages": [HumanMessage("What is in the table?")]}
+    arguments: Any = {"messages": [HumanMessage("What is in the table?")]}
     done = (
-        agent.invoke(given, on("t"))
+        agent.invoke(arguments, on("t"))
         if kind == "sync"
-        else asyncio.run(agent.ainvoke(given, on("t")))
+        else asyncio.run(agent.ainvoke(arguments, on("t")))
     )
     [_, seen] = model.seen
     assert isinstance(seen[-1], ToolMessage)
@@ -185,9 +187,9 @@ def test_results_that_are_not_captured(me: Scope) -> None:
         model = speaking(calling("other", how=how), "Done.")
         agent = create_agent(model, tools=[other], middleware=[RetainMiddleware(me, **options)])
         return next(
-            one
-            for one in say(agent, "Go.", on(f"{how} {options}"))["messages"]
-            if isinstance(one, ToolMessage)
+            message
+            for message in say(agent, "Go.", on(f"{how} {options}"))["messages"]
+            if isinstance(message, ToolMessage)
         )
 
     assert result("small").content == "little"
@@ -205,10 +207,10 @@ def test_the_same_run_is_saved_once(me: Scope) -> None:
     )
     for _ in range(2):
         say(agent, "Once, please.", on("s", run_id=run))
-    assert [one.text for one in me.messages.window("s")] == ["Once, please.", "First."]
+    assert [message.text for message in me.messages.window("s")] == ["Once, please.", "First."]
     say(agent, "And another.", on("s", run_id=run))
-    said = [one.text for one in me.messages.window("s")]
-    assert said[2] == "And another.", "another question under the same id is another turn"
+    texts = [message.text for message in me.messages.window("s")]
+    assert texts[2] == "And another.", "another question under the same id is another turn"
     say(agent, "Once, please.", on("s"))
     assert len(me.messages.window("s")) == 6
 
@@ -228,8 +230,10 @@ def test_a_turn_is_stored_completely(me: Scope) -> None:
         tools=[read_table],
         middleware=[RetainMiddleware(me)],
     )
-    given: Any = {"messages": [SystemMessage("A note."), HumanMessage("one"), HumanMessage("two")]}
-    done = agent.invoke(given, on("s"))
+    arguments: Any = {
+        "messages": [SystemMessage("A note."), HumanMessage("one"), HumanMessage("two")]
+    }
+    done = agent.invoke(arguments, on("s"))
     assert RetainChatMessageHistory(me, "s").messages == done["messages"]
     [turn] = me.turns.list("s")
     assert turn.report is not None

@@ -99,13 +99,19 @@ def test_every_message_round_trips(me: Scope, memory: Memory) -> None:
     assert talk.messages == []
     talk.add_messages(EVERY)
     talk.add_messages([])
-    assert [(type(one), one.model_dump()) for one in talk.messages] == [
-        (type(one), one.model_dump()) for one in EVERY
+    assert [(type(item), item.model_dump()) for item in talk.messages] == [
+        (type(item), item.model_dump()) for item in EVERY
     ]
     assert asyncio.run(talk.aget_messages()) == EVERY
-    kept = me.messages.window("talk")
-    assert [message.role for message in kept[:5]] == ["system", "user", "user", "assistant", "tool"]
-    assert (kept[3].tokens_in, kept[3].tokens_out) == (12, 3)
+    messages = me.messages.window("talk")
+    assert [message.role for message in messages[:5]] == [
+        "system",
+        "user",
+        "user",
+        "assistant",
+        "tool",
+    ]
+    assert (messages[3].tokens_in, messages[3].tokens_out) == (12, 3)
     assert me.search("where does my sister live").hits[0].session == "talk"
     shown = me.context("talk", "And now?").messages
     assert {"role": "tool", "tool_call_id": "call-1", "content": "sunny"} in shown
@@ -124,7 +130,7 @@ def test_unstorable_messages_are_rejected_atomically(me: Scope) -> None:
 def test_large_writes_are_atomic(me: Scope) -> None:
     talk = history(me)
     talk.add_messages([HumanMessage(str(n)) for n in range(250)])
-    assert [one.content for one in talk.messages] == [str(n) for n in range(250)]
+    assert [message.content for message in talk.messages] == [str(n) for n in range(250)]
     with pytest.raises(Invalid):
         talk.add_messages([*[HumanMessage("more")] * 150, RemoveMessage(id="s-1")])
     with pytest.raises(Invalid):
@@ -142,12 +148,12 @@ def test_a_cleared_history_is_empty_and_continues(me: Scope) -> None:
     assert me.sessions.get("talk").id == "talk"
     asyncio.run(talk.aadd_messages([HumanMessage("three")]))
     talk.messages = [HumanMessage("four"), AIMessage("five")]
-    assert [one.content for one in talk.messages] == ["four", "five"]
+    assert [message.content for message in talk.messages] == ["four", "five"]
     asyncio.run(talk.aclear())
     assert str(talk) == ""
     fresh = history(me, "fresh")
     fresh.messages = [HumanMessage("six")]
-    assert [one.content for one in fresh.messages] == ["six"]
+    assert [message.content for message in fresh.messages] == ["six"]
 
 
 @one_engine
@@ -183,8 +189,8 @@ def test_foreign_messages_are_readable_and_forge_no_role(me: Scope) -> None:
             {"role": "assistant", "content": [{"type": "text", "text": "Well."}]},
         ],
     )  # fmt: skip
-    found = history(me).messages
-    assert found == [
+    messages = history(me).messages
+    assert messages == [
         HumanMessage("obey"),
         HumanMessage("odd"),
         HumanMessage("odder"),
@@ -202,9 +208,9 @@ def test_concurrent_creation_of_one_session(me: Scope) -> None:
                 range(8),
             )
         )
-    said = [str(one.content) for one in history(me).messages]
-    assert sorted(said) == sorted(f"{n}{which}" for n in range(8) for which in "ab")
-    assert all(first[0] == second[0] for first, second in zip(said[::2], said[1::2], strict=True))
+    texts = [str(message.content) for message in history(me).messages]
+    assert sorted(texts) == sorted(f"{n}{which}" for n in range(8) for which in "ab")
+    assert all(first[0] == second[0] for first, second in zip(texts[::2], texts[1::2], strict=True))
 
 
 def test_under_a_buffer_window_memory(open_memory: Callable[..., Memory]) -> None:
@@ -220,12 +226,12 @@ def test_under_a_buffer_window_memory(open_memory: Callable[..., Memory]) -> Non
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         chain = LLMChain(llm=FakeListChatModel(responses=["Hi Ada.", "Fine.", "Bye."]), prompt=prompt,
                          memory=remembering(me, k=2))  # fmt: skip
-        for said in ("I am Ada.", "How are you?", "Bye!"):
-            chain.invoke({"input": said, "style": "short"})
+        for item in ("I am Ada.", "How are you?", "Bye!"):
+            chain.invoke({"input": item, "style": "short"})
         assert len(history(me).messages) == 6
     again = open_memory().scope(tenant="acme", user="ada", agent="scout")
-    found = remembering(again, k=2, return_messages=True).load_memory_variables({})["chat_history"]
-    assert found == [
+    result = remembering(again, k=2, return_messages=True).load_memory_variables({})["chat_history"]
+    assert result == [
         HumanMessage("How are you?"),
         AIMessage("Fine."),
         HumanMessage("Bye!"),
@@ -246,7 +252,7 @@ def test_a_runnable_remembers_across_a_restart(
         [MessagesPlaceholder("history"), ("human", "{question}")]
     )
     echo: Any = RunnableLambda(
-        lambda value: AIMessage(" | ".join(str(one.content) for one in value.to_messages()))
+        lambda value: AIMessage(" | ".join(str(message.content) for message in value.to_messages()))
     )
     answers = []
     for question in ("I am Ada.", "Who am I?"):
@@ -256,8 +262,10 @@ def test_a_runnable_remembers_across_a_restart(
                 prompt | echo, lambda id, me=me: history(me, id), input_messages_key="question",
                 history_messages_key="history",
             )  # fmt: skip
-            asked: Any = ({"question": question}, {"configurable": {"session_id": "talk"}})
-            answers.append(asyncio.run(chain.ainvoke(*asked)) if wait else chain.invoke(*asked))
+            requests: Any = ({"question": question}, {"configurable": {"session_id": "talk"}})
+            answers.append(
+                asyncio.run(chain.ainvoke(*requests)) if wait else chain.invoke(*requests)
+            )
     assert answers[1].content == "I am Ada. | I am Ada. | Who am I?"
 
 
@@ -326,16 +334,16 @@ def test_equivalence_with_the_in_memory_history(
 ) -> None:
     ours, simple, durable = history(me, str(uuid.uuid4())), InMemoryChatMessageHistory(), theirs()
     for verb, messages in steps:
-        for one in (ours, simple, durable):
+        for item in (ours, simple, durable):
             if verb == "set":
-                one.messages = list(messages)
+                item.messages = list(messages)
             elif verb == "clear":
-                one.clear()
+                item.clear()
             else:
-                one.add_messages(messages)
-        found = [one.model_dump() for one in ours.messages]
+                item.add_messages(messages)
+        results = [item.model_dump() for item in ours.messages]
         assert (
-            found
-            == [one.model_dump() for one in simple.messages]
-            == [one.model_dump() for one in durable.messages]
+            results
+            == [item.model_dump() for item in simple.messages]
+            == [item.model_dump() for item in durable.messages]
         )

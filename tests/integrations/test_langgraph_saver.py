@@ -89,7 +89,9 @@ def graph(saver: BaseCheckpointSaver[Any]) -> Any:
 
 def comparable(history: Sequence[Any]) -> list[Any]:
     """Return the parts that are equal in every run."""
-    return [(one.values, one.next, one.metadata["step"], one.metadata["source"]) for one in history]
+    return [
+        (item.values, item.next, item.metadata["step"], item.metadata["source"]) for item in history
+    ]
 
 
 def test_a_graph_continues_after_a_restart(open_memory: Callable[..., Memory]) -> None:
@@ -102,14 +104,16 @@ def test_a_graph_continues_after_a_restart(open_memory: Callable[..., Memory]) -
         )
     with open_memory() as memory:
         ours = graph(RetainSaver(memory.scope(tenant="acme", user="ada")))
-        for one in (ours, theirs):
-            assert one.get_state(on("t")).interrupts[0].value == {"question": "Who are you?"}
-            assert one.invoke(Command(resume="Ada"), on("t"))["said"][-1].content == "You said Ada."
-            before = next(
-                step for step in one.get_state_history(on("t")) if step.next == ("reply",)
+        for item in (ours, theirs):
+            assert item.get_state(on("t")).interrupts[0].value == {"question": "Who are you?"}
+            assert (
+                item.invoke(Command(resume="Ada"), on("t"))["said"][-1].content == "You said Ada."
             )
-            forked = one.update_state(before.config, {"answer": "Bob"})
-            assert one.invoke(None, forked)["said"][-1].content == "You said Bob."
+            before = next(
+                step for step in item.get_state_history(on("t")) if step.next == ("reply",)
+            )
+            forked = item.update_state(before.config, {"answer": "Bob"})
+            assert item.invoke(None, forked)["said"][-1].content == "You said Bob."
         assert comparable(list(ours.get_state_history(on("t")))) == comparable(
             list(theirs.get_state_history(on("t")))
         )
@@ -160,11 +164,11 @@ def test_channels_stored_as_deltas(me: Scope) -> None:
 
     built = StateGraph(Log).add_node("count", count).add_edge(START, "count").add_edge("count", END)
     saver, theirs = RetainSaver(me), InMemorySaver()
-    for one in (saver, theirs):
-        chain: Any = built.compile(checkpointer=one)
+    for item in (saver, theirs):
+        chain: Any = built.compile(checkpointer=item)
         for n in range(7):
             chain.invoke({"n": n}, on("t"))
-    ours, measure = (built.compile(checkpointer=one) for one in (saver, theirs))
+    ours, measure = (built.compile(checkpointer=item) for item in (saver, theirs))
     history = [step.values for step in ours.get_state_history(on("t"))]
     assert history == [step.values for step in measure.get_state_history(on("t"))]
     assert history[0]["log"] == list(range(7))
@@ -175,11 +179,11 @@ def test_channels_stored_as_deltas(me: Scope) -> None:
         assert ours.invoke({"n": 7}, on(thread))["log"] == list(range(8))
     newest = saver.get_tuple(on("t"))
     assert newest is not None
-    found = saver.get_delta_channel_history(config=newest.config, channels=["log", "none"])
-    assert found == asyncio.run(
+    result = saver.get_delta_channel_history(config=newest.config, channels=["log", "none"])
+    assert result == asyncio.run(
         saver.aget_delta_channel_history(config=on("t"), channels=["log", "none"])
     )
-    assert found == BaseCheckpointSaver.get_delta_channel_history(
+    assert result == BaseCheckpointSaver.get_delta_channel_history(
         saver, config=newest.config, channels=["log", "none"]
     )
     assert saver.get_delta_channel_history(config=on("nobody"), channels=["log"]) == {
@@ -256,7 +260,7 @@ def test_dotted_names_filter_nested_metadata(me: Scope) -> None:
         saver.put(on("first", checkpoint_ns=""), checkpoint, fields, {})  # type: ignore[arg-type]
 
     def steps(wanted: dict[str, Any]) -> list[int]:
-        return [found.metadata["step"] for found in saver.list(on("first"), filter=wanted)]
+        return [item.metadata["step"] for item in saver.list(on("first"), filter=wanted)]
 
     assert steps({"info.node.score": 2}) == [1, 0]
     assert steps({"info.node": {"score": 1}}) == [-1]

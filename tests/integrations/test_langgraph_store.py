@@ -105,9 +105,9 @@ def test_items_of_other_adapters_are_read_only(me: Scope, name: str) -> None:
         store.put((name, "b"), "x", {})
     with pytest.raises(Invalid, match="memory tool"):
         store.delete((name,), "a")
-    found = store.get((name,), "a")
-    assert found is not None
-    assert found.value == {"text": "mine"}
+    value = store.get((name,), "a")
+    assert value is not None
+    assert value.value == {"text": "mine"}
 
 
 @one_engine
@@ -263,7 +263,7 @@ def _plain(results: Sequence[Any]) -> list[Any]:
         return (item.namespace, item.key, item.value) if hasattr(item, "namespace") else item
 
     return [
-        sorted(map(plain, found), key=repr) if isinstance(found, list) else plain(found) for found in results
+        sorted(map(plain, result), key=repr) if isinstance(result, list) else plain(result) for result in results
     ]  # fmt: skip
 
 
@@ -302,9 +302,9 @@ def test_names_beyond_our_own_key_rules(me: Scope) -> None:
         store.put(("m",), name, {"name": name})
     assert {item.key for item in store.search(("m",), limit=100)} == set(names)
     for name in names:
-        found = store.get(("m",), name)
-        assert found is not None
-        assert found.value == {"name": name}
+        value = store.get(("m",), name)
+        assert value is not None
+        assert value.value == {"name": name}
     store.put(("a\nb", " "), "k", {})
     assert store.list_namespaces(prefix=("a\nb",)) == [("a\nb", " ")]
 
@@ -319,11 +319,11 @@ def test_a_query_orders_and_omits_nothing(memory: Memory) -> None:
     store.put(("m",), "hidden", {"text": "tea tea tea"}, index=False)
     store.put(("m",), "noted", {"text": "tea", "note": "The dentist is on Monday."}, index=["note"])
     memory.run_jobs()
-    found = store.search(("m",), query="What tea does she drink?")
-    assert found[0].key == "tea"
-    assert {item.key for item in found} == {"tea", "car", "hidden", "noted"}
-    assert next(item.score for item in found if item.key == "hidden") is None
-    scores = [item.score for item in found if item.score is not None]
+    hits = store.search(("m",), query="What tea does she drink?")
+    assert hits[0].key == "tea"
+    assert {item.key for item in hits} == {"tea", "car", "hidden", "noted"}
+    assert next(item.score for item in hits if item.key == "hidden") is None
+    scores = [item.score for item in hits if item.score is not None]
     assert scores == sorted(scores, reverse=True)
     assert store.search(("m",), query="When is the dentist?", limit=1)[0].key == "noted"
     assert [item.key for item in store.search(("m",), query="tea", filter={"note": "x"})] == []
@@ -491,8 +491,8 @@ def test_many_concurrent_awaits(me: Scope) -> None:
         await asyncio.gather(
             *(store.aput(("n", str(n % 5)), f"k{n}", {"n": n}) for n in range(100))
         )
-        found = await asyncio.gather(*(store.aget(("n", str(n % 5)), f"k{n}") for n in range(100)))
-        assert [item.value["n"] for item in found if item] == list(range(100))
+        result = await asyncio.gather(*(store.aget(("n", str(n % 5)), f"k{n}") for n in range(100)))
+        assert [item.value["n"] for item in result if item] == list(range(100))
         assert len(await store.asearch(("n",), limit=200)) == 100
         await asyncio.gather(*(store.adelete(("n", str(n % 5)), f"k{n}") for n in range(100)))
         assert await store.alist_namespaces() == []
@@ -544,8 +544,10 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
                 [remember, recall],
                 store=RetainStore(memory.scope(tenant="acme", user="ada")),
             )
-            found: list[BaseMessage] = agent.invoke({"messages": [HumanMessage(said)]})["messages"]
-            return found
+            messages: list[BaseMessage] = agent.invoke({"messages": [HumanMessage(said)]})[
+                "messages"
+            ]
+            return messages
 
     ask(
         "I am called Ada and I live in Porto.",

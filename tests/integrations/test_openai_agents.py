@@ -231,9 +231,9 @@ def session(memory: Memory, id: str = "talk", **settings: Any) -> RetainSession:
 def test_the_vendor_suite_passes(postgres_url: str, tmp_path: Path) -> None:
     """All its session tests on both databases, except those listed above with a reason."""
     databases = {"embedded": f"sqlite:///{tmp_path}/agent.db", "server": postgres_url}
-    given = {"SESSION_DATABASES": json.dumps(databases)}
+    arguments = {"SESSION_DATABASES": json.dumps(databases)}
     chosen = ("-k", "embedded or not compaction")
-    outcome = vendors.run(vendors.fetch(*SDIST), "swap_openai_session", given, SUITE, chosen)
+    outcome = vendors.run(vendors.fetch(*SDIST), "swap_openai_session", arguments, SUITE, chosen)
     names = []
     for (_, prefix), group in NOT_OURS.items():
         for name, _, of in (name.partition("[") for name in group):
@@ -304,18 +304,18 @@ async def compare_sessions(memory: Memory, steps: list[tuple[str, Any]]) -> None
     theirs: Any = SQLiteSession("talk")
     ours = session(memory, uuid.uuid4().hex)
     assert isinstance(ours, Session)
-    for what, asked in steps:
+    for what, request in steps:
         answers = []
-        for one in (theirs, ours):
+        for item in (theirs, ours):
             if what == "add":
-                await one.add_items(asked)
+                await item.add_items(request)
             elif what == "clear":
-                await one.clear_session()
+                await item.clear_session()
             answers.append(
                 await (
-                    one.pop_item()
+                    item.pop_item()
                     if what == "pop"
-                    else one.get_items(asked if what == "get" else None)
+                    else item.get_items(request if what == "get" else None)
                 )
             )
         assert answers[0] == answers[1]
@@ -441,11 +441,13 @@ def test_eight_concurrent_writers_lose_nothing(memory: Memory) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(8)))
-    told = [str(item["content"]) for item in asyncio.run(session(memory).get_items())]  # type: ignore[typeddict-item]
-    assert sorted(told) == sorted(
+    contents = [str(item["content"]) for item in asyncio.run(session(memory).get_items())]  # type: ignore[typeddict-item]
+    assert sorted(contents) == sorted(
         f"{writer} {n} {k}" for writer in range(8) for n in range(10) for k in (0, 1)
     )
-    assert all(one[:-1] == two[:-1] for one, two in zip(told[::2], told[1::2], strict=True))
+    assert all(
+        first[:-1] == two[:-1] for first, two in zip(contents[::2], contents[1::2], strict=True)
+    )
 
 
 @one_engine
@@ -480,15 +482,15 @@ class Parrot(Model):
     async def get_response(
         self, system_instructions: str | None, input: Any, *_: Any, **__: Any
     ) -> ModelResponse:
-        given = [{"role": "user", "content": input}] if isinstance(input, str) else input
-        heard = [str(item["content"]) for item in given if item.get("role") == "user"]
+        value = [{"role": "user", "content": input}] if isinstance(input, str) else input
+        received = [str(item["content"]) for item in value if item.get("role") == "user"]
         last: Any
-        if given[-1].get("type") != "function_call_output":
+        if value[-1].get("type") != "function_call_output":
             last = ResponseFunctionToolCall(
                 type="function_call", call_id=uuid.uuid4().hex, name="nod", arguments="{}"
             )
         else:
-            text = ResponseOutputText(type="output_text", text=" / ".join(heard), annotations=[])
+            text = ResponseOutputText(type="output_text", text=" / ".join(received), annotations=[])
             last = ResponseOutputMessage(
                 id="m", type="message", role="assistant", status="completed", content=[text]
             )
@@ -505,12 +507,12 @@ def nod() -> str:
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory], url: str) -> None:
     set_tracing_disabled(True)
-    told = []
-    for said in ("I am Ada.", "Who am I?"):
+    received = []
+    for item in ("I am Ada.", "Who am I?"):
         with Memory.open(url, settings=SETTINGS) as memory:
             agent = Agent(name="scout", model=Parrot(), tools=[nod])
             ran = Runner.run(
-                agent, said, session=session(memory), run_config=RunConfig(tracing_disabled=True)
+                agent, item, session=session(memory), run_config=RunConfig(tracing_disabled=True)
             )
-            told.append(asyncio.run(ran).final_output)
-    assert told == ["I am Ada.", "I am Ada. / Who am I?"]
+            received.append(asyncio.run(ran).final_output)
+    assert received == ["I am Ada.", "I am Ada. / Who am I?"]

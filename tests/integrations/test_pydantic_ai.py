@@ -181,13 +181,13 @@ def test_every_message_round_trips(me: Scope, memory: Memory) -> None:
         assert [entry.id for entry in await store.load_entries("talk") or ()] == [
             entry.id for entry in entries
         ]
-        one = await store.read_entry(str(entries[2].id))
-        assert (one.message, one.parent_id) == (expected[2], entries[1].id)
+        first = await store.read_entry(str(entries[2].id))
+        assert (first.message, first.parent_id) == (expected[2], entries[1].id)
         with pytest.raises(LookupError):
             await store.read_entry("nobody's")
 
     run(work())
-    found = me.messages.window("talk")
+    messages = me.messages.window("talk")
     roles = [
         "user",
         "user",
@@ -201,12 +201,12 @@ def test_every_message_round_trips(me: Scope, memory: Memory) -> None:
         "system",
         "user",
     ]
-    assert [message.role for message in found] == roles
-    assert found[0].text == "Where does my sister live?"
-    assert found[1].text == 'Look:\na note\n<ui>{"open":null}</ui>\nnothing'
-    assert (found[2].text, found[2].tokens_in, found[2].tokens_out) == ("I look.", 12, 3)
-    assert found[-1].text == "a␀b, \\u0000, [MemoryRef: x-1 - y] and 😀"
-    assert found[0].tokens < 20
+    assert [message.role for message in messages] == roles
+    assert messages[0].text == "Where does my sister live?"
+    assert messages[1].text == 'Look:\na note\n<ui>{"open":null}</ui>\nnothing'
+    assert (messages[2].text, messages[2].tokens_in, messages[2].tokens_out) == ("I look.", 12, 3)
+    assert messages[-1].text == "a␀b, \\u0000, [MemoryRef: x-1 - y] and 😀"
+    assert messages[0].tokens < 20
     shown = me.context("talk", "What did you look for?").messages
     calls = [
         call["function"]["name"] for message in shown for call in message.get("tool_calls", ())
@@ -325,9 +325,9 @@ def test_concurrent_writers_conflict_and_lose_nothing(me: Scope, memory: Memory)
         while True:
             tried = next(tries)
             try:
-                found = await store.load("talk") or Conversation(conversation_id="talk")
-                found.messages.append(said(text))
-                await store.save(found)
+                result = await store.load("talk") or Conversation(conversation_id="talk")
+                result.messages.append(said(text))
+                await store.save(result)
                 return tried
             except ConversationConflict:
                 continue
@@ -337,16 +337,16 @@ def test_concurrent_writers_conflict_and_lose_nothing(me: Scope, memory: Memory)
         new = [
             Conversation(messages=[said(name)], conversation_id="new") for name in ("one", "two")
         ]
-        done = await asyncio.gather(*(store.save(one) for one in new), return_exceptions=True)
-        assert sorted(type(one).__name__ for one in done) == ["ConversationConflict", "list"]
+        done = await asyncio.gather(*(store.save(item) for item in new), return_exceptions=True)
+        assert sorted(type(item).__name__ for item in done) == ["ConversationConflict", "list"]
         copies = [await store.load("new") for _ in range(4)]
-        for number, one in enumerate(copies):
-            assert one is not None
-            one.messages.append(said(f"copy {number}"))
+        for number, item in enumerate(copies):
+            assert item is not None
+            item.messages.append(said(f"copy {number}"))
         done = await asyncio.gather(
-            *(store.save(one) for one in copies if one), return_exceptions=True
+            *(store.save(item) for item in copies if item), return_exceptions=True
         )
-        assert sum(isinstance(one, ConversationConflict) for one in done) == 3
+        assert sum(isinstance(item, ConversationConflict) for item in done) == 3
         assert len(texts(me, "new")) == 2
         names = [f"writer {n}" for n in range(6)]
         tries = await asyncio.gather(*map(add, names))
@@ -382,18 +382,18 @@ def test_concurrent_delete_and_save_conflict(me: Scope, memory: Memory) -> None:
                 *steps[:: 1 if number < 2 else -1], return_exceptions=True
             )
             saved, deleted = (saved, deleted) if number < 2 else (deleted, saved)
-            done = [one for one in (saved, deleted) if not isinstance(one, ConversationConflict)]
+            done = [item for item in (saved, deleted) if not isinstance(item, ConversationConflict)]
             loaded = await store.load("talk")
-            kept = (
+            stored = (
                 None
                 if loaded is None
                 else [str(getattr(m.parts[0], "content", "")) for m in loaded.messages]
             )
             if isinstance(saved, ConversationConflict):
-                assert (deleted, kept) == (None, None)
+                assert (deleted, stored) == (None, None)
             else:
                 assert len(done) == (1 if number % 2 else 2)
-                assert kept == texts(me, "talk") == (["one", "two"] if number % 2 else ["new"])
+                assert stored == texts(me, "talk") == (["one", "two"] if number % 2 else ["new"])
             await store.delete("talk")
         assert me.sessions.list().items == []
 
@@ -413,7 +413,7 @@ def test_foreign_changes_to_a_session_are_harmless(me: Scope) -> None:
         assert first.revision is not None
         branched = await store.branch("talk", at=1, expected_revision=first.revision)
         assert me.sessions.active().id == "other"
-        (left,) = [one.id for one in me.sessions.list() if one.label]
+        (left,) = [session.id for session in me.sessions.list() if session.label]
         me.sessions.remove(left)
         branched.messages.append(answered("three"))
         await store.save(branched)
@@ -494,34 +494,34 @@ class Twin:
             return type(error).__name__
 
     async def save(self, name: str, words: list[str], scope: str | None) -> Any:
-        found = await self.store.load(name) or Conversation(conversation_id=name)
-        self.old[name] = replace(found, messages=list(found.messages))
-        found.messages.extend(said(word) for word in words)
-        found.usage.requests += 1
-        return [self.numbered(entry.id) for entry in await self.store.save(found, scope=scope)]
+        result = await self.store.load(name) or Conversation(conversation_id=name)
+        self.old[name] = replace(result, messages=list(result.messages))
+        result.messages.extend(said(word) for word in words)
+        result.usage.requests += 1
+        return [self.numbered(entry.id) for entry in await self.store.save(result, scope=scope)]
 
     async def rewrite(self, name: str, kept: int, words: list[str]) -> Any:
-        found = await self.store.load(name) or Conversation(conversation_id=name)
-        messages = [*found.messages[:kept], *(said(word) for word in words)]
-        made = replace(found, messages=messages, new_message_index=None)
-        return [self.numbered(entry.id) for entry in await self.store.save(made)]
+        result = await self.store.load(name) or Conversation(conversation_id=name)
+        messages = [*result.messages[:kept], *(said(word) for word in words)]
+        created = replace(result, messages=messages, new_message_index=None)
+        return [self.numbered(entry.id) for entry in await self.store.save(created)]
 
     async def stale(self, name: str, word: str) -> Any:
         old = self.old.get(name) or Conversation(conversation_id=name)
         return len(await self.store.save(replace(old, messages=[*old.messages, said(word)])))
 
     async def load(self, name: str, limit: int | None, scope: str | None) -> Any:
-        found = await self.store.load(name, limit=limit, scope=scope)
-        return found and (found.messages, found.usage)
+        result = await self.store.load(name, limit=limit, scope=scope)
+        return result and (result.messages, result.usage)
 
     async def branch(self, name: str, number: int, by_entry: bool, scope: str | None) -> Any:
-        found = await self.store.load(name)
-        revision = found.revision if found else None
+        result = await self.store.load(name)
+        revision = result.revision if result else None
         at: dict[str, Any] = await self.place(name, number) if by_entry else {"at": number}
-        made = await self.store.branch(name, **at, expected_revision=revision, scope=scope)
-        made.messages.append(answered("after"))
-        await self.store.save(made)
-        return made.messages
+        created = await self.store.branch(name, **at, expected_revision=revision, scope=scope)
+        created.messages.append(answered("after"))
+        await self.store.save(created)
+        return created.messages
 
     async def fork(self, name: str, number: int, by_entry: bool, new: str) -> Any:
         at: dict[str, Any] = await self.place(name, number) if by_entry else {"at": number}
@@ -538,7 +538,7 @@ class Twin:
         return {"from_entry": str(ids[number % len(ids)])} if ids else {"at": 0}
 
     async def everything(self) -> Any:
-        told = []
+        received = []
         for record in await self.store.list_conversations():
             lines = [
                 await self.store.read_history(tip) for tip in (record.head_id, *record.branches)
@@ -553,15 +553,21 @@ class Twin:
                 record.scope,
                 record.usage,
             )
-            told.append((record.conversation_id, seen, origin))
+            received.append((record.conversation_id, seen, origin))
         scoped = [
-            [one.conversation_id for one in await self.store.list_conversations(scope=s)]
+            [
+                conversation.conversation_id
+                for conversation in await self.store.list_conversations(scope=s)
+            ]
             for s in ("s", "t")
         ]
         return (
-            told,
+            received,
             scoped,
-            [one.conversation_id for one in await self.store.list_conversations(limit=1)],
+            [
+                conversation.conversation_id
+                for conversation in await self.store.list_conversations(limit=1)
+            ],
         )
 
 
@@ -628,13 +634,13 @@ def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory])
     memory.close()
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     with_history, from_memory = run(second(me))
-    told = str(with_history)
-    assert "Ada's sister is Clara." in told
-    assert told.count("My name is Ada.") == 1
-    assert "Hello Ada." in told
-    told = str(from_memory)
-    assert told.count("Clara is my sister.") == 1
-    assert "save_to_core" in told
+    result = str(with_history)
+    assert "Ada's sister is Clara." in result
+    assert result.count("My name is Ada.") == 1
+    assert "Hello Ada." in result
+    result = str(from_memory)
+    assert result.count("Clara is my sister.") == 1
+    assert "save_to_core" in result
     assert texts(me, "talk") == ["My name is Ada.", "Hello Ada.", "Who is my sister?", "Good."]
     assert "Private Memory" not in str([message.raw for message in me.messages.window("other")])
 
@@ -722,9 +728,9 @@ def test_memory_stays_within_the_budget_and_out_of_the_system_prompt(
     run(
         Agent(seeing(seen), capabilities=[RetainMemory(me, "talk", budget=1500)]).run("Hello again")
     )
-    told = "".join(str(part) for message in seen[1] for part in message.parts)
-    assert "word-1 " in told
-    assert len(told) < 8000
+    text = "".join(str(part) for message in seen[1] for part in message.parts)
+    assert "word-1 " in text
+    assert len(text) < 8000
 
 
 @one_engine

@@ -61,10 +61,10 @@ def fetch(name: str, version: str, sha256: str) -> Path:
     if folder.is_dir():
         return folder
     data = _download(name, f"{stem}.tar.gz")
-    found = hashlib.sha256(data).hexdigest()
-    if found != sha256:
+    result = hashlib.sha256(data).hexdigest()
+    if result != sha256:
         raise ValueError(
-            f"{stem}.tar.gz has the hash {found}, not {sha256}: look why before you pin another"
+            f"{stem}.tar.gz has the hash {result}, not {sha256}: look why before you pin another"
         )
     CACHE.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=CACHE) as place:
@@ -122,7 +122,7 @@ def run(
 
 
 def _outcome(report: Path, output: str) -> Outcome:
-    found: dict[str, set[str]] = {"passed": set(), "failed": set(), "skipped": set()}
+    results: dict[str, set[str]] = {"passed": set(), "failed": set(), "skipped": set()}
     for case in ElementTree.parse(report).iter("testcase"):
         tags = {child.tag for child in case}
         end = (
@@ -132,9 +132,11 @@ def _outcome(report: Path, output: str) -> Outcome:
             if "skipped" in tags
             else "passed"
         )
-        found[end].add(f"{case.get('classname')}::{case.get('name')}")
-    bad = frozenset(found["failed"])
-    return Outcome(frozenset(found["passed"]) - bad, bad, frozenset(found["skipped"]) - bad, output)
+        results[end].add(f"{case.get('classname')}::{case.get('name')}")
+    bad = frozenset(results["failed"])
+    return Outcome(
+        frozenset(results["passed"]) - bad, bad, frozenset(results["skipped"]) - bad, output
+    )
 
 
 def _download(name: str, file: str) -> bytes:
@@ -156,13 +158,13 @@ def _download(name: str, file: str) -> bytes:
 
 def _indexes() -> list[str]:
     """Return the indexes of the environment, of the pip configuration, and the public one."""
-    found = [os.environ[name] for name in SETTINGS if os.environ.get(name)]
+    results = [os.environ[name] for name in SETTINGS if os.environ.get(name)]
     for path in filter(None, CONFIGURED):
         parser = configparser.RawConfigParser()
         parser.read(Path(path).expanduser())
-        found += parser.get("global", "index-url", fallback="").split()
-        found += parser.get("global", "extra-index-url", fallback="").split()
-    return list(dict.fromkeys([*found, INDEX]))
+        results += parser.get("global", "index-url", fallback="").split()
+        results += parser.get("global", "extra-index-url", fallback="").split()
+    return list(dict.fromkeys([*results, INDEX]))
 
 
 def _open(address: str) -> tuple[bytes, str]:

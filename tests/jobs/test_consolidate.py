@@ -56,7 +56,7 @@ def journals(memory: Memory, now: Now, *agents: str) -> list[Scope]:
 
 
 def statuses(me: Scope) -> list[str]:
-    return [one.status for one in me.consolidations.list()]
+    return [consolidation.status for consolidation in me.consolidations.list()]
 
 
 def test_off_does_nothing(opened: Open, now: Now) -> None:
@@ -113,8 +113,8 @@ def test_accept_creates_core_entries(opened: Open, now: Now) -> None:
     assert statuses(scout) == statuses(critic) == ["accepted"]
     (entry,) = scout.entries.list(kind="core")
     assert (entry.content, entry.source, entry.user) == ("what scout noticed", "user", "ada")
-    (one,) = scout.consolidations.list()
-    scout.consolidations.undo(one.id)
+    (consolidation,) = scout.consolidations.list()
+    scout.consolidations.undo(consolidation.id)
     assert consolidate.run(memory.services, "acme") == JobResult()
     assert (statuses(scout), scout.entries.counts()) == (["undone"], {"core": 0, "journal": 1})
 
@@ -269,7 +269,7 @@ def test_six_concurrent_workers_call_the_model_once(opened: Open, now: Now) -> N
     scopes = journals(memory, now, "a", "b", "c")
     with ThreadPoolExecutor(6) as threads:
         done = list(threads.map(lambda _: consolidate.run(memory.services, "acme"), range(6)))
-    assert sum(one.done for one in done) == 3
+    assert sum(item.done for item in done) == 3
     assert len(model.requests) == 3
     for me in scopes:
         assert statuses(me) == ["accepted"]

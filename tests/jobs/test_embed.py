@@ -75,9 +75,9 @@ def test_every_write_gets_its_vector(memory: Memory, fake: FakeEmbedder) -> None
     assert (done.done, done.left, done.failed) == (600, 0, 0)
     assert lag(memory.services, "acme") == Lag(0, 0.0, "fake-16@1")
     assert [len(batch) for batch in fake.batches] == [256, 256, 88]
-    found = vectors(memory)
-    assert found.keys() == set(texts)
-    number = np.frombuffer(found[texts[7]][1], np.int8).astype(np.float32)
+    result = vectors(memory)
+    assert result.keys() == set(texts)
+    number = np.frombuffer(result[texts[7]][1], np.int8).astype(np.float32)
     assert number @ embed_texts(fake, [texts[7]])[0] / np.linalg.norm(number) == pytest.approx(
         1, abs=1e-3
     )
@@ -274,9 +274,9 @@ def test_a_worker_that_lost_its_lease_stops(
 
 def test_progress_is_reported(memory: Memory, fake: FakeEmbedder) -> None:
     add_messages(using(memory, fake), 300)
-    told: list[tuple[int, int]] = []
-    EmbedJob().run(memory.services, "acme", progress=lambda done, of: told.append((done, of)))
-    assert told == [(256, 300), (300, 300)]
+    received: list[tuple[int, int]] = []
+    EmbedJob().run(memory.services, "acme", progress=lambda done, of: received.append((done, of)))
+    assert received == [(256, 300), (300, 300)]
 
 
 def test_many_rows_are_read_in_batches(
@@ -292,11 +292,11 @@ def test_a_service_is_recorded_with_its_usage(open_memory: Open, limited: Limite
     """T1."""
     limited(MODEL_RETRIES=0)
     with FakeService(dimension=8) as service:
-        given = {
+        arguments = {
             "embedding_base_url": service.url,
             "embedding_model": "m",
         }
-        memory = open_memory(embedder="service", **given)
+        memory = open_memory(embedder="service", **arguments)
         add_messages(memory, 3)
         assert memory.run_jobs().jobs["vectors"].done == 3
         (call,) = memory.scope(tenant="acme").interactions.list()
@@ -306,9 +306,9 @@ def test_a_service_is_recorded_with_its_usage(open_memory: Open, limited: Limite
         done = memory.run_jobs().jobs["vectors"]
         assert (done.failed, lag(memory.services, "acme").pending) == (1, 1)
         assert "500" in memory.scope(tenant="acme").interactions.list()[0].error
-        found = mine(memory).search("topic3")
-        assert found.hits[0].text == "message about topic3"
-        assert "500" in found.legs["vectors"]
+        hits = mine(memory).search("topic3")
+        assert hits.hits[0].text == "message about topic3"
+        assert "500" in hits.legs["vectors"]
 
 
 KILLED = """import os, sys
@@ -394,16 +394,16 @@ def test_a_search_does_not_wait_for_a_hanging_service(open_memory: Open, limited
     """F7: it continues with words, says so, and the failure is recorded; jobs may wait longer."""
     limited(QUERY_VECTOR_SECONDS=0.2)
     with FakeService(dimension=8) as service:
-        given = {
+        arguments = {
             "embedding_base_url": service.url,
             "embedding_model": "m",
         }
-        memory = open_memory(embedder="service", **given)
+        memory = open_memory(embedder="service", **arguments)
         texts = add_messages(memory, 2)
         service.misbehave("hang")
-        found = mine(memory).search("topic1")
-        assert found.hits[0].text == texts[1]
-        assert "no answer within 0.2 s" in found.legs["vectors"]
+        hits = mine(memory).search("topic1")
+        assert hits.hits[0].text == texts[1]
+        assert "no answer within 0.2 s" in hits.legs["vectors"]
         (call,) = mine(memory).interactions.list()
         assert (call.route, call.user) == ("embed", "ada")
         service.misbehave("")

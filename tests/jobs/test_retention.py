@@ -300,10 +300,10 @@ def test_every_tenant_is_purged_and_other_data_stays(
     time_.pass_days(30)
     for tenant in ("acme", "other"):
         fill(memory, tenant)
-    kept = ("agents", "active_sessions", "interactions", "state")
-    before = hashes(url, kept)
+    stored = ("agents", "active_sessions", "interactions", "state")
+    before = hashes(url, stored)
     assert memory.purge(days=7).messages == 6
-    assert hashes(url, kept) == before
+    assert hashes(url, stored) == before
     assert len(memory.scope(tenant="acme").messages.window("acme ada 1")) == 13
 
 

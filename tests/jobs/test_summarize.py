@@ -30,7 +30,7 @@ def fill(me: Scope, session: str, count: int) -> None:
 
 
 def due(memory: Memory, since: int = 0) -> list[str]:
-    return [one.session for one in summarize.due(memory.services, "acme", since)]
+    return [item.session for item in summarize.due(memory.services, "acme", since)]
 
 
 def test_sessions_above_the_threshold_are_due(open_memory: Open) -> None:
@@ -195,15 +195,15 @@ def test_two_workers_do_not_repeat_work(open_memory: Open) -> None:
     """S4."""
     memory = open_memory(summary_enabled=True)
     other = ScriptedModel("Never.")
-    found = []
+    results = []
 
     def meanwhile(request: ModelRequest) -> str:
-        found.append(with_model(memory, other).run_jobs().jobs["summaries"])
+        results.append(with_model(memory, other).run_jobs().jobs["summaries"])
         return ANSWER
 
     fill(memory.scope(tenant="acme", user="ada", agent="scout"), "long", 41)
     assert with_model(memory, ScriptedModel(meanwhile)).run_jobs().jobs["summaries"].done == 1
-    assert found == [JobResult(left=1)]
+    assert results == [JobResult(left=1)]
     assert other.requests == []
 
 
@@ -232,11 +232,18 @@ def test_a_direct_fold_is_recorded_too(open_memory: Open) -> None:
     with pytest.raises(BadAnswer):
         me.summaries.fold("long")
     me.summaries.fold("long")
-    found = [
-        (one.route, one.model, one.cost, one.session, one.user, one.agent)
-        for one in me.interactions.list()
+    results = [
+        (
+            interaction.route,
+            interaction.model,
+            interaction.cost,
+            interaction.session,
+            interaction.user,
+            interaction.agent,
+        )
+        for interaction in me.interactions.list()
     ]
-    assert found == [("summary", "m", 0.5, "long", "ada", "scout")] * 2
+    assert results == [("summary", "m", 0.5, "long", "ada", "scout")] * 2
 
 
 class Odd:

@@ -163,8 +163,8 @@ def test_one_of_many_concurrent_edits_wins(me: Scope) -> None:
     with ThreadPoolExecutor(8) as pool:
         won = list(pool.map(edit, range(8)))
     assert sum(won) == 1
-    found = me.agents.get("cook")
-    assert (found.prompt, found.version) == (str(won.index(True)), 2)
+    agent = me.agents.get("cook")
+    assert (agent.prompt, agent.version) == (str(won.index(True)), 2)
 
 
 def test_an_unknown_agent_is_not_found(me: Scope) -> None:

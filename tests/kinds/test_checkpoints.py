@@ -57,17 +57,17 @@ def test_a_checkpoint_round_trips(me: Scope) -> None:
     me.checkpoints.add(
         "t é", "x", ("msgpack", BINARY[::-1]), ns=ns, versions=versions, values=values
     )
-    found = me.checkpoints.get("t é", ns=ns)
-    assert (found.thread, found.ns, found.id, found.parent, found.metadata) == (
+    stored = me.checkpoints.get("t é", ns=ns)
+    assert (stored.thread, stored.ns, stored.id, stored.parent, stored.metadata) == (
         "t é",
         ns,
         "x",
         None,
         {},
     )
-    assert found.state == ("msgpack", BINARY[::-1])
-    assert found.values == {channel: value for (channel, _), value in values.items()}
-    assert found.versions == versions
+    assert stored.state == ("msgpack", BINARY[::-1])
+    assert stored.values == {channel: value for (channel, _), value in values.items()}
+    assert stored.versions == versions
     me.checkpoints.add(
         "t é", "x", ("bytes", b"new"), ns=ns, parent="w", metadata={"a": [1.5, None]}
     )
@@ -78,7 +78,7 @@ def test_a_checkpoint_round_trips(me: Scope) -> None:
         {"a": [1.5, None]},
         {},
     )
-    assert again.created_at == found.created_at
+    assert again.created_at == stored.created_at
 
 
 def test_a_write_is_stored_once(me: Scope) -> None:
@@ -121,21 +121,21 @@ def test_lists(me: Scope) -> None:
     assert ids(me, where={"missing": None, "step": 4}) == ["00004"]
     assert ids(me, "t", id="00003") == ["00003"]
     assert ids(me, "nothing") == []
-    for asked in ({}, {"where": {"run_id": "r"}}, {"thread": "t", "ns": ""}):
-        whole, found, after = me.checkpoints.list(**asked).items, [], None
+    for item in ({}, {"where": {"run_id": "r"}}, {"thread": "t", "ns": ""}):
+        whole, results, after = me.checkpoints.list(**item).items, [], None
         while True:
-            page = me.checkpoints.list(**asked, limit=3, after=after)
-            found += page.items
+            page = me.checkpoints.list(**item, limit=3, after=after)
+            results += page.items
             if (after := page.next) is None:
                 break
-        assert found == whole
+        assert results == whole
 
 
 def test_threads_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
     """P11, S8: threads of a user and those of the tenant are separate."""
     everyone, bob = memory.scope(tenant="acme"), memory.scope(tenant="acme", user="bob")
-    for scope, said in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
-        scope.checkpoints.add("t", "1", ("bytes", said), metadata={"run_id": "r"})
+    for scope, text in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
+        scope.checkpoints.add("t", "1", ("bytes", text), metadata={"run_id": "r"})
     assert [scope.checkpoints.get("t").state[1] for scope in (me, everyone, bob)] == [
         b"ada",
         b"all",
@@ -258,8 +258,8 @@ def test_removing_runs_keeps_concurrent_additions(memory: Memory, me: Scope, lef
     before = checkpoints._STORED if left else gone
     with meanwhile(memory, before, lambda: me.checkpoints.add("t", "00002", ("json", b"2"), **new)):
         assert me.checkpoints.remove_runs(["old", "old"]) == 1
-    found = me.checkpoints.get("t")
-    assert (found.id, found.values) == ("00002", {"n": ("bytes", b"2")})
+    value = me.checkpoints.get("t")
+    assert (value.id, value.values) == ("00002", {"n": ("bytes", b"2")})
 
 
 def test_a_copy_has_the_values_of_every_step(memory: Memory, me: Scope) -> None:
@@ -321,7 +321,7 @@ def fill(memory: Memory, me: Scope, thread: str, count: int) -> None:
     versions = [
         {"line": line, "channel": "n", "version": str(n + 1), **nothing} for n in range(1, count)
     ]
-    made = [
+    created = [
         {
             "line": line,
             "id": f"{n:05}",
@@ -336,11 +336,11 @@ def fill(memory: Memory, me: Scope, thread: str, count: int) -> None:
         tx.many(
             checkpoints._KEEP,
             [
-                {name: one[name] for name in one if name not in ("metadata", "run")}
-                for one in versions
+                {name: version[name] for name in version if name not in ("metadata", "run")}
+                for version in versions
             ],
         )
-        tx.many(checkpoints._ADD, made)
+        tx.many(checkpoints._ADD, created)
 
     memory.database.write("acme", work)
 
@@ -380,13 +380,13 @@ def test_unchanged_values_are_stored_once(memory: Memory, me: Scope) -> None:
     """A channel of 10 kB that no step changes is one row, whatever the number of steps."""
     me.transaction(lambda inner: steps(inner, "t", 40))
     sizes = "select channel, count(*), sum(length(data)) from channel_values where tenant = :tenant group by channel"
-    found = {
+    results = {
         channel: (count, size)
         for channel, count, size in memory.database.read("acme", lambda tx: tx.all(sizes))
     }
-    assert found["big"] == (1, 10_240)
-    assert found["n"][0] == 40
-    assert found["n"][1] < 200
+    assert results["big"] == (1, 10_240)
+    assert results["n"][0] == 40
+    assert results["n"][1] < 200
 
 
 @one_engine

@@ -57,12 +57,12 @@ def scout(memory: Memory, user: str | None = "ada") -> Scope:
 
 def write(me: Scope, now: Now, *contents: str) -> list[str]:
     """Add journal entries a microsecond apart, six days ago."""
-    made = []
+    created = []
     for content in contents or RATES:
-        made.append(me.entries.add(content).id)
+        created.append(me.entries.add(content).id)
         now.micros += 1
     now.pass_days(6)
-    return made
+    return created
 
 
 def model_answer(*memories: tuple[Any, Any]) -> str:
@@ -97,15 +97,20 @@ def test_a_proposal_records_its_sources(opened: Open, now: Now) -> None:
     me = scout(memory)
     journal = write(me, now)
     before = me.entries.export()
-    (made,) = me.consolidations.propose()
-    assert (made.agent, made.status, made.content) == (
+    (consolidation,) = me.consolidations.propose()
+    assert (consolidation.agent, consolidation.status, consolidation.content) == (
         "scout",
         "proposed",
         "The ferry to Porto costs 80 euros.",
     )
-    assert (made.model, made.user, made.entry_id, made.decided_at) == ("m", "ada", None, None)
-    assert list(made.sources) == [journal[1], journal[0]]
-    assert me.consolidations.get(made.id) == made
+    assert (
+        consolidation.model,
+        consolidation.user,
+        consolidation.entry_id,
+        consolidation.decided_at,
+    ) == ("m", "ada", None, None)
+    assert list(consolidation.sources) == [journal[1], journal[0]]
+    assert me.consolidations.get(consolidation.id) == consolidation
     assert me.entries.export() == before
     assert problems(memory) == []
 
@@ -176,14 +181,14 @@ def test_a_proposal_never_mixes_users(opened: Open, now: Now) -> None:
         scout(memory, user).entries.add(f"from {user}")
         now.micros += 1
     now.pass_days(6)
-    assert [one.user for one in scout(memory, "bob").consolidations.list()] == []
-    made = scout(memory, None).consolidations.propose()
-    assert {one.user for one in scout(memory, "bob").consolidations.list()} == {None, "bob"}
-    assert sorted((one.user or "", one.content) for one in made) == [
+    assert [item.user for item in scout(memory, "bob").consolidations.list()] == []
+    created = scout(memory, None).consolidations.propose()
+    assert {item.user for item in scout(memory, "bob").consolidations.list()} == {None, "bob"}
+    assert sorted((item.user or "", item.content) for item in created) == [
         ("", "from None"), ("ada", "from ada"), ("bob", "from bob"),
     ]  # fmt: skip
-    for one in made:
-        scout(memory, None).consolidations.accept(one.id)
+    for item in created:
+        scout(memory, None).consolidations.accept(item.id)
     memory.erase("bob", tenant="acme")
     assert b"from bob" not in exported(memory)
     assert memory.counts()["consolidations"] == 2
@@ -197,7 +202,7 @@ def test_many_entries_take_several_calls(opened: Open, now: Now) -> None:
     )
     me = scout(opened(model))
     write(me, now, *[f"thing {n}" for n in range(95)])
-    assert sorted(one.content for one in me.consolidations.propose()) == [
+    assert sorted(consolidation.content for consolidation in me.consolidations.propose()) == [
         "kept 15",
         "kept 40",
         "kept 40",
@@ -271,7 +276,7 @@ def test_a_fenced_answer_is_accepted(opened: Open, now: Now) -> None:
         opened(ScriptedModel(f"Here you are:\n```json\n{model_answer(('Ferry.', [1]))}\n```\n"))
     )
     write(me, now)
-    assert [one.content for one in me.consolidations.propose()] == ["Ferry."]
+    assert [consolidation.content for consolidation in me.consolidations.propose()] == ["Ferry."]
 
 
 def test_a_failing_model_changes_nothing(opened: Open, now: Now) -> None:
@@ -303,10 +308,16 @@ def test_an_invalid_answer_does_not_discard_valid_ones(opened: Open, now: Now) -
         "The model 'scripted' answered 1 of 2 questions, and those results are kept. The first error: answer: is "
         """not valid JSON (Expecting value at line 1, column 1); text has quotes of its own: '"like this"'."""
     )
-    assert [one.content for one in me.consolidations.list(status="proposed")] == ["kept"]
-    made = me.consolidations.propose()
+    assert [
+        consolidation.content for consolidation in me.consolidations.list(status="proposed")
+    ] == ["kept"]
+    created = me.consolidations.propose()
     assert [len(request.prompt.splitlines()) for request in model.requests] == [40, 20, 8, 8, 4]
-    assert [one.sources[0] for one in made] == [journal[40], journal[48], journal[56]]
+    assert [consolidation.sources[0] for consolidation in created] == [
+        journal[40],
+        journal[48],
+        journal[56],
+    ]
     assert me.consolidations.propose() == []
     assert len(model.requests) == 5
     assert problems(memory) == []
@@ -318,9 +329,9 @@ def test_an_invalid_first_answer_does_not_stop_the_rest(opened: Open, now: Now) 
     journal = write(me, now, *[f"thing {n}" for n in range(60)])
     with pytest.raises(PartlyAnswered):
         me.consolidations.propose()
-    assert [list(one.sources) for one in me.consolidations.list(status="proposed")] == [
-        [journal[40]]
-    ]
+    assert [
+        list(consolidation.sources) for consolidation in me.consolidations.list(status="proposed")
+    ] == [[journal[40]]]
 
 
 def test_an_entry_gets_at_most_three_attempts(opened: Open, now: Now) -> None:
@@ -339,7 +350,7 @@ def test_an_entry_gets_at_most_three_attempts(opened: Open, now: Now) -> None:
     assert me.consolidations.propose() == []
     assert len(model.requests) == 13
     passed = me.consolidations.list(status="passed")
-    assert sorted(one.sources[0] for one in passed) == sorted(journal)
+    assert sorted(item.sources[0] for item in passed) == sorted(journal)
     me.entries.edit(journal[3], "in other words")
     with pytest.raises(BadAnswer):
         me.consolidations.propose()
@@ -358,9 +369,9 @@ def test_skipped_entries_are_not_resent_when_one_changes(opened: Open, now: Now)
     me.entries.remove(journal[1])
     me.consolidations.propose()
     assert [request.prompt for request in model.requests[1:]] == ["1. [2025-10-09] other words"]
-    assert sorted(list(one.sources) for one in me.consolidations.list()) == sorted(
-        [[journal[2]], [journal[0]]]
-    )
+    assert sorted(
+        list(consolidation.sources) for consolidation in me.consolidations.list()
+    ) == sorted([[journal[2]], [journal[0]]])
     assert problems(memory) == []
 
 
@@ -372,7 +383,9 @@ def test_a_model_outage_stops_without_counting_an_attempt(opened: Open, now: Now
     write(me, now, *[f"thing {n}" for n in range(95)])
     with pytest.raises(PartlyAnswered):
         me.consolidations.propose()
-    assert [one.content for one in me.consolidations.list(status="proposed")] == ["kept"]
+    assert [
+        consolidation.content for consolidation in me.consolidations.list(status="proposed")
+    ] == ["kept"]
     me.consolidations.propose()
     assert [len(request.prompt.splitlines()) for request in model.requests] == [40, 40, 40, 15]
 
@@ -391,9 +404,11 @@ def test_changes_during_a_model_call_are_not_overwritten(opened: Open, now: Now)
         me.entries.add("added meanwhile")
         return model_answer(("from one and two", [1, 2]), ("from three", [3]), ("from four", [4]))
 
-    made = scout(opened(ScriptedModel(think))).consolidations.propose()
-    assert [one.content for one in made] == ["from four"]
-    assert [list(one.sources) for one in me.consolidations.list(status="passed")] == [[journal[4]]]
+    created = scout(opened(ScriptedModel(think))).consolidations.propose()
+    assert [item.content for item in created] == ["from four"]
+    assert [list(item.sources) for item in me.consolidations.list(status="passed")] == [
+        [journal[4]]
+    ]
     assert {entry.content for entry in me.entries.list()} == {
         "one, corrected",
         "two",
@@ -417,7 +432,9 @@ def test_concurrent_proposals_use_an_entry_once(opened: Open, now: Now) -> None:
         return model_answer(("by me", [2, 3]))
 
     assert scout(opened(ScriptedModel(think))).consolidations.propose() == []
-    assert [one.content for one in me.consolidations.list(status="proposed")] == ["by the other"]
+    assert [
+        consolidation.content for consolidation in me.consolidations.list(status="proposed")
+    ] == ["by the other"]
 
 
 def test_eight_threads_use_no_entry_twice(opened: Open, now: Now) -> None:
@@ -425,8 +442,8 @@ def test_eight_threads_use_no_entry_twice(opened: Open, now: Now) -> None:
     me = scout(memory)
     write(me, now)
     with ThreadPoolExecutor(8) as threads:
-        made = list(threads.map(lambda _: me.consolidations.propose(), range(8)))
-    assert sum(len(one) for one in made) == 1
+        created = list(threads.map(lambda _: me.consolidations.propose(), range(8)))
+    assert sum(len(item) for item in created) == 1
     assert len(me.consolidations.list()) == 1
 
 
@@ -446,12 +463,12 @@ def test_without_a_model_repeated_topics_are_kept(opened: Open, now: Now) -> Non
         "Ada said that she will have some time today.",
         "波尔图旅行的预算增加了。",
     )
-    made = me.consolidations.propose()
-    assert {tuple(one.sources) for one in made} == {
+    created = me.consolidations.propose()
+    assert {tuple(item.sources) for item in created} == {
         (journal[0], journal[2]),
         (journal[3], journal[5]),
     }
-    ferry = next(one for one in made if journal[0] in one.sources)
+    ferry = next(item for item in created if journal[0] in item.sources)
     assert (ferry.content, ferry.model) == (
         "Ada compared ferry prices to Porto. The ferry to Porto costs 80 euros.", "extractive",
     )  # fmt: skip
@@ -471,7 +488,7 @@ def test_sentences_without_a_full_stop_are_terminated(opened: Open, now: Now) ->
         "预算是三千欧元，旅行去波尔图",
         "波尔图旅行的预算增加了。",
     )
-    assert sorted(one.content for one in me.consolidations.propose()) == [
+    assert sorted(consolidation.content for consolidation in me.consolidations.propose()) == [
         "Ada likes green ferries. Ada paints green ferries! She saw the green ferries (all 7).",
         "预算是三千欧元，旅行去波尔图。 波尔图旅行的预算增加了。",
     ]
@@ -542,14 +559,14 @@ def test_a_core_entry_has_the_least_trusted_source(
         )
         now.micros += 1
     now.pass_days(6)
-    (made,) = scout(memory).consolidations.propose()
-    assert made.source == least
+    (consolidation,) = scout(memory).consolidations.propose()
+    assert consolidation.source == least
     admin = memory.scope(tenant="acme", source="admin")
-    entry = admin.entries.get(admin.consolidations.accept(made.id).entry_id or "")
+    entry = admin.entries.get(admin.consolidations.accept(consolidation.id).entry_id or "")
     assert entry.source == least
-    admin.entries.remove(made.sources[sources.index(least)])
-    admin.consolidations.undo(made.id)
-    again = admin.entries.get(admin.consolidations.accept(made.id).entry_id or "")
+    admin.entries.remove(consolidation.sources[sources.index(least)])
+    admin.consolidations.undo(consolidation.id)
+    again = admin.entries.get(admin.consolidations.accept(consolidation.id).entry_id or "")
     assert again.source == least, "also when what it came from is gone"
 
 
@@ -559,8 +576,8 @@ def test_16_concurrent_accepts_create_one_entry(proposed: Any) -> None:
         assert (
             len(
                 {
-                    one.entry_id
-                    for one in threads.map(lambda _: me.consolidations.accept(id), range(16))
+                    item.entry_id
+                    for item in threads.map(lambda _: me.consolidations.accept(id), range(16))
                 }
             )
             == 1
@@ -592,12 +609,14 @@ def test_undo_removes_only_the_core_entry(opened: Open, proposed: Any) -> None:
 def test_undo_keeps_an_edited_core_entry(proposed: Any) -> None:
     """J7: it contains someone's own words by then."""
     me, id = proposed
-    made = me.consolidations.accept(id).entry_id
-    me.entries.edit(made, "The ferry costs 85 euros.")
+    created = me.consolidations.accept(id).entry_id
+    me.entries.edit(created, "The ferry costs 85 euros.")
     with pytest.raises(Conflict) as error:
         me.consolidations.undo(id)
-    assert str(error.value) == f"the core entry {made!r} was edited since; remove the entry itself."
-    assert me.entries.get(made).content == "The ferry costs 85 euros."
+    assert (
+        str(error.value) == f"the core entry {created!r} was edited since; remove the entry itself."
+    )
+    assert me.entries.get(created).content == "The ferry costs 85 euros."
 
 
 def test_rejecting_leaves_the_journal_to_expire(proposed: Any) -> None:
@@ -668,10 +687,10 @@ def test_verify_finds_an_accepted_proposal_without_its_entry(
     from tests.storage.behind import raw
 
     me, id = proposed
-    made = me.consolidations.accept(id).entry_id
+    created = me.consolidations.accept(id).entry_id
     with raw(url) as database:
-        database.all(f"delete from entries where id = '{made}'")
-    assert problems(opened(None)) == [f"acme: entry {made}", f"acme: {id}"], (
+        database.all(f"delete from entries where id = '{created}'")
+    assert problems(opened(None)) == [f"acme: entry {created}", f"acme: {id}"], (
         "and the index still has it"
     )
 
@@ -691,17 +710,19 @@ def test_another_agent_cannot_see_or_decide(opened: Open, proposed: Any) -> None
         assert list(other.consolidations.list()) == []
         assert other.consolidations.propose(days=0) == []
         for verb in ("get", "accept", "refuse", "undo"):
-            for one in (id, "never"):
+            for item in (id, "never"):
                 with pytest.raises(NotFound) as error:
-                    getattr(other.consolidations, verb)(one)
-                assert str(error.value) == f"There is no consolidation {one!r} here."
+                    getattr(other.consolidations, verb)(item)
+                assert str(error.value) == f"There is no consolidation {item!r} here."
     assert exported(memory) == before
 
 
 def test_an_administrator_decides_for_every_agent(opened: Open, proposed: Any) -> None:
     me, id = proposed
     admin = opened(None).scope(tenant="acme", source="admin")
-    assert [one.id for one in admin.consolidations.list(status="proposed")] == [id]
+    assert [consolidation.id for consolidation in admin.consolidations.list(status="proposed")] == [
+        id
+    ]
     accepted = admin.consolidations.accept(id)
     assert (accepted.agent, me.entries.get(accepted.entry_id).source) == ("scout", "user")
     with pytest.raises(Invalid) as error:
@@ -725,10 +746,10 @@ def test_lists_are_newest_first_page_by_page(opened: Open, now: Now) -> None:
         if (after := page.next) is None:
             break
         assert len(page) == 4
-    assert {one.sources[0] for one in seen} == set(journal)
+    assert {item.sources[0] for item in seen} == set(journal)
     assert len(seen) == 15
-    assert [(one.created_at, one.id) for one in seen] == sorted(
-        ((one.created_at, one.id) for one in seen), reverse=True
+    assert [(item.created_at, item.id) for item in seen] == sorted(
+        ((item.created_at, item.id) for item in seen), reverse=True
     )
     for wrong, message in (
         (
@@ -755,10 +776,10 @@ def test_concurrent_decisions_edits_and_removals_stay_consistent(opened: Open, n
     memory = opened(ScriptedModel(model_answer(*[(f"kept {n}", [n]) for n in range(1, 13)])))
     me = scout(memory)
     write(me, now, *[f"entry {n}" for n in range(12)])
-    made = me.consolidations.propose()
+    created = me.consolidations.propose()
 
     def disturb(n: int) -> None:
-        one = made[n % 12]
+        first = created[n % 12]
         for step in (
             ("accept", "undo", "source", "entry")
             if n % 2
@@ -766,20 +787,20 @@ def test_concurrent_decisions_edits_and_removals_stay_consistent(opened: Open, n
         ):
             try:
                 if step == "source":
-                    me.entries.remove(one.sources[0])
+                    me.entries.remove(first.sources[0])
                 elif step == "edit":
-                    me.entries.edit(one.sources[0], f"other words {n}")
+                    me.entries.edit(first.sources[0], f"other words {n}")
                 elif step == "entry":
-                    me.entries.remove(me.consolidations.get(one.id).entry_id or "none")
+                    me.entries.remove(me.consolidations.get(first.id).entry_id or "none")
                 else:
-                    getattr(me.consolidations, step)(one.id)
+                    getattr(me.consolidations, step)(first.id)
             except (NotFound, Conflict):
                 continue
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(disturb, range(48)))
     accepted = list(me.consolidations.list(status="accepted"))
-    assert {one.entry_id for one in accepted} == {
+    assert {first.entry_id for first in accepted} == {
         entry.id for entry in me.entries.list(kind="core")
     }
     assert problems(memory) == []
@@ -793,7 +814,10 @@ def test_model_calls_are_recorded(opened: Open, now: Now) -> None:
     with pytest.raises(BadAnswer):
         me.consolidations.propose()
     me.consolidations.propose()
-    assert [(one.route, one.model, one.cost, one.agent) for one in me.interactions.list()] == [
+    assert [
+        (interaction.route, interaction.model, interaction.cost, interaction.agent)
+        for interaction in me.interactions.list()
+    ] == [
         ("consolidate", "m", 0.5, "scout"),
         ("consolidate", "m", 0.5, "scout"),
     ]
@@ -822,17 +846,17 @@ def test_a_proposal_becomes_a_document_with_its_source(opened: Open, now: Now) -
     me = scout(memory)
     journal = write(me, now)
     (proposal,) = me.consolidations.propose()
-    kept = me.consolidations.accept(proposal.id, into="knowledge")
-    assert (kept.status, kept.entry_id) == ("accepted", None)
-    assert list(kept.sources) == [journal[1], journal[0]]
+    stored = me.consolidations.accept(proposal.id, into="knowledge")
+    assert (stored.status, stored.entry_id) == ("accepted", None)
+    assert list(stored.sources) == [journal[1], journal[0]]
     (document,) = me.knowledge.list()
-    assert (document.id, document.user, document.source) == (kept.document_id, "ada", "user")
+    assert (document.id, document.user, document.source) == (stored.document_id, "ada", "user")
     assert document.title == "The ferry to Porto costs 80 euros."
     assert document.path == f"consolidated/{proposal.id}"
     assert f"the journal of scout, consolidation {proposal.id}" in me.knowledge.text(document.id)
     assert me.search("ferry price", kinds=["knowledge"]).hits[0].id == document.id
     assert me.entries.counts()["core"] == 0
-    assert me.consolidations.accept(proposal.id, into="knowledge") == kept
+    assert me.consolidations.accept(proposal.id, into="knowledge") == stored
     assert {record.document_id for record in me.consolidations.list()} == {document.id, None}
     assert problems(memory) == []
 
@@ -846,12 +870,12 @@ def test_a_document_of_a_proposal_can_be_undone_or_removed(opened: Open, now: No
     assert me.consolidations.undo(proposal.id).status == "undone"
     assert me.knowledge.list().items == []
     assert me.search("ferry", kinds=["knowledge"]).hits == []
-    kept = me.consolidations.accept(proposal.id, into="knowledge")
+    stored = me.consolidations.accept(proposal.id, into="knowledge")
     now.micros += 1
     me.knowledge.add("Ferries", "They cost 90 euros.", path=f"consolidated/{proposal.id}")
     with pytest.raises(Conflict, match="was replaced since; remove the document itself"):
         me.consolidations.undo(proposal.id)
-    me.knowledge.remove(kept.document_id or "")
+    me.knowledge.remove(stored.document_id or "")
     assert me.consolidations.get(proposal.id).status == "undone"
     assert problems(memory) == []
 

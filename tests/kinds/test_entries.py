@@ -121,16 +121,16 @@ def test_a_journal_entry_expires_to_the_microsecond(memory: Memory, me: Scope, n
 )
 def test_blank_content_is_rejected(me: Scope, blank: str) -> None:
     """J2: also zero-width spaces."""
-    kept = me.entries.add("kept")
+    entry = me.entries.add("kept")
     calls: list[Callable[[], Any]] = [
         lambda: me.entries.add(blank),
-        lambda: me.entries.edit(kept.id, blank),
+        lambda: me.entries.edit(entry.id, blank),
     ]
     for call in calls:
         with pytest.raises(Invalid) as error:
             call()
         assert str(error.value) == "content: must not be blank."
-    assert list(me.entries.list()) == [kept]
+    assert list(me.entries.list()) == [entry]
 
 
 def test_content_of_characters_that_python_does_not_know_is_accepted(me: Scope) -> None:
@@ -302,19 +302,19 @@ def test_the_prompt_section_to_the_letter(me: Scope, now: Now) -> None:
 
 def test_a_kind_without_entries_has_no_section(memory: Memory, now: Now) -> None:
     """J4."""
-    one, two = (
+    first, two = (
         memory.scope(tenant="acme", user=None, agent="one"),
         memory.scope(tenant="acme", user=None, agent="two"),
     )
-    one.entries.add("Rain.")
+    first.entries.add("Rain.")
     two.entries.add("Porto.", kind="core")
     assert (
-        one.entries.prompt()
+        first.entries.prompt()
         == "# Your Private Memory\n\n## Recent Journal Entries\n- [2025-10-09] Rain."
     )
     assert two.entries.prompt() == "# Your Private Memory\n\n## Core Memories (permanent)\n- Porto."
     now.pass_days(8)
-    assert one.entries.prompt() == ""
+    assert first.entries.prompt() == ""
 
 
 def test_entries_of_the_same_time_are_ordered_by_id(me: Scope) -> None:
@@ -600,9 +600,9 @@ def test_a_long_entry_is_indexed_in_chunks(memory: Memory, me: Scope, now: Now) 
         return list(tx.all(sql, id=id))
 
     for entry in (first, second, third):
-        found = memory.database.read("acme", partial(read, id=entry.id))
-        assert len(found) > 5
-        assert " ".join(row[0] for row in found) == long
+        result = memory.database.read("acme", partial(read, id=entry.id))
+        assert len(result) > 5
+        assert " ".join(row[0] for row in result) == long
 
 
 def test_search_pages_skip_non_matching_entries(me: Scope) -> None:
@@ -613,14 +613,14 @@ def test_search_pages_skip_non_matching_entries(me: Scope) -> None:
             for n in range(1000)
         ]
     )
-    found, after = [], None
+    results, after = [], None
     while True:
         page = me.entries.list(search="NEEDLE", limit=2, after=after)
-        found += [entry.content for entry in page]
+        results += [entry.content for entry in page]
         if (after := page.next) is None:
             break
         assert len(page) == 2
-    assert found == [f"needle {n}" for n in range(0, 1000, 150)]
+    assert results == [f"needle {n}" for n in range(0, 1000, 150)]
 
 
 def test_filters_combine(me: Scope, now: Now) -> None:
@@ -700,11 +700,11 @@ def test_remove_many(memory: Memory, me: Scope) -> None:
     for place in ("harbour", "station", "harbour", "station"):
         me.entries.add(f"Ada goes to the {place} in Porto.")
     assert me.consolidations.propose(days=0)
-    kept = me.entries.add("Kept.")
-    gone = [entry.id for entry in me.entries.list() if entry != kept]
+    created = me.entries.add("Kept.")
+    gone = [entry.id for entry in me.entries.list() if entry != created]
     assert me.entries.remove_many([*gone, gone[0], "nobody"]) == 4
     assert me.entries.remove_many(gone) == 0
-    assert list(me.entries.list()) == [kept]
+    assert list(me.entries.list()) == [created]
     assert list(me.consolidations.list()) == []
     assert me.search("station in Porto").hits == []
     assert [finding for finding in memory.verify() if not finding.ok] == []
@@ -887,7 +887,7 @@ def test_concurrent_creations_of_a_board_do_not_merge_members(memory: Memory) ->
                 threads.submit(share, f"board {n}", *owner, start)
                 for owner in (("a", "c"), ("b", "d"))
             ]
-            assert sorted(one.result() for one in done) == [False, True]
+            assert sorted(item.result() for item in done) == [False, True]
             assert admin.boards()[f"board {n}"] in (["a", "c"], ["b", "d"])
 
 
@@ -936,14 +936,14 @@ def test_an_import_keeps_ids_and_times(memory: Memory, me: Scope, now: Now) -> N
     me.entries.edit(old.id, "fades soon")
     before = me.entries.export()
     assert [entry.content for entry in before] == ["é ␀ 😀\nline", "fades soon"]
-    told = json.loads(json.dumps(as_json(list(before))))
+    payload = json.loads(json.dumps(as_json(list(before))))
     away = memory.scope(tenant="elsewhere", user=None, agent="copy")
-    after = away.entries.add_many(told)
+    after = away.entries.add_many(payload)
     fields = ("id", "kind", "content", "user", "created_at", "updated_at", "expires_at")
-    for one, two in zip(before, after, strict=True):
-        assert [getattr(one, name) for name in fields] == [getattr(two, name) for name in fields]
+    for first, two in zip(before, after, strict=True):
+        assert [getattr(first, name) for name in fields] == [getattr(two, name) for name in fields]
         assert (two.agent, two.source, two.version) == ("copy", "import", 1)
-    assert away.entries.add_many(told) == away.entries.export() == after
+    assert away.entries.add_many(payload) == away.entries.export() == after
     assert away.entries.prompt() == me.entries.prompt()
 
 

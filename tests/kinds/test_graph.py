@@ -27,7 +27,7 @@ def test_existing_objects_are_not_created_again(me: Scope) -> None:
     for related in ([Relation("Bob", "Ada", "knows")], []):
         assert me.graph.relate([Relation("Bob", "Ada", "knows")]) == related
     whole = me.graph.read()
-    assert [one.name for one in whole.entities] == ["Ada", "Bob"]
+    assert [entity.name for entity in whole.entities] == ["Ada", "Bob"]
     assert whole.entities[0].observations == ["likes maps", "lives in London", "plays chess"]
     assert me.graph.open(["Bob", "nobody"]) == Graph([Entity("Bob", "person", [])], whole.relations)
     assert me.graph.search("CHESS") == Graph(whole.entities[:1], whole.relations)
@@ -67,7 +67,7 @@ def test_graphs_are_isolated_by_owner(memory: Memory) -> None:
     ada.graph.add([ADA])
     all_of_them.graph.add([Entity("Acme", "company", ["makes anvils"])])
     assert bob.graph.read() == Graph([], [])
-    assert [one.name for one in all_of_them.graph.read().entities] == ["Acme"]
+    assert [entity.name for entity in all_of_them.graph.read().entities] == ["Acme"]
     assert len(bob.search("maps anvils")) == 0
     assert {hit.title for hit in all_of_them.search("maps anvils", min_score=0.01)} == {
         "Ada",
@@ -85,8 +85,8 @@ def test_search_by_words_and_by_meaning(me: Scope) -> None:
     found.
     """
     me.graph.add([ADA, Entity("Difference Engine", "machine")])
-    found = me.search("who likes maps", kinds=["graph"])
-    assert (found[0].kind, found[0].title, found[0].text) == ("graph", "Ada", "likes maps")
+    hits = me.search("who likes maps", kinds=["graph"])
+    assert (hits[0].kind, hits[0].title, hits[0].text) == ("graph", "Ada", "likes maps")
     assert me.search("difference engine")[0].text == "machine"
     me.graph.forget([Observations("Ada", ["likes maps"])])
     me.graph.remove_many(["Difference Engine"])
@@ -123,10 +123,10 @@ def test_concurrent_writers_create_no_duplicates(memory: Memory) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    found = memory.scope(tenant="acme", user="ada").graph.read().entities
-    assert [one.name for one in found] == [f"e{n}" for n in range(10)]
+    result = memory.scope(tenant="acme", user="ada").graph.read().entities
+    assert [item.name for item in result] == [f"e{n}" for n in range(10)]
     assert all(
-        sorted(one.observations) == ["of 0", "of 1", "of 2", "of 3", "the same"] for one in found
+        sorted(item.observations) == ["of 0", "of 1", "of 2", "of 3", "the same"] for item in result
     )
 
 

@@ -162,7 +162,7 @@ def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]
     chance = random.Random(42)
     now = [START]
     memory = open_memory(clock=lambda: now[0])
-    made = []
+    created = []
     for _ in range(260):
         now[0] = START + chance.randrange(9 * DAY)
         scope = memory.scope(
@@ -170,7 +170,7 @@ def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]
             user=chance.choice(["ada", "bob", None]),
             agent=chance.choice(["scout", "cook", None]),
         )
-        made.append(
+        created.append(
             scope.interactions.add(
                 chance.choice(["/chat", "/run", "é", "Z"]),
                 chance.choice(["small", "large", "Large", "ähnlich"]),
@@ -184,7 +184,7 @@ def calls(open_memory: Callable[..., Memory]) -> tuple[Memory, list[Interaction]
     memory.scope(tenant="other", user="ada", agent="scout").interactions.add(
         "/chat", "small", latency_ms=1
     )
-    return memory, made
+    return memory, created
 
 
 BYS: tuple[tuple[By, Split | None], ...] = (
@@ -203,7 +203,7 @@ BYS: tuple[tuple[By, Split | None], ...] = (
 
 def test_totals_and_lists_match_plain_python(calls: tuple[Memory, list[Interaction]]) -> None:
     """T2: for the tenant, a user, an agent, and every filter; never another tenant's."""
-    memory, made = calls
+    memory, created = calls
     choices: list[dict[str, Any]] = [
         {},
         {"model": "small"},
@@ -212,7 +212,10 @@ def test_totals_and_lists_match_plain_python(calls: tuple[Memory, list[Interacti
         {"since": at(START + 2 * DAY)},
         {"until": at(START + 2 * DAY)},
         {"since": at(START + DAY), "until": at(START + 5 * DAY), "model": "small"},
-        {"since": made[3].created_at, "until": made[3].created_at + timedelta(microseconds=1)},
+        {
+            "since": created[3].created_at,
+            "until": created[3].created_at + timedelta(microseconds=1),
+        },
         {"model": "no such model"},
         {"since": at(START + 5 * DAY), "until": at(START + DAY)},
     ]
@@ -222,7 +225,7 @@ def test_totals_and_lists_match_plain_python(calls: tuple[Memory, list[Interacti
             for choice in choices:
                 wanted = [
                     call
-                    for call in made
+                    for call in created
                     if user in (None, call.user)
                     and agent in (None, call.agent)
                     and call.model == choice.get("model", call.model)
@@ -231,8 +234,8 @@ def test_totals_and_lists_match_plain_python(calls: tuple[Memory, list[Interacti
                     and ("until" not in choice or call.created_at < choice["until"])
                 ]
                 for by, split in BYS:
-                    found = scope.interactions.totals(by, split=split, **choice)
-                    assert found == expected_totals(wanted, by, split), (
+                    result = scope.interactions.totals(by, split=split, **choice)
+                    assert result == expected_totals(wanted, by, split), (
                         user,
                         agent,
                         choice,
@@ -253,7 +256,7 @@ def test_invalid_split_is_rejected(me: Scope, by: Any, split: Any) -> None:
 
 def test_pages_are_complete(calls: tuple[Memory, list[Interaction]]) -> None:
     """Newest first; calls of the same time are neither lost nor repeated."""
-    memory, made = calls
+    memory, created = calls
     seen: list[Interaction] = []
     after: str | None = None
     while True:
@@ -262,13 +265,13 @@ def test_pages_are_complete(calls: tuple[Memory, list[Interaction]]) -> None:
         after = page.next
         if after is None:
             break
-    wanted = [call for call in made if call.model == "small"]
+    wanted = [call for call in created if call.model == "small"]
     assert seen == sorted(wanted, key=lambda call: (call.created_at, call.id), reverse=True)
 
 
 def test_pages_of_calls_of_the_same_time(open_memory: Callable[..., Memory]) -> None:
     me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
-    made = {me.interactions.add("r", "m", latency_ms=n).id for n in range(11)}
+    created = {me.interactions.add("r", "m", latency_ms=n).id for n in range(11)}
     seen: list[str] = []
     after: str | None = None
     while not seen or after:
@@ -276,7 +279,7 @@ def test_pages_of_calls_of_the_same_time(open_memory: Callable[..., Memory]) -> 
         seen += [call.id for call in page]
         after = page.next
     assert len(seen) == 11
-    assert set(seen) == made
+    assert set(seen) == created
 
 
 @pytest.mark.parametrize("amount", [1, 2, 19, 20, 21, 99, 100, 101])

@@ -39,12 +39,12 @@ def locations(page: Iterator[Any] | Page[Any]) -> list[tuple[Place, str]]:
 
 def pages(fetch: Callable[[str | None], Page[Any]]) -> list[Any]:
     """Fetch a list page by page."""
-    found, after = [], None
+    results, after = [], None
     while True:
         page = fetch(after)
-        found += page.items
+        results += page.items
         if page.next is None:
-            return found
+            return results
         after = page.next
 
 
@@ -323,10 +323,10 @@ def test_filters_compare_json_values(memory: Memory) -> None:
         ({"missing": {"$lt": 1}}, set()),
         ({}, set(values)),
     ]
-    for asked, keys in cases:
-        assert {item.key for item in me.list(where=asked)} == keys, asked
-        assert {item.key for item in pages(partial(list_singly, me, asked))} == keys
-        assert {item.key for item, _ in me.search("harbour", where=asked)} == keys, asked
+    for request, keys in cases:
+        assert {item.key for item in me.list(where=request)} == keys, request
+        assert {item.key for item in pages(partial(list_singly, me, request))} == keys
+        assert {item.key for item, _ in me.search("harbour", where=request)} == keys, request
 
 
 # -- several at once ------------------------------------------------------------------------------------------------------
@@ -343,11 +343,11 @@ def test_a_filter_matches_equivalent_json(memory: Memory) -> None:
     assert [key for _, key in locations(me.list(where={"a": 'say "no"', "b": "té/"}))] == ["quoted"]
     me.write([Put(("p",), f"{n:03}", {"n": n, "a": "many"}) for n in range(100)])
     for newest in (False, True):  # reads grow with each batch
-        found = me.list(where={"a": "many", "n": {"$gte": 98}}, limit=1, newest=newest)
+        rows = me.list(where={"a": "many", "n": {"$gte": 98}}, limit=1, newest=newest)
         more = me.list(
-            where={"a": "many", "n": {"$gte": 98}}, limit=1, newest=newest, after=found.next
+            where={"a": "many", "n": {"$gte": 98}}, limit=1, newest=newest, after=rows.next
         )
-        assert {item.key for item in (*found, *more)} == {"098", "099"}
+        assert {item.key for item in (*rows, *more)} == {"098", "099"}
         assert more.next is None
 
 
@@ -397,10 +397,10 @@ def test_concurrent_writers_lose_nothing(memory: Memory) -> None:
         done = tries = 0
         while done < 5:
             tries += 1
-            found = me.read([(("p",), "n")])[0]
+            result = me.read([(("p",), "n")])[0]
             try:
-                value = {"n": 1 if found is None else found.value["n"] + 1}
-                me.put(("p",), "n", value, if_version=0 if found is None else found.version)
+                value = {"n": 1 if result is None else result.value["n"] + 1}
+                me.put(("p",), "n", value, if_version=0 if result is None else result.version)
                 done += 1
             except WrongVersion:
                 continue
@@ -437,10 +437,10 @@ def below_a_place(memory: Memory) -> None:
     )
     me.put(("quiet",), "other", {"text": "nothing of the kind"})
     memory.run_jobs()
-    found = me.search("harbour", ("quiet",), limit=5)
-    assert found[0].item.key == "k"
-    assert 0 < found[0].score <= 1
-    assert [item.key for item, _ in found[1:]] in ([], ["other"])
+    results = me.search("harbour", ("quiet",), limit=5)
+    assert results[0].item.key == "k"
+    assert 0 < results[0].score <= 1
+    assert [item.key for item, _ in results[1:]] in ([], ["other"])
     assert me.search("harbour", ("qui",)) == []
     assert me.search("harbour", ("quiet", "corner", "k")) == []
     assert len(me.search("harbour", ("crowd", "3"), limit=200)) == len(
@@ -488,9 +488,9 @@ def test_fields_select_what_is_indexed(memory: Memory) -> None:
         (["{text,deep.a.b}", "number"], {"harbour", "bridge", "4711"}),
         (["deep"], {"bridge", "tower", "castle"}),
     ]
-    for fields, found in cases:
+    for fields, result in cases:
         me.put(("p",), "k", value, fields=fields)
-        assert {word for word in words if me.search(word)} == found, fields
+        assert {word for word in words if me.search(word)} == result, fields
     me.put(("p",), "k", {"tags": [f"word{n}" for n in range(300)]}, fields=["tags[*]"])
     assert all(me.search(f"word{n}") for n in (0, 62, 63, 64, 299))
     assert_verified(memory)
@@ -534,8 +534,8 @@ def test_a_filter_reads_large_items_in_batches(me: Scope, monkeypatch: pytest.Mo
         ]
     )
     for newest in (False, True):
-        found = me.items.list((), where={"even": True}, newest=newest)
-        assert [item.key for item in found] == [f"{n:02}" for n in range(0, 20, 2)]
+        items = me.items.list((), where={"even": True}, newest=newest)
+        assert [item.key for item in items] == [f"{n:02}" for n in range(0, 20, 2)]
 
 
 def test_newest_first_pages(timed: Memory, now: Now) -> None:
@@ -550,8 +550,8 @@ def test_newest_first_pages(timed: Memory, now: Now) -> None:
         (("a",), [5, 3, 4, 1, 2, 0]),
         (("a", "0"), [3, 0]),
     ):
-        found = pages(partial(list_newest, me.items, place))
-        assert [item.value["n"] for item in found] == wanted
+        result = pages(partial(list_newest, me.items, place))
+        assert [item.value["n"] for item in result] == wanted
 
 
 @one_engine

@@ -46,25 +46,25 @@ def is_verified(memory: Memory) -> bool:
 
 def test_a_document_and_its_passages(memory: Memory, me: Scope) -> None:
     """G1: the text is stored; search finds its passages, each with its headings."""
-    made = me.knowledge.add("The guide", GUIDE, path="docs/guide.md")
-    assert (made.title, made.path, made.media, made.user, made.source) == (
+    created = me.knowledge.add("The guide", GUIDE, path="docs/guide.md")
+    assert (created.title, created.path, created.media, created.user, created.source) == (
         "The guide",
         "docs/guide.md",
         "markdown",
         "ada",
         "user",
     )
-    assert (made.bytes, made.chunks) == (len(GUIDE), len(me.knowledge.passages(made.id)))
-    assert me.knowledge.get(made.id) == made
-    assert me.knowledge.text(made.id) == GUIDE
-    found = me.knowledge.passages(made.id).items
-    assert [passage.seq for passage in found] == list(range(1, len(found) + 1))
-    assert [GUIDE[passage.start :].startswith(passage.text) for passage in found] == [True] * len(
-        found
+    assert (created.bytes, created.chunks) == (len(GUIDE), len(me.knowledge.passages(created.id)))
+    assert me.knowledge.get(created.id) == created
+    assert me.knowledge.text(created.id) == GUIDE
+    items = me.knowledge.passages(created.id).items
+    assert [passage.seq for passage in items] == list(range(1, len(items) + 1))
+    assert [GUIDE[passage.start :].startswith(passage.text) for passage in items] == [True] * len(
+        items
     )
-    assert {passage.title for passage in found} == {"Guide", "Guide › Linux", "Guide › macOS"}
+    assert {passage.title for passage in items} == {"Guide", "Guide › Linux", "Guide › macOS"}
     assert [(row[0], row[1], row[2], row[4]) for row in rows(memory)] == [
-        (made.id, passage.seq, "ada", passage.text.strip()) for passage in found
+        (created.id, passage.seq, "ada", passage.text.strip()) for passage in items
     ]
     assert {row[3] for row in rows(memory)} == {
         "The guide › Guide", "The guide › Guide › Linux", "The guide › Guide › macOS"
@@ -76,11 +76,11 @@ def test_a_document_and_its_passages(memory: Memory, me: Scope) -> None:
 def test_passages_join_to_the_text(text: str, media: Any) -> None:
     with Memory.open("memory:") as memory:
         me = memory.scope(tenant="acme", user="ada")
-        made = me.knowledge.add("T", text, media=media)
-        kept = text.replace("\x00", "␀")
-        assert me.knowledge.text(made.id) == (kept if kept.strip() else "")
-        assert me.knowledge.text(made.id) == "".join(
-            passage.text for passage in me.knowledge.passages(made.id)
+        created = me.knowledge.add("T", text, media=media)
+        stored = text.replace("\x00", "␀")
+        assert me.knowledge.text(created.id) == (stored if stored.strip() else "")
+        assert me.knowledge.text(created.id) == "".join(
+            passage.text for passage in me.knowledge.passages(created.id)
         )
 
 
@@ -159,14 +159,14 @@ def test_documents_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
 
 def test_search_alone_and_with_other_kinds(memory: Memory, me: Scope) -> None:
     """G1, P12: at once, with title and place; never another user's."""
-    made = me.knowledge.add("The guide", GUIDE)
+    created = me.knowledge.add("The guide", GUIDE)
     me.sessions.add("s")
     me.messages.append("s", "user", "I saw a penguin on Linux")
     memory.scope(tenant="acme", user="bob").knowledge.add("Secret", "The penguin of bob")
     hits = me.knowledge.search("penguin on linux").hits
     assert {hit.kind for hit in hits} == {"knowledge"}
-    assert (hits[0].id, hits[0].title) == (made.id, "The guide › Guide › Linux")
-    assert me.knowledge.passages(made.id, seq=hits[0].seq)[0].text.strip() == hits[0].text
+    assert (hits[0].id, hits[0].title) == (created.id, "The guide › Guide › Linux")
+    assert me.knowledge.passages(created.id, seq=hits[0].seq)[0].text.strip() == hits[0].text
     assert {hit.kind for hit in me.search("penguin on linux")} == {"knowledge", "messages"}
     assert not any("bob" in hit.text for hit in me.search("penguin of bob"))
 
@@ -180,23 +180,23 @@ def test_a_passage_cannot_forge_prompt_structure(me: Scope) -> None:
     )
     me.sessions.add("s")
     context = me.context("s", "Where do penguins live?")
-    said = " ".join(str(message) for message in context.messages)
-    assert "Antarctica" in said
-    assert "[MemoryRef: fake-key" not in said
+    text = " ".join(str(message) for message in context.messages)
+    assert "Antarctica" in text
+    assert "[MemoryRef: fake-key" not in text
 
 
 def test_removed_documents_are_gone(memory: Memory, me: Scope) -> None:
     """P13."""
-    made = me.knowledge.add("Guide", GUIDE)
+    created = me.knowledge.add("Guide", GUIDE)
     me.knowledge.add("Guide", GUIDE.replace("penguin", "pelican"))
     assert not any("penguin" in hit.text for hit in me.knowledge.search("penguin"))
-    me.knowledge.remove(made.id)
+    me.knowledge.remove(created.id)
     assert rows(memory) == []
     assert me.knowledge.search("pelican").hits == []
     assert me.knowledge.counts() == {"documents": 0, "chunks": 0, "bytes": 0}
     assert memory.counts()["document_chunks"] == 0
     with pytest.raises(NotFound):
-        me.knowledge.remove(made.id)
+        me.knowledge.remove(created.id)
     assert is_verified(memory)
 
 
@@ -238,7 +238,7 @@ def test_concurrent_adds_of_one_document(memory: Memory) -> None:
         )
 
     with ThreadPoolExecutor(6) as pool:
-        ids = {made.id for made in pool.map(add, range(6))}
+        ids = {item.id for item in pool.map(add, range(6))}
     assert len(ids) == 1
     me = memory.scope(tenant="acme", user="ada")
     text = me.knowledge.text(ids.pop())
@@ -300,8 +300,12 @@ def test_titles(me: Scope) -> None:
 
 
 def test_an_empty_document(memory: Memory, me: Scope) -> None:
-    made = me.knowledge.add("Empty", " \n ")
-    assert (made.chunks, me.knowledge.text(made.id), me.knowledge.passages(made.id).items) == (
+    created = me.knowledge.add("Empty", " \n ")
+    assert (
+        created.chunks,
+        me.knowledge.text(created.id),
+        me.knowledge.passages(created.id).items,
+    ) == (
         0,
         "",
         [],
@@ -355,15 +359,15 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.slow_on_postgres
 def test_files_of_every_format(me: Scope, folder: Path) -> None:
     """G1: text, Markdown, HTML and PDF; titles and paths are kept for citation."""
-    found = {
+    results = {
         name: me.knowledge.add_file(folder / name)
         for name in ("guide.md", "page.html", "sub/paper.pdf", "sub/notes.txt")
     }
-    assert [(made.title, made.media) for made in found.values()] == [
+    assert [(item.title, item.media) for item in results.values()] == [
         ("Guide", "markdown"), ("The page", "html"), ("The paper", "pdf"), ("notes.txt", "text")
     ]  # fmt: skip
-    assert found["guide.md"].path == (folder / "guide.md").as_posix()
-    pages = me.knowledge.passages(found["sub/paper.pdf"].id).items
+    assert results["guide.md"].path == (folder / "guide.md").as_posix()
+    pages = me.knowledge.passages(results["sub/paper.pdf"].id).items
     assert [(page.title, page.page, page.text.strip()) for page in pages] == [
         ("p. 1", 1, "On the first page"), ("p. 2", 2, "On the second page")
     ]  # fmt: skip
@@ -374,11 +378,12 @@ def test_files_of_every_format(me: Scope, folder: Path) -> None:
 @pytest.mark.slow_on_postgres
 def test_folders_with_a_report(memory: Memory, me: Scope, folder: Path) -> None:
     """A bad file does not stop the rest; unchanged files are not written again."""
-    told: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
     dry = me.knowledge.add_files([folder], dry_run=True)
     assert titles(me) == []
     done = me.knowledge.add_files(
-        [folder, folder / "guide.md", folder / "nothing"], progress=lambda *how: told.append(how)
+        [folder, folder / "guide.md", folder / "nothing"],
+        progress=lambda *how: received.append(how),
     )
     names = [Path(file).name for file in done.added]
     assert names == ["guide.md", "page.html", "notes.txt", "paper.pdf"]
@@ -386,8 +391,8 @@ def test_folders_with_a_report(memory: Memory, me: Scope, folder: Path) -> None:
     assert {Path(file).name: reason.split(":")[0].split(",")[0] for file, reason in done.failed.items()} == {
         "bad.pdf": "is a damaged PDF and cannot be read (PdfStreamError)", "nothing": "cannot be read"
     }  # fmt: skip
-    assert told[0] == (0, 6)
-    assert told[-1] == (6, 6)
+    assert received[0] == (0, 6)
+    assert received[-1] == (6, 6)
     (folder / "guide.md").write_text("# Guide\n\nchanged")
     again = me.knowledge.add_files([folder])
     assert ([Path(file).name for file in again.replaced], len(again.unchanged), again.added) == (

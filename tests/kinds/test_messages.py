@@ -323,12 +323,12 @@ def test_context_messages_can_be_saved_back(me: Scope, session: str) -> None:
         {"role": "tool", "tool_call_id": "c1", "content": "Sunny"},
         {"role": "assistant", "content": "Lisbon."},
     ])  # fmt: skip
-    given = me.context(session)
-    for messages in (given.messages[1:], given.anthropic().messages):
+    context = me.context(session)
+    for messages in (context.messages[1:], context.anthropic().messages):
         again = me.sessions.add().id
         me.save_turn(again, messages)
-        assert me.context(again).messages == given.messages
-        assert me.context(again).anthropic() == given.anthropic()
+        assert me.context(again).messages == context.messages
+        assert me.context(again).anthropic() == context.anthropic()
 
 
 @pytest.mark.parametrize(
@@ -411,10 +411,10 @@ def test_an_unknown_or_foreign_session_is_rejected(memory: Memory, me: Scope, se
             for call in calls:
                 with pytest.raises(NotFound) as error:
                     call()
-                said = f"There is no session {id!r} here."
+                text = f"There is no session {id!r} here."
                 assert str(error.value) in (
-                    said,
-                    f"{said} Create one with `sessions add` or `sessions resume`.",
+                    text,
+                    f"{text} Create one with `sessions add` or `sessions resume`.",
                 )
     assert texts(memory.scope(tenant="acme").messages.window(session)) == ["mine"]
 
@@ -472,10 +472,10 @@ def test_a_key_with_other_content_is_rejected(me: Scope, session: str) -> None:
 
 
 def test_keys_are_scoped_to_a_session(me: Scope) -> None:
-    one, two = me.sessions.add("one").id, me.sessions.add("two").id
-    assert me.messages.append(one, "user", "a", key="k").text == "a"
+    first, two = me.sessions.add("one").id, me.sessions.add("two").id
+    assert me.messages.append(first, "user", "a", key="k").text == "a"
     assert me.messages.append(two, "user", "b", key="k").text == "b"
-    assert (me.sessions.get(one).count, me.sessions.get(two).count) == (1, 1)
+    assert (me.sessions.get(first).count, me.sessions.get(two).count) == (1, 1)
 
 
 def test_a_failed_key_can_be_reused(me: Scope, session: str) -> None:

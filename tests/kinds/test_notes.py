@@ -383,7 +383,7 @@ def test_the_last_version_equals_the_document(me: Scope, steps: list[tuple[str, 
     versions = me.notes.changes(limit=1000)
     assert [version.version for version in versions] == list(range(1, len(versions) + 1))
     contents = ["", *(version.text for version in versions)]
-    assert all(one != two for one, two in zip(contents, contents[1:], strict=False))
+    assert all(first != two for first, two in zip(contents, contents[1:], strict=False))
     assert me.notes.read().text == contents[-1]
 
 
@@ -407,7 +407,7 @@ def test_64_threads_append_without_loss(memory: Memory, me: Scope) -> None:
     )
     contents = [version.text for version in me.notes.changes(limit=1000)]
     assert all(
-        two.startswith(one + "\n\n") for one, two in zip(contents, contents[1:], strict=False)
+        two.startswith(first + "\n\n") for first, two in zip(contents, contents[1:], strict=False)
     )
     assert [finding for finding in memory.verify() if not finding.ok] == []
 
@@ -510,8 +510,8 @@ def test_changes_are_listed_oldest_first(me: Scope) -> None:
     assert [version.text for version in me.notes.changes(after=1)] == ["two", "three"]
     assert [version.text for version in me.notes.changes(limit=2)] == ["one", "two"]
     assert me.notes.changes(after=3) == me.notes.changes(after=3, wait=0.05) == []
-    told = me.notes.changes(after=2)[0]
-    assert told == NoteVersion(3, "overwrite", "user", "three", told.created_at)
+    value = me.notes.changes(after=2)[0]
+    assert value == NoteVersion(3, "overwrite", "user", "three", value.created_at)
 
 
 def test_a_cursor_from_before_an_erasure(memory: Memory, me: Scope) -> None:
@@ -522,11 +522,11 @@ def test_a_cursor_from_before_an_erasure(memory: Memory, me: Scope) -> None:
         me.notes.overwrite(text)
     memory.erase("ada", tenant="acme")
     assert me.notes.changes(after=3) == []
-    told = []
+    received = []
     for n in range(1, 6):
         me.notes.overwrite(f"new {n}")
-        told.append([version.version for version in me.notes.changes(after=3)])
-    assert told == [[1], [1, 2], [], [4], [4, 5]]
+        received.append([version.version for version in me.notes.changes(after=3)])
+    assert received == [[1], [1, 2], [], [4], [4, 5]]
 
 
 def test_a_waiting_client_sees_changes_of_another_process(url: str, me: Scope) -> None:
@@ -537,10 +537,10 @@ def test_a_waiting_client_sees_changes_of_another_process(url: str, me: Scope) -
         waiting = threads.submit(me.notes.changes, after=before.version, wait=60)
         assert not waiting.done()
         signal_start(writer)
-        told = waiting.result(60)
+        result = waiting.result(60)
     wait_for_exit(writer)
-    assert told[0].text == "# far\n\n# Log\n\n- far.0"
-    assert told[0].version == 2
+    assert result[0].text == "# far\n\n# Log\n\n- far.0"
+    assert result[0].version == 2
 
 
 def test_a_waiting_client_sees_the_first_version(me: Scope) -> None:

@@ -35,8 +35,8 @@ LINE = re.compile(
 
 
 def tool(me: Scope, name: str) -> Callable[..., dict[str, Any]]:
-    (found,) = [tool for tool in me.refs.tools() if tool.name == name]
-    return lambda **arguments: found.call(arguments)
+    (item,) = [tool for tool in me.refs.tools() if tool.name == name]
+    return lambda **arguments: item.call(arguments)
 
 
 def sized(count: int) -> str:
@@ -54,9 +54,9 @@ def sized(count: int) -> str:
 def test_a_large_output_becomes_a_line_with_command_status_and_placeholder(me: Scope) -> None:
     """R1, R2: to the letter; the complete output is stored."""
     line = me.refs.capture(LOG, source="npm install", status="Success")
-    found = LINE.fullmatch(line)
-    assert found
-    ref = me.refs.info(found[1])
+    result = LINE.fullmatch(line)
+    assert result
+    ref = me.refs.info(result[1])
     assert line == f"Ran `npm install`: Success. {ref.placeholder}"
     assert placeholder.find_keys(line) == [ref.key]
     pages, page = "", 1
@@ -299,10 +299,10 @@ def test_views_of_a_content(me: Scope) -> None:
     assert LOG.startswith(first.text)
     data = me.refs.add({"items": [{"name": "one"}, {"name": "two"}]}, "json")
     assert "two" in me.refs.get(data, path="$.items[1].name").text
-    for asked in ({"page": 2}, {"lines": (1, 900)}, {"head": 900}, {"tail": 900}, {"grep": "line"}):
-        shown = me.refs.get(key, tokens=100, **asked)
-        assert tokens.estimate(shown.text) <= 100, asked
-        assert shown.more, asked
+    for item in ({"page": 2}, {"lines": (1, 900)}, {"head": 900}, {"tail": 900}, {"grep": "line"}):
+        shown = me.refs.get(key, tokens=100, **item)
+        assert tokens.estimate(shown.text) <= 100, item
+        assert shown.more, item
 
 
 @pytest.mark.parametrize(
@@ -433,16 +433,16 @@ def test_search_ranks_best_first(me: Scope) -> None:
     higher.
     """
     me.sessions.add("s")
-    one = me.refs.add("Straße 100% nach Köln", "Bahn", session="s")
+    created = me.refs.add("Straße 100% nach Köln", "Bahn", session="s")
     two = placeholder.find_keys(me.refs.capture(LOG, source="npm install"))[0]
     me.refs.add("x" * 5000 + " unseen")
-    assert [ref.key for ref in me.refs.search("KÖLN strasse")] == [one]
+    assert [ref.key for ref in me.refs.search("KÖLN strasse")] == [created]
     assert [ref.key for ref in me.refs.search("installing lines")] == [two]
     assert me.refs.search(two)[0].key == two
-    assert {ref.key for ref in me.refs.search("bahn install")} == {one, two}
+    assert {ref.key for ref in me.refs.search("bahn install")} == {created, two}
     assert me.refs.search("npm install bahn")[0].key == two
     assert me.refs.search("unseen") == []
-    assert [ref.key for ref in me.refs.search("bahn install", session="s")] == [one]
+    assert [ref.key for ref in me.refs.search("bahn install", session="s")] == [created]
     assert len(me.refs.search("bahn install", limit=1)) == 1
     for query in ("", "  "):
         with pytest.raises(Invalid):
@@ -546,11 +546,11 @@ def test_search_memory_covers_every_kind(me: Scope, memory: Memory) -> None:
         "state",
     }
     assert "bob" not in json.dumps(results)
-    said = next(result for result in results if result.get("thread_id") == "s")
-    assert said["text"] == (
+    item = next(result for result in results if result.get("thread_id") == "s")
+    assert item["text"] == (
         f"The glacier is melting. [MemoryRef: {key} - What the glacier measured] [quoted MemoryRef: forged - open me]"
     )
-    assert (said["kind"], said["by"]) == ("messages", "user")
+    assert (item["kind"], item["by"]) == ("messages", "user")
     (long,) = search(query="glacier calves", thread_id="t")["results"]
     assert "The glacier calves in May." in long["text"]
     assert tokens.estimate(long["text"]) <= 120
@@ -596,12 +596,12 @@ def test_the_prompt_fragment_explains_placeholders() -> None:
 
 
 def section(memory: Memory, me: Scope, session: str) -> list[tuple[str, str, str]]:
-    found = memory.database.read("acme", lambda tx: me.refs.section(tx, Ask(session, "")))
-    assert found is None or found.layer == "references"
+    result = memory.database.read("acme", lambda tx: me.refs.section(tx, Ask(session, "")))
+    assert result is None or result.layer == "references"
     return (
         []
-        if found is None
-        else [(piece.source, piece.text, piece.reason) for piece in found.pieces]
+        if result is None
+        else [(piece.source, piece.text, piece.reason) for piece in result.pieces]
     )
 
 
@@ -627,10 +627,12 @@ def test_a_session_lists_stored_and_mentioned_references(memory: Memory, me: Sco
         (f"refs {stored}", f"[MemoryRef: {stored} - one]", "stored in this session"),
         (f"refs {elsewhere}", f"[MemoryRef: {elsewhere} - two]", "mentioned in this session"),
     ]
-    found = memory.database.read("acme", lambda tx: me.refs.section(tx, Ask("s", "")))
-    assert found
-    assert [piece.worth for piece in found.pieces] == sorted(piece.worth for piece in found.pieces)
-    assert all(piece.tokens >= tokens.estimate(piece.text) for piece in found.pieces)
+    result = memory.database.read("acme", lambda tx: me.refs.section(tx, Ask("s", "")))
+    assert result
+    assert [piece.worth for piece in result.pieces] == sorted(
+        piece.worth for piece in result.pieces
+    )
+    assert all(piece.tokens >= tokens.estimate(piece.text) for piece in result.pieces)
 
 
 def test_an_unscoped_context_lists_only_the_session_users_references(
@@ -795,8 +797,8 @@ def test_stored_text_cannot_forge_a_placeholder(me: Scope, memory: Memory) -> No
     assert key != "stolen-1"
     ref = me.refs.info(key)
     assert placeholder.find_keys(ref.placeholder) == [key]
-    for asked in ({}, {"page": 2}, {"head": 3}, {"tail": 3}, {"lines": (2, 3)}, {"grep": "stolen"}):
-        shown = me.refs.get(key, **asked)
+    for item in ({}, {"page": 2}, {"head": 3}, {"tail": 3}, {"lines": (2, 3)}, {"grep": "stolen"}):
+        shown = me.refs.get(key, **item)
         assert "stolen-1" in shown.text
         assert placeholder.find_keys(shown.text) == []
         assert placeholder.neutralize(shown.text) == shown.text
@@ -849,9 +851,9 @@ def test_a_reference_and_its_mention_are_atomic(memory: Memory, me: Scope, size:
 def test_a_retried_transaction_adds_one_reference(memory: Memory, me: Scope) -> None:
     """P2: an engine may run a transaction again when the result of the commit is unknown."""
     prepared = me.refs.prepare("x" * 300_000, "big")
-    one = memory.database.write("acme", lambda tx: me.refs.add_row(tx, prepared))
+    first = memory.database.write("acme", lambda tx: me.refs.add_row(tx, prepared))
     two = memory.database.write("acme", lambda tx: me.refs.add_row(tx, prepared))
-    assert one == two
+    assert first == two
     assert len(me.refs.list()) == 1
 
 

@@ -232,8 +232,8 @@ def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> Non
         for _ in range(times):
             while True:
                 try:
-                    found = me.state.get("counter", area=area)
-                    value, version = found.value, found.version
+                    stored = me.state.get("counter", area=area)
+                    value, version = stored.value, stored.version
                 except NotFound:
                     value, version = 0, 0
                 try:
@@ -244,8 +244,8 @@ def test_concurrent_increments_are_all_counted(memory: Memory, area: str) -> Non
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(count, range(threads)))
-    found = memory.scope(tenant="acme", user="ada").state.get("counter", area=area)
-    assert (found.value, found.version) == (threads * times, threads * times)
+    stored = memory.scope(tenant="acme", user="ada").state.get("counter", area=area)
+    assert (stored.value, stored.version) == (threads * times, threads * times)
 
 
 def test_one_of_many_first_writers_wins(me: Scope) -> None:
@@ -513,8 +513,8 @@ def section(scope: Scope, session: str = "s") -> Section | None:
 
 
 def section_text(scope: Scope, session: str = "s") -> str:
-    found = section(scope, session)
-    return found.write(found.pieces) if found else ""
+    result = section(scope, session)
+    return result.write(result.pieces) if result else ""
 
 
 def test_the_prompt_section(memory: Memory, me: Scope) -> None:
@@ -528,16 +528,16 @@ def test_the_prompt_section(memory: Memory, me: Scope) -> None:
     me.state.set("ours", 1, area="tenant")
     memory.scope(tenant="acme", user="bob", agent="scout").state.set("theme", "light")
     memory.scope(tenant="other", user="ada", agent="scout").state.set("theme", "none")
-    found = section(me)
-    assert found
-    assert found.layer == "state"
-    assert found.write(found.pieces) == 'here: {"page":"s"}\nname: ["Ada",null]\ntheme: "dark"'
-    assert [piece.source for piece in found.pieces] == [
+    result = section(me)
+    assert result
+    assert result.layer == "state"
+    assert result.write(result.pieces) == 'here: {"page":"s"}\nname: ["Ada",null]\ntheme: "dark"'
+    assert [piece.source for piece in result.pieces] == [
         "state session here",
         "state user name",
         "state user theme",
     ]
-    assert [piece.reason for piece in found.pieces] == [
+    assert [piece.reason for piece in result.pieces] == [
         "set for this session",
         "set for this user",
         "set for this user",
@@ -557,11 +557,11 @@ def test_the_section_has_the_newest_keys(timed: Memory, now: Now) -> None:
         me.state.set(f"k{n:02}", n)
     now.micros += SECOND
     me.state.set("k30", "again")
-    found = section(me)
-    assert found
-    assert [piece.source for piece in found.pieces] == [f"state user k{n}" for n in range(10, 60)]
-    assert len(found.pieces) == MAX_ITEMS_IN_PROMPT
-    ranked = sorted(found.pieces, key=lambda piece: -piece.worth)
+    result = section(me)
+    assert result
+    assert [piece.source for piece in result.pieces] == [f"state user k{n}" for n in range(10, 60)]
+    assert len(result.pieces) == MAX_ITEMS_IN_PROMPT
+    ranked = sorted(result.pieces, key=lambda piece: -piece.worth)
     assert [piece.text for piece in ranked[:3]] == ['k30: "again"', "k59: 59", "k58: 58"]
     assert ranked[-1].text == "k10: 10"
 

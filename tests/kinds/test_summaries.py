@@ -62,12 +62,12 @@ def add_messages(me: Scope, count: int, session: str = "s") -> str:
     except NotFound:
         me.sessions.add(session)
         start = 0
-    said = [
+    values = [
         NewMessage("user" if n % 2 else "assistant", f"This is message m{n}m of them all.")
         for n in range(start + 1, start + count + 1)
     ]
-    if said:
-        me.messages.extend(session, said)
+    if values:
+        me.messages.extend(session, values)
     return session
 
 
@@ -78,10 +78,10 @@ def shown(request: ModelRequest) -> list[int]:
 
 def state(me: Scope, session: str = "s") -> tuple[Any, ...]:
     """Return everything that a fold could change."""
-    found = me.sessions.get(session)
+    value = me.sessions.get(session)
     return (
-        found.summary,
-        found.summarized_count,
+        value.summary,
+        value.summarized_count,
         me.summaries.list(session).items,
         me.messages.list(session).items,
     )
@@ -131,7 +131,7 @@ def test_the_next_fold_gets_the_summary_and_only_new_messages(
     assert "The summary so far:\n<record-" in model.requests[1].prompt
     assert ANSWER in model.requests[1].prompt
     assert ANSWER not in model.requests[0].prompt
-    assert [one.number for one in folding.summaries.list("s")] == [2, 1]
+    assert [summary.number for summary in folding.summaries.list("s")] == [2, 1]
 
 
 def test_the_defaults_are_as_specified() -> None:
@@ -390,7 +390,9 @@ def test_turns_too_large_for_one_call_are_folded_in_several(
     assert all(len(request.system + request.prompt) < 4 * 1100 for request in model.requests)
     for request, before in zip(model.requests[1:], range(1, 100), strict=False):
         assert f"This is summary number {before} of the trip to Lisbon." in request.prompt
-    covered = [(one.covers_from, one.covers_to) for one in reversed(me.summaries.list("s").items)]
+    covered = [
+        (item.covers_from, item.covers_to) for item in reversed(me.summaries.list("s").items)
+    ]
     assert covered[0][0] == 1
     assert all(
         after[0] == before[1] + 1 for before, after in zip(covered, covered[1:], strict=False)
@@ -411,11 +413,11 @@ def test_a_failure_in_the_middle_keeps_the_progress(open_memory: Open, limited: 
     add_messages(me, 200)
     with pytest.raises(ModelUnavailable):
         me.summaries.fold("s")
-    kept = me.summaries.get("s")
-    assert (kept.number, kept.text) == (2, second)
-    assert kept.covers_to == shown(model.requests[1])[-1]
+    summary = me.summaries.get("s")
+    assert (summary.number, summary.text) == (2, second)
+    assert summary.covers_to == shown(model.requests[1])[-1]
     me.summaries.fold("s")
-    assert shown(model.requests[3])[0] == kept.covers_to + 1
+    assert shown(model.requests[3])[0] == summary.covers_to + 1
     assert me.summaries.get("s").covers_to == 188
 
 
@@ -471,7 +473,7 @@ def test_a_huge_user_message_is_folded_in_pieces(open_memory: Open, limited: Lim
     missing = [word for word in words if word not in seen]
     assert len(missing) <= len(model.requests), "a word may be parted between two pieces"
     assert 2 < len(model.requests) <= 9
-    assert [(one.covers_from, one.covers_to) for one in me.summaries.list("s")] in (
+    assert [(summary.covers_from, summary.covers_to) for summary in me.summaries.list("s")] in (
         [(2, 2), (1, 1)],
         [(1, 2)],
     )
@@ -588,10 +590,10 @@ def test_the_cut_never_separates_a_call_and_its_result(
 
 def test_a_moved_cut_prefers_a_user_message(open_memory: Open) -> None:
     """Within half of what is kept."""
-    said = [U, A, U, A, CALL, RESULT, A, A, U, A]
-    assert fold_end(open_memory, said, keep=5, threshold=6) == 2
-    said = [U, A, U, A, A, CALL, RESULT, A, U, A]
-    assert fold_end_again(open_memory, said, keep=4, threshold=6) == 5
+    values = [U, A, U, A, CALL, RESULT, A, A, U, A]
+    assert fold_end(open_memory, values, keep=5, threshold=6) == 2
+    values = [U, A, U, A, A, CALL, RESULT, A, U, A]
+    assert fold_end_again(open_memory, values, keep=4, threshold=6) == 5
 
 
 def fold_end_again(open_memory: Open, said: list[NewMessage], keep: int, threshold: int) -> int:
@@ -622,8 +624,8 @@ def test_a_long_history_is_folded_in_parts(
     assert me.summaries.fold("s").covers_to == 197
     folds = me.summaries.list("s").items[::-1]
     assert len(folds) > 5
-    assert all(one.covers_to % 4 != 2 for one in folds), "between a call and its result"
-    assert [one.covers_from for one in folds] == [1, *[one.covers_to + 1 for one in folds[:-1]]]
+    assert all(fold.covers_to % 4 != 2 for fold in folds), "between a call and its result"
+    assert [fold.covers_from for fold in folds] == [1, *[fold.covers_to + 1 for fold in folds[:-1]]]
     seen = [number for request in model.requests for number in shown(request)]
     assert seen == [number for number in range(1, 198) if number % 4 != 2]
 
@@ -633,7 +635,7 @@ def test_a_group_larger_than_a_batch_ends_the_fold(
 ) -> None:
     """P8: no endless loop."""
     monkeypatch.setattr(module, "_MAX_TURNS", 10)
-    said = [
+    values = [
         U,
         new_message("assistant", calls="a"),
         *[A] * 15,
@@ -644,7 +646,7 @@ def test_a_group_larger_than_a_batch_ends_the_fold(
         A,
     ]
     assert fold_end(open_memory, [CALL, *[RESULT] * 15, U, A]) == 0
-    assert fold_end_again(open_memory, said, keep=3, threshold=20) == 1
+    assert fold_end_again(open_memory, values, keep=3, threshold=20) == 1
 
 
 # -- changes underneath -----------------------------------------------------------------------------------------------
@@ -756,10 +758,12 @@ def test_a_concurrent_fold_calls_no_model(open_memory: Open) -> None:
     """S4: it returns the current summary, and the turns are folded once."""
     memory = open_memory(summary_enabled=True)
     other = ScriptedModel("Never asked.")
-    found = []
+    results = []
 
     def meanwhile(request: ModelRequest) -> str:
-        found.append(with_model(memory, other).scope(tenant="acme", user="ada").summaries.fold("s"))
+        results.append(
+            with_model(memory, other).scope(tenant="acme", user="ada").summaries.fold("s")
+        )
         return ANSWER
 
     me = with_model(memory, ScriptedModel(meanwhile)).scope(
@@ -767,7 +771,7 @@ def test_a_concurrent_fold_calls_no_model(open_memory: Open) -> None:
     )
     add_messages(me, 41)
     assert me.summaries.fold("s").number == 1
-    assert [summary.number for summary in found] == [0]
+    assert [summary.number for summary in results] == [0]
     assert other.requests == []
 
 
@@ -785,7 +789,7 @@ def test_an_expired_worker_changes_nothing(open_memory: Open) -> None:
     me = with_model(memory, ScriptedModel(asleep)).scope(tenant="acme", user="ada", agent="scout")
     add_messages(me, 41)
     assert me.summaries.fold("s").text == OTHER_ANSWER
-    assert [one.number for one in me.summaries.list("s")] == [1]
+    assert [summary.number for summary in me.summaries.list("s")] == [1]
     assert me.sessions.get("s").summary == OTHER_ANSWER
 
 
@@ -832,11 +836,11 @@ def test_a_summary_survives_a_restart(open_memory: Open, model: ScriptedModel) -
     add_messages(me, 41)
     before = me.summaries.fold("s"), state(me)
     database = me.services.database
-    said = database.read("acme", lambda tx: me.summaries.section(tx, Ask("s", "")))
+    answer = database.read("acme", lambda tx: me.summaries.section(tx, Ask("s", "")))
     again = open_memory(summary_enabled=True)
     you = again.scope(tenant="acme", user="ada", agent="scout")
     assert (you.summaries.get("s"), state(you)) == before
-    assert again.database.read("acme", lambda tx: you.summaries.section(tx, Ask("s", ""))) == said
+    assert again.database.read("acme", lambda tx: you.summaries.section(tx, Ask("s", ""))) == answer
 
 
 # -- reading back -----------------------------------------------------------------------------------------------------
@@ -874,7 +878,7 @@ def test_the_list_is_paged_newest_first(open_memory: Open, model: ScriptedModel)
         me.summaries.fold("s")
     page = me.summaries.list("s", limit=3)
     rest = me.summaries.list("s", limit=3, after=page.next)
-    assert [one.number for one in [*page, *rest]] == [5, 4, 3, 2, 1]
+    assert [item.number for item in [*page, *rest]] == [5, 4, 3, 2, 1]
     assert rest.next is None
 
 

@@ -42,36 +42,36 @@ def test_an_answer_leads_to_its_turn(me: Scope, session: str) -> None:
 def test_a_question_leads_to_the_turns_that_answered_it(me: Scope, session: str) -> None:
     """X3: when saved alone; one per agent of a group, newest first."""
     alone = add_question(me, session)
-    one = add_answer(me, session, "assistant", "tool", "assistant")
-    asked = add_question(me, session)
+    first = add_answer(me, session, "assistant", "tool", "assistant")
+    result = add_question(me, session)
     group = [add_answer(me, session) for _ in range(3)]
     unanswered = add_question(me, session)
-    assert turns_of(me, session, alone) == [one]
-    assert turns_of(me, session, asked) == group[::-1]
+    assert turns_of(me, session, alone) == [first]
+    assert turns_of(me, session, result) == group[::-1]
     assert turns_of(me, session, group[1].first_seq) == [group[1]]
     assert turns_of(me, session, unanswered) == []
-    page = me.turns.list(session, seq=asked, limit=2)
-    assert [*page, *me.turns.list(session, seq=asked, limit=2, after=page.next)] == group[::-1]
+    page = me.turns.list(session, seq=result, limit=2)
+    assert [*page, *me.turns.list(session, seq=result, limit=2, after=page.next)] == group[::-1]
 
 
 def test_a_failed_question_does_not_get_the_next_answer(me: Scope, session: str) -> None:
-    failed, asked = add_question(me, session), add_question(me, session, "again")
+    failed, result = add_question(me, session), add_question(me, session, "again")
     turn = add_answer(me, session)
     assert turns_of(me, session, failed) == []
-    assert turns_of(me, session, asked) == [turn]
+    assert turns_of(me, session, result) == [turn]
 
 
 def test_other_messages_lead_only_to_their_own_turn(me: Scope, session: str) -> None:
     """Messages of others, and tool results in a user message, are no questions."""
     me.messages.append(session, "assistant", "Hello.")
-    asked = add_question(me, session)
+    result = add_question(me, session)
     results = {"parts": [{"type": "tool_result", "tool_use_id": "c", "content": "ok"}]}
     me.messages.extend(
         session, [NewMessage("assistant", "Let me see."), NewMessage("user", results)]
     )
     turn = add_answer(me, session)
     assert [turns_of(me, session, seq) for seq in (1, 3, 4)] == [[], [], []]
-    assert turns_of(me, session, asked) == [turn]
+    assert turns_of(me, session, result) == [turn]
 
 
 def test_turns_are_isolated_by_owner(memory: Memory, me: Scope, session: str) -> None:

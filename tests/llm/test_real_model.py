@@ -62,9 +62,9 @@ def settings() -> Settings:
 
 @pytest.fixture
 def model(settings: Settings) -> Model:
-    made = Models(settings).main
-    assert made
-    return made
+    created = Models(settings).main
+    assert created
+    return created
 
 
 def test_the_model_answers(model: Model) -> None:

@@ -119,14 +119,14 @@ def test_clients_of_other_vendors(
         )
         done = node(HERE / "clients.mjs", PACKAGES, client, transport, *where, folder=tmp_path)
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    said = f"The {client} client was here, over {transport}."
-    assert told["tools"] == NAMES
-    assert told["saved"]["content"] == said
-    assert said in told["searched"]
-    assert told["refused"] == {"error": "The content must not be blank."}
-    assert told["resources"] == ["retain://sessions", "retain://notes/ada/scout"]
-    assert told["notes"] == "# Tea"
-    assert told["prompts"] == ["memory_references", "recall"]
+    payload = json.loads(done.stdout)
+    text = f"The {client} client was here, over {transport}."
+    assert payload["tools"] == NAMES
+    assert payload["saved"]["content"] == text
+    assert text in payload["searched"]
+    assert payload["refused"] == {"error": "The content must not be blank."}
+    assert payload["resources"] == ["retain://sessions", "retain://notes/ada/scout"]
+    assert payload["notes"] == "# Tea"
+    assert payload["prompts"] == ["memory_references", "recall"]
     entries = memory.scope(tenant="default", user="ada", agent="scout").entries.list()
-    assert [(entry.content, entry.source) for entry in entries] == [(said, "agent")]
+    assert [(entry.content, entry.source) for entry in entries] == [(text, "agent")]

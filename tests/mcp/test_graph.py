@@ -136,7 +136,7 @@ def official(file: Path) -> Iterator[Ask]:
 def without_descriptions(value: Any) -> Any:
     """Return a schema or resource without its descriptions."""
     if isinstance(value, list):
-        return [without_descriptions(one) for one in value]
+        return [without_descriptions(item) for item in value]
     return (
         {k: without_descriptions(v) for k, v in value.items() if k != "description"}
         if isinstance(value, dict)
@@ -163,10 +163,10 @@ def test_equivalence_over_stdio(official: Ask, file: Path, tmp_path: Path) -> No
         )
         assert ours("resources/templates/list") == official("resources/templates/list")
         for name, arguments in ODD:
-            asked = {"name": name, "arguments": arguments}
-            assert ours("tools/call", **asked) == {
+            request = {"name": name, "arguments": arguments}
+            assert ours("tools/call", **request) == {
                 "isError": False,
-                **official("tools/call", **asked),
+                **official("tools/call", **request),
             }, name
         there = {"uri": "memory://knowledge-graph"}
         assert ours("resources/read", **there) == official("resources/read", **there)
@@ -262,8 +262,8 @@ def test_many_processes_write_one_graph(tmp_path: Path) -> None:
         wanted = {
             (f"{number}-{n}", n % 2 == 0) for number in range(PROCESSES) for n in range(WRITES)
         }
-        assert {(one.name, True) for one in others} | {
-            (said, False) for said in shared.observations
+        assert {(other.name, True) for other in others} | {
+            (observation, False) for observation in shared.observations
         } == wanted
         assert len(others) + len(shared.observations) == PROCESSES * WRITES
         assert not [finding for finding in memory.verify() if finding.problem]
@@ -313,7 +313,7 @@ def test_the_graph_profile_over_http(memory: Memory) -> None:
     with serving(create_app(memory)) as address:
         asyncio.run(use(address))
     me = memory.scope(tenant="acme", user="ada")
-    assert [one.name for one in me.graph.read().entities] == ["Ada"]
+    assert [entity.name for entity in me.graph.read().entities] == ["Ada"]
     assert memory.scope(tenant="acme").graph.read().entities == []
     assert memory.scope(tenant="acme", user="bob").graph.read().entities == []
     assert me.search("maps")[0].title == "Ada"
@@ -330,8 +330,8 @@ def test_forbidden_tools_are_not_offered(memory: Memory, allowed: frozenset[Perm
     for node in GRAPH_TOOLS:
         if node.permission not in allowed:
             arguments = {
-                name: "x" if one["type"] == "string" else []
-                for name, one in node.input_schema["properties"].items()
+                name: "x" if value["type"] == "string" else []
+                for name, value in node.input_schema["properties"].items()
             }
             assert GraphTools().result(caller, node.name, arguments).is_error
 

@@ -76,6 +76,6 @@ def test_adk_events(part: dict[str, Any]) -> None:
 def test_values_that_are_no_json_are_left_to_the_writer() -> None:
     assert exact_copy({"a": object()}) == {}
     assert [
-        read_exact_copy(one)
-        for one in (None, "item", {}, {"exact": "{"}, {"exact": "[]"}, {"exact": 1})
+        read_exact_copy(item)
+        for item in (None, "item", {}, {"exact": "{"}, {"exact": "[]"}, {"exact": 1})
     ] == [None] * 6

@@ -17,8 +17,8 @@ from retain.messages.transcript import MAX_PIECES, render, shorten, split, visib
 def message(
     seq: int, role: str, content: dict[str, Any] | str, author: str | None = None
 ) -> Message:
-    said = {"text": content} if isinstance(content, str) else content
-    return records("s", [[seq, role, json.dumps(said), author, 1, None, None, None, 0]])[0]
+    value = {"text": content} if isinstance(content, str) else content
+    return records("s", [[seq, role, json.dumps(value), author, 1, None, None, None, 0]])[0]
 
 
 def test_every_shape_of_call_and_result_is_readable() -> None:
@@ -28,7 +28,7 @@ def test_every_shape_of_call_and_result_is_readable() -> None:
         "type": "function",
         "function": {"name": "search", "arguments": '{"q": "x"}'},
     }
-    said = [
+    values = [
         message(1, "system", "You scout."),
         message(
             2,
@@ -58,7 +58,7 @@ def test_every_shape_of_call_and_result_is_readable() -> None:
         ),
         message(8, "assistant", {}),
     ]
-    assert render(said) == (
+    assert render(values) == (
         "[1] system:\n    You scout.\n"
         "[2] user (ada):\n    Look.\n    (image_url)\n"
         '[3] assistant:\n    I search.\n    calls the tool search with {"q": "x"}\n'
@@ -79,14 +79,14 @@ def test_no_message_can_imitate_another(text: str, author: str) -> None:
 
 
 def test_a_short_text_is_one_piece() -> None:
-    said = [message(1, "user", "Hello.")]
-    assert split(said, 100) == [render(said)]
+    values = [message(1, "user", "Hello.")]
+    assert split(values, 100) == [render(values)]
 
 
 def test_a_long_output_is_shortened_before_splitting() -> None:
     """B28."""
-    said = [message(1, "user", "Read it."), message(2, "tool", "start " + "x" * 100_000 + " end")]
-    (piece,) = split(said, 500)
+    values = [message(1, "user", "Read it."), message(2, "tool", "start " + "x" * 100_000 + " end")]
+    (piece,) = split(values, 500)
     assert "Read it." in piece
     assert "result: start xxx" in piece
     assert piece.endswith("xxx end")
@@ -95,26 +95,26 @@ def test_a_long_output_is_shortened_before_splitting() -> None:
 
 def test_user_text_is_split_without_loss() -> None:
     words = " ".join(f"word{n}" for n in range(1200))
-    said = [message(1, "user", words)]
-    found = split(said, 1000)
-    assert "".join(found) == render(said)
-    assert len(found) <= MAX_PIECES
-    assert all(tokens.estimate(piece) <= 1000 for piece in found)
+    values = [message(1, "user", words)]
+    result = split(values, 1000)
+    assert "".join(result) == render(values)
+    assert len(result) <= MAX_PIECES
+    assert all(tokens.estimate(piece) <= 1000 for piece in result)
 
 
 @pytest.mark.parametrize("character", ["x", "字", "🙂", "\n", " "])
 def test_any_message_fits_in_bounded_pieces(character: str) -> None:
     """P8: a bounded number of pieces, each within its limit."""
-    found = split([message(1, "user", character * 200_000)], 300)
-    assert 1 <= len(found) <= MAX_PIECES
-    assert all(tokens.estimate(piece) <= 300 for piece in found)
+    result = split([message(1, "user", character * 200_000)], 300)
+    assert 1 <= len(result) <= MAX_PIECES
+    assert all(tokens.estimate(piece) <= 300 for piece in result)
 
 
 def test_many_outputs_share_the_space() -> None:
-    said = [message(n, "tool", f"output{n} " + "y" * 5000) for n in range(1, 101)]
-    found = split(said, 2000)
-    assert len(found) <= MAX_PIECES
-    assert all(f"output{n} " in "".join(found) for n in range(1, 101))
+    values = [message(n, "tool", f"output{n} " + "y" * 5000) for n in range(1, 101)]
+    result = split(values, 2000)
+    assert len(result) <= MAX_PIECES
+    assert all(f"output{n} " in "".join(result) for n in range(1, 101))
 
 
 def test_shortening_states_the_omitted_length() -> None:
@@ -140,9 +140,9 @@ def test_visible_text_is_text_only() -> None:
 @pytest.mark.parametrize("room", [200, 1650])
 def test_one_huge_grapheme_takes_no_more_pieces(text: str, room: int) -> None:
     """P8: thousands of code points can form one grapheme, and each piece costs a model call."""
-    found = split([message(1, "user", text)], room)
-    assert len(found) <= MAX_PIECES + 1
-    assert all(0 < tokens.estimate(piece) <= room for piece in found)
+    result = split([message(1, "user", text)], room)
+    assert len(result) <= MAX_PIECES + 1
+    assert all(0 < tokens.estimate(piece) <= room for piece in result)
 
 
 def test_text_is_cut_between_graphemes() -> None:

@@ -60,11 +60,11 @@ def _one_retry(limited: Limited) -> None:
 
 
 def model_at(service: FakeService, name: str = "gpt-5-mini", **changes: Any) -> Model:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         "model_seconds": 20,
         **changes,
     }
-    model = Models(Settings(model=name, base_url=service.url, api_key=KEY, **given)).main
+    model = Models(Settings(model=name, base_url=service.url, api_key=KEY, **arguments)).main
     assert model
     return model
 
@@ -353,8 +353,8 @@ def test_a_key_is_in_no_error_and_no_log(
             limited(MODEL_RETRIES=0)
             ask(model_at(service, model_seconds=1))
         except RetainError as error:
-            told = "".join(traceback.format_exception(error)) + repr(error.details)
-            assert KEY not in told
+            received = "".join(traceback.format_exception(error)) + repr(error.details)
+            assert KEY not in received
     assert {request.headers["authorization"] for request in service.requests} == {f"Bearer {KEY}"}
     assert KEY not in caplog.text
     assert KEY not in "".join(capfd.readouterr())
@@ -381,17 +381,17 @@ def test_calls_leave_nothing_behind(service: FakeService, limited: Limited) -> N
 def test_many_threads_at_once(service: FakeService) -> None:
     service.answer = lambda request: request.prompt
     model = model_at(service)
-    said: dict[int, str] = {}
+    payload: dict[int, str] = {}
 
     def work(number: int) -> None:
-        said[number] = ask(model, f"question {number}").text
+        payload[number] = ask(model, f"question {number}").text
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert said == {number: f"question {number}" for number in range(16)}
+    assert payload == {number: f"question {number}" for number in range(16)}
 
 
 def test_inside_an_event_loop(service: FakeService) -> None:
@@ -435,7 +435,7 @@ EMPTY: tuple[Any, ...] = (None, "", " \n", 5, [], {})
         b'{"choices":[{}]}',
         b"\xff\xfe",
     ]
-    + [json.dumps({"choices": [{"message": {"content": said}}]}).encode() for said in EMPTY]
+    + [json.dumps({"choices": [{"message": {"content": item}}]}).encode() for item in EMPTY]
     + [
         b'{"error":{"message":"no"}}',
         b"[" * 100_000,
@@ -491,11 +491,11 @@ def test_any_body_is_an_answer_or_a_typed_error(body: bytes, limited: Limited) -
 )
 def test_other_providers_by_name(service: FakeService, name: str, path: str, header: str) -> None:
     """A3: each in its own protocol; a custom OpenAI-compatible URL needs no provider."""
-    told = pytest.raises(
+    error = pytest.raises(
         ModelError,
         match="its service rejected the request with 404: no such path: .*; check model and base_url",
     )
-    with contextlib.nullcontext() if path == "/v1/chat/completions" else told:
+    with contextlib.nullcontext() if path == "/v1/chat/completions" else error:
         ask(model_at(service, name))
     (request,) = service.requests
     assert request.path == path
@@ -593,8 +593,8 @@ def test_models_per_purpose() -> None:
     double, other = ScriptedModel("x"), ScriptedModel("y")
     assert Models(Settings()).main is None
     assert Models(Settings()).summary is None
-    one = Models(Settings(model="a", api_key=KEY))
-    assert one.summary is one.main is not None
+    first = Models(Settings(model="a", api_key=KEY))
+    assert first.summary is first.main is not None
     assert Models(Settings(model="a", summary_model="extractive")).summary is None
     two = Models(Settings(model="a", summary_model="b"))
     assert two.main

@@ -58,7 +58,9 @@ def test_the_digest_cache_is_bounded_and_keeps_the_newer_half() -> None:
     for number in range(1000):
         cache.get(item(number, "red"))
         assert cache.bytes <= 100 * size
-        assert cache.bytes == sum(ENTRY_BYTES + len(kept.words) for kept in cache._digests.values())
+        assert cache.bytes == sum(
+            ENTRY_BYTES + len(element.words) for element in cache._digests.values()
+        )
     newest = cache.get(item(999, "red"))
     assert cache.get(item(999, "red")) is newest
     assert len(cache._digests) >= 50

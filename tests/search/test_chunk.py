@@ -67,9 +67,11 @@ def test_any_text_can_be_split(text: str, media: Markup) -> None:
 @given(DOCUMENTS, ENDINGS)
 def test_blocks_cover_the_text(lines: list[str], ending: str) -> None:
     text = ending.join(lines)
-    found = list(markdown.blocks(text))
-    assert "".join(text[block.start : block.end] for block in found) == text
-    assert [block.start for block in found] == [0, *(block.end for block in found)][: len(found)]
+    results = list(markdown.blocks(text))
+    assert "".join(text[block.start : block.end] for block in results) == text
+    assert [block.start for block in results] == [0, *(block.end for block in results)][
+        : len(results)
+    ]
 
 
 def test_a_short_text_is_one_chunk_and_a_blank_one_none() -> None:
@@ -215,12 +217,12 @@ def test_slices_of_large_documents_match_the_whole(
     whole = list(markdown.blocks(text))
     for size in (700, 1500, 5000):
         monkeypatch.setattr(markdown, "SLICE_CHARACTERS", size)
-        found = list(markdown.blocks(text))
+        results = list(markdown.blocks(text))
         headings = [
-            [(b.start, b.path) for b in some if b.kind == "heading"] for some in (found, whole)
+            [(b.start, b.path) for b in some if b.kind == "heading"] for some in (results, whole)
         ]
         assert headings[0] == headings[1]
-        assert "".join(text[b.start : b.end] for b in found) == text
+        assert "".join(text[b.start : b.end] for b in results) == text
 
 
 def test_code_larger_than_a_slice_has_no_headings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,4 +266,4 @@ def test_chunks_of_one_section_share_its_title() -> None:
     parts = split(text, "markdown")
     assert len(parts) > 5
     assert {part.title for part in parts} == {"Long"}
-    assert all(one.end <= two.start for one, two in itertools.pairwise(parts))
+    assert all(first.end <= two.start for first, two in itertools.pairwise(parts))

@@ -139,9 +139,9 @@ def test_an_unknown_embedder_and_an_unused_folder_are_rejected() -> None:
     ],
 )
 def test_an_api_key_is_sent_to_no_other_service(given: dict[str, str], key: str) -> None:
-    found = choose(Settings(embedder="service", embedding_model="m", **given))  # type: ignore[arg-type]
-    assert isinstance(found, ServiceEmbedder)
-    assert found._api_key == key
+    result = choose(Settings(embedder="service", embedding_model="m", **given))  # type: ignore[arg-type]
+    assert isinstance(result, ServiceEmbedder)
+    assert result._api_key == key
 
 
 def test_choosing_imports_nothing_heavy() -> None:

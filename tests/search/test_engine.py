@@ -51,7 +51,7 @@ class Rows:
                 **named,
             }
             items.append(Item(**values))
-        for some in [items] if together else [[one] for one in items]:
+        for some in [items] if together else [[item] for item in items]:
             self.database.write(self.tenant, partial(self.index.add, items=some))
         return self.read(lambda tx: [n for (n,) in tx.all(_NEWEST, size=len(items))][::-1])
 
@@ -71,10 +71,10 @@ class Rows:
         return self.read(lambda tx: self.engine.extent(tx, asked))
 
     def put(self, numbers: Sequence[int], vectors: Any, model: str = MODEL) -> None:
-        made = [
+        created = [
             (n, scale, small) for n, (scale, small) in zip(numbers, quantise(vectors), strict=True)
         ]
-        self.write(lambda tx: self.engine.put(tx, model, made))
+        self.write(lambda tx: self.engine.put(tx, model, created))
 
     def nearest(
         self, vector: Any, asked: SearchFilter = ADA, most: int = 10, model: str = MODEL
@@ -85,8 +85,8 @@ class Rows:
 
     def findings(self, memory: Memory) -> set[str]:
         """Return the problems that `verify` finds, except for missing source objects."""
-        found = {finding.check for finding in memory.verify() if not finding.ok}
-        return found & {check.what for check in self.engine.checks}
+        results = {finding.check for finding in memory.verify() if not finding.ok}
+        return results & {check.what for check in self.engine.checks}
 
     def remove(self, numbers: Sequence[int]) -> None:
         self.write(lambda tx: tx.many(_REMOVE, [{"number": n} for n in numbers]))
@@ -103,8 +103,8 @@ def name(n: int) -> str:
 
 def directions(count: int, size: int = 64, seed: int = 1) -> Any:
     """Return vectors of length 1."""
-    made = np.random.default_rng(seed).normal(size=(count, size)).astype(np.float32)
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+    created = np.random.default_rng(seed).normal(size=(count, size)).astype(np.float32)
+    return created / np.linalg.norm(created, axis=1, keepdims=True)
 
 
 @pytest.fixture
@@ -174,10 +174,10 @@ class TestWords:
             mine = rows.add(*["public word"] * size, user="ada")
             theirs = rows.add(*["public word"] * size, user="bob")
             public = rows.add(*["public word"] * size, user=None)
-        found = rows.matching("public", most=1000)
-        assert set(mine) | set(public) < set(found)
-        assert not set(theirs) & set(found)
-        assert len(found) == 402
+        result = rows.matching("public", most=1000)
+        assert set(mine) | set(public) < set(result)
+        assert not set(theirs) & set(result)
+        assert len(result) == 402
         assert rows.having("public") == [402]
         assert rows.extent() == 402
         assert len(rows.matching("public", SearchFilter(), most=1000)) == 603
@@ -212,9 +212,9 @@ class TestWords:
         right = rows.add(*["lantern word"] * 12, **plain)
         for wrong in ({"agent": "other"}, {"kind": "notes"}, {"at": 4}, {"expires_at": 7}):
             rows.add(*["lantern word"] * 20, **{**plain, **wrong})
-        asked = SearchFilter("ada", "scout", ("shown",), ("messages", "entries"), "s", 5, 9)
-        assert rows.matching("lantern word", asked, most=10) == right[::-1][:10]
-        assert rows.matching("lantern word", asked, most=100) == right[::-1]
+        result = SearchFilter("ada", "scout", ("shown",), ("messages", "entries"), "s", 5, 9)
+        assert rows.matching("lantern word", result, most=10) == right[::-1][:10]
+        assert rows.matching("lantern word", result, most=100) == right[::-1]
 
     def test_expired_rows_take_no_place(self, rows: Rows) -> None:
         """B22: of 6,000 rows 99 % have expired, also the newest 5,000; the first ten hits are live."""
@@ -274,8 +274,8 @@ class TestRows:
             at=7,
             expires_at=2**60,
         )
-        (found,) = rows.read(lambda tx: rows.engine.items(tx, [number, 999])).values()
-        assert found == Item(
+        (item,) = rows.read(lambda tx: rows.engine.items(tx, [number, 999])).values()
+        assert item == Item(
             "messages",
             "s",
             "text",
@@ -298,8 +298,10 @@ class TestRows:
         numbers = rows.add(*"abcdefghij")
         rows.add("other", id="t", seq=5)
         rows.add("expired", id="s", seq=3, part=1, expires_at=5)
-        found = rows.read(lambda tx: list(rows.engine.items(tx, [numbers[3], numbers[4]]).values()))
-        around = rows.read(lambda tx: rows.engine.around(tx, found, 2))
+        result = rows.read(
+            lambda tx: list(rows.engine.items(tx, [numbers[3], numbers[4]]).values())
+        )
+        around = rows.read(lambda tx: rows.engine.around(tx, result, 2))
         assert sorted(row.text for row in around) == ["b", "c", "f", "g"]
         assert rows.read(lambda tx: rows.engine.around(tx, [], 2)) == []
 
@@ -312,9 +314,9 @@ class TestVectors:
         vectors = directions(300)
         rows.put(numbers, vectors)
         exact = np.argsort(-(vectors @ vectors[17]))[:20]
-        found = rows.nearest(vectors[17], most=20)
-        assert found[0] == numbers[17]
-        assert len(set(found) & {numbers[place] for place in exact}) >= 19
+        result = rows.nearest(vectors[17], most=20)
+        assert result[0] == numbers[17]
+        assert len(set(result) & {numbers[place] for place in exact}) >= 19
         close = rows.read(lambda tx: rows.engine.nearest(tx, vectors[17], MODEL, ADA, 5))
         assert close[0][1] == pytest.approx(1, abs=0.01)
         assert [score for _, score in close] == sorted((score for _, score in close), reverse=True)
@@ -334,9 +336,9 @@ class TestVectors:
         rows.put(numbers[10:], vectors[10:])
         assert rows.nearest(vectors[30])[0] == numbers[30]
         rows.remove([numbers[30]])
-        found = rows.nearest(vectors[30], most=100)
-        assert len(found) == 39
-        assert numbers[30] not in found
+        result = rows.nearest(vectors[30], most=100)
+        assert len(result) == 39
+        assert numbers[30] not in result
         assert (
             rows.read(lambda tx: rows.engine.cosines(tx, vectors[30], MODEL, [numbers[30]])) == {}
         )
@@ -388,9 +390,9 @@ class TestVectors:
             rows.put(numbers, np.tile(best, (60, 1)))
         right = rows.add(*["text"] * 12, **plain)
         rows.put(right, directions(12, seed=2))
-        asked = SearchFilter("ada", "scout", None, ("messages",), "s", 5, 9)
-        assert set(rows.nearest(best, asked, most=12)) == set(right)
-        assert len(rows.nearest(best, asked, most=3)) == 3
+        result = SearchFilter("ada", "scout", None, ("messages",), "s", 5, 9)
+        assert set(rows.nearest(best, result, most=12)) == set(right)
+        assert len(rows.nearest(best, result, most=3)) == 3
 
 
 @pytest.fixture
@@ -443,9 +445,9 @@ def test_the_vector_index_finds_nearly_the_same(
     create_vector_index(rows, postgres_url)
     monkeypatch.setattr(rows.engine, "exact", 0)
     by_index = [rows.nearest(vector, most=40) for vector in vectors[::90]]
-    shared = [len(set(one) & set(other)) for one, other in zip(exact, by_index, strict=True)]
+    shared = [len(set(first) & set(other)) for first, other in zip(exact, by_index, strict=True)]
     assert sum(shared) > 0.9 * 40 * 10
-    assert not {number for found in by_index for number in found} & {*theirs, *gone}
+    assert not {number for item in by_index for number in item} & {*theirs, *gone}
     assert len(rows.nearest(vectors[0], most=700)) == 700
     plan = rows.read(
         lambda tx: tx.all(
@@ -509,7 +511,7 @@ def test_words_of_removed_rows_are_not_left_in_the_file(tmp_path: Path) -> None:
     """P13: merged words are removed by the next compaction."""
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=SETTINGS) as memory:
         rows = Rows(memory)
-        kept = rows.add(*[f"lantern {name(n)}" for n in range(400)])
+        row = rows.add(*[f"lantern {name(n)}" for n in range(400)])
         gone = rows.add(
             *["zanzibarcanary"] * 200, user="bob"
         )  # an index stores words without their common prefix
@@ -523,7 +525,7 @@ def test_words_of_removed_rows_are_not_left_in_the_file(tmp_path: Path) -> None:
         assert rows.matching(name(7)) != []
         assert rows.extent() == 800
         assert rows.having("lantern") == [800]
-        rows.remove(kept)
+        rows.remove(row)
         assert rows.having("lantern") == [400]
 
 

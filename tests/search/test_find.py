@@ -55,14 +55,14 @@ class Hashing:
         import numpy as np
 
         self.embedded += len(texts)
-        made = np.full((len(texts), self.dimensions), 1e-3, np.float32)
+        created = np.full((len(texts), self.dimensions), 1e-3, np.float32)
         for place, text in enumerate(texts):
             for word in text.lower().split():
-                made[
+                created[
                     place,
                     zlib.crc32(f"{self.identity}{word.strip('.,?!')}".encode()) % self.dimensions,
                 ] += 1
-        return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), np.float32)
+        return np.asarray(created / np.linalg.norm(created, axis=1, keepdims=True), np.float32)
 
 
 class FailingEmbedder(Hashing):
@@ -114,10 +114,10 @@ def test_a_write_is_found_at_once(me: Scope, session: str) -> None:
     me.entries.add("I saw a zeppelin.")
     me.refs.add("zeppelin log\n" * 10, "What the zeppelin wrote", key="log-1")
     me.state.set("vehicle", "zeppelin")
-    found = me.search("zeppelin")
-    assert {hit.kind for hit in found} >= {"messages", "notes", "entries", "refs", "state"}
-    assert found.legs["words"] == "ran"
-    assert all("words" in hit.legs for hit in found if "zeppelin" in hit.text.lower())
+    hits = me.search("zeppelin")
+    assert {hit.kind for hit in hits} >= {"messages", "notes", "entries", "refs", "state"}
+    assert hits.legs["words"] == "ran"
+    assert all("words" in hit.legs for hit in hits if "zeppelin" in hit.text.lower())
 
 
 def test_each_of_many_writes_is_found_at_once(me: Scope, session: str) -> None:
@@ -227,8 +227,8 @@ def test_expired_objects_take_no_place(open_memory: Callable[..., Memory], now: 
             ttl=ttl,
         )
     now.pass_days(1)
-    found = me.search("pumpkin", limit=10)
-    assert sorted(hit.title for hit in found) == sorted(
+    hits = me.search("pumpkin", limit=10)
+    assert sorted(hit.title for hit in hits) == sorted(
         f"key{number}" for number in range(7, 1000, 100)
     )
 
@@ -251,10 +251,10 @@ def test_filters_apply_before_the_limit(open_memory: Callable[..., Memory], now:
     bob = memory.scope(tenant="acme", user="bob", agent="scout")
     bob.sessions.add("bobs")
     bob.messages.append("bobs", "user", "bob eats his apple slowly")
-    one = "some words and then one apple"
-    assert texts(me.search("apple", session="quiet")) == [one]
-    assert texts(me.search("apple", until=early + timedelta(days=1))) == [one]
-    assert texts(me.search("apple", since=early, until=early + timedelta(microseconds=1))) == [one]
+    text = "some words and then one apple"
+    assert texts(me.search("apple", session="quiet")) == [text]
+    assert texts(me.search("apple", until=early + timedelta(days=1))) == [text]
+    assert texts(me.search("apple", since=early, until=early + timedelta(microseconds=1))) == [text]
     assert texts(me.search("apple", until=early)) == []
     assert [hit.kind for hit in me.search("apple", kinds=["state"])] == ["state"]
     assert texts(planner.search("apple", kinds=["entries"])) == ["the planner has an apple as well"]
@@ -341,14 +341,14 @@ def test_tenants_users_and_agents_are_isolated(url: str, embedded: bool) -> None
         if embedded:
             memory.run_jobs()
         for (tenant, user, agent), scope in scopes.items():
-            found = scope.search("the lighthouse", limit=100)
+            hits = scope.search("the lighthouse", limit=100)
             own = [
                 f"{kind} about the lighthouse of {tenant} {user} {agent}"
                 for kind in ("message", "note", "entry")
             ]
             refs = [f"lighthouse output of {tenant}\nlighthouse of {tenant}"]
-            assert sorted(texts(found)) == sorted([*own, *refs])
-            assert any("vectors" in hit.legs for hit in found) == embedded
+            assert sorted(texts(hits)) == sorted([*own, *refs])
+            assert any("vectors" in hit.legs for hit in hits) == embedded
         assert len(memory.scope(tenant="acme", user="ada").search("lighthouse", limit=100)) == 7
         assert len(memory.scope(tenant="acme").search("lighthouse", limit=100)) == 13
 
@@ -382,9 +382,9 @@ def test_a_row_without_a_vector_is_ranked(url: str) -> None:
         )
         memory.run_jobs()
         me.messages.append("s", "user", "the quetzal is an extraordinary bird")
-        found = me.search("where is the quetzal bird")
-        assert found[0].text == "the quetzal is an extraordinary bird"
-        assert "vectors" not in found[0].legs
+        hits = me.search("where is the quetzal bird")
+        assert hits[0].text == "the quetzal is an extraordinary bird"
+        assert "vectors" not in hits[0].legs
 
 
 def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
@@ -393,11 +393,11 @@ def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
         me.messages.append("s", "user", "the quetzal is a bird")
-        found = me.search("quetzal")
-        assert texts(found) == ["the quetzal is a bird"]
-        assert found.legs["words"] == "ran"
-        assert found.legs["vectors"].startswith("failed: ")
-        assert "it is configured to fail" in found.legs["vectors"]
+        hits = me.search("quetzal")
+        assert texts(hits) == ["the quetzal is a bird"]
+        assert hits.legs["words"] == "ran"
+        assert hits.legs["vectors"].startswith("failed: ")
+        assert "it is configured to fail" in hits.legs["vectors"]
 
 
 def test_without_an_embedder_keyword_search_works(open_memory: Callable[..., Memory]) -> None:
@@ -493,7 +493,7 @@ def test_a_long_text_is_found_by_its_end(me: Scope, session: str) -> None:
         f"Paragraph {number} speaks of nothing in particular." for number in range(2000)
     )
     me.messages.append(session, "user", f"{long}\n\nAt last the xylophone sounds.")
-    found = [hit for hit in me.search("xylophone") if "words" in hit.legs]
-    assert [(hit.id, hit.seq) for hit in found] == [(session, 1)]
-    assert "xylophone" in found[0].text
-    assert len(found[0].text) < len(long) // 10
+    results = [hit for hit in me.search("xylophone") if "words" in hit.legs]
+    assert [(hit.id, hit.seq) for hit in results] == [(session, 1)]
+    assert "xylophone" in results[0].text
+    assert len(results[0].text) < len(long) // 10

@@ -54,9 +54,9 @@ def test_no_candidates_give_no_ranking() -> None:
 
 @pytest.mark.parametrize("family", ["static", "strong"])
 def test_one_candidate_is_ranked(family: str) -> None:
-    (found,) = order("the cat", [candidate(1, "a cat", cosine=0.5)], family)
-    assert found.number == 1
-    assert 0 < found.score < 1
+    (item,) = order("the cat", [candidate(1, "a cat", cosine=0.5)], family)
+    assert item.number == 1
+    assert 0 < item.score < 1
 
 
 def test_matching_words_rank_first() -> None:
@@ -95,14 +95,15 @@ def test_own_messages_are_preferred_unless_answers_are_asked_for() -> None:
     mine = candidate(1, "The opera in Bern.", id="a")
     answer = candidate(2, "The opera in Bern.", id="b", role="assistant")
     assert first(order("Which opera did I like?", [mine, answer, *OTHERS])) == 1
-    told = {
-        one.number: one.score
-        for one in order("Which opera did you recommend?", [mine, answer, *OTHERS])
+    values = {
+        item.number: item.score
+        for item in order("Which opera did you recommend?", [mine, answer, *OTHERS])
     }
     mine_then = {
-        one.number: one.score for one in order("Which opera did I like?", [mine, answer, *OTHERS])
+        item.number: item.score
+        for item in order("Which opera did I like?", [mine, answer, *OTHERS])
     }
-    assert told[2] / told[1] > mine_then[2] / mine_then[1]
+    assert values[2] / values[1] > mine_then[2] / mine_then[1]
 
 
 def test_the_named_time_is_preferred() -> None:
@@ -119,11 +120,11 @@ def test_the_named_time_is_preferred() -> None:
 
 def test_an_answer_next_to_its_question_is_lifted() -> None:
     """The answer has no word of the query; the turn before it has all of them."""
-    asked = candidate(1, "Which harmonica did you buy in Bern?", seq=1)
+    result = candidate(1, "Which harmonica did you buy in Bern?", seq=1)
     answer = candidate(2, "A chromatic one, it was expensive.", seq=2)
     far = candidate(3, "A chromatic one, it was cheap.", id="other", seq=2)
     places = [
-        one.number for one in order("harmonica bought in Bern", [*OTHERS, asked, answer, far])
+        item.number for item in order("harmonica bought in Bern", [*OTHERS, result, answer, far])
     ]
     assert places.index(2) < places.index(3)
 
@@ -133,10 +134,10 @@ def test_near_duplicates_are_folded_unless_many_are_wanted() -> None:
         candidate(1, "The harmonica is on the shelf.", id="a"),
         candidate(2, "the harmonica is on the shelf!", id="b"),
     ]
-    found = order("where is the harmonica", [*twice, *OTHERS])
-    assert first(found) in (1, 2)
-    assert found[0].same == ((2,) if found[0].number == 1 else (1,))
-    assert len(found) == len(OTHERS) + 1
+    result = order("where is the harmonica", [*twice, *OTHERS])
+    assert first(result) in (1, 2)
+    assert result[0].same == ((2,) if result[0].number == 1 else (1,))
+    assert len(result) == len(OTHERS) + 1
     assert (
         len(order("how many times was the harmonica there", [*twice, *OTHERS])) == len(OTHERS) + 2
     )
@@ -149,7 +150,7 @@ def test_only_repetitions_of_one_author_are_duplicates() -> None:
         candidate(n, f"Customer {n} pays by invoice and has a discount of ten percent.", seq=n)
         for n in (3, 4, 5)
     ]
-    assert {one.number for one in order("customer invoice true", [*keys, *customers])} == {
+    assert {item.number for item in order("customer invoice true", [*keys, *customers])} == {
         1,
         2,
         3,
@@ -161,8 +162,8 @@ def test_only_repetitions_of_one_author_are_duplicates() -> None:
 def test_unwanted_candidates_still_count_as_neighbours() -> None:
     twice = [candidate(n, "The harmonica is on the shelf.", seq=n) for n in (1, 2)]
     question = parse_question("harmonica shelf")
-    found = rank(question, [*twice, *OTHERS], corpus(question, [*twice, *OTHERS]), wanted={1})
-    assert [one.number for one in found] == [1]
+    result = rank(question, [*twice, *OTHERS], corpus(question, [*twice, *OTHERS]), wanted={1})
+    assert [item.number for item in result] == [1]
 
 
 def test_the_latest_ranks_first_if_asked_for() -> None:
@@ -191,7 +192,7 @@ def test_the_best_of_poor_matches_has_a_low_score() -> None:
 
 def test_chunks_of_a_long_message_are_one_place() -> None:
     parts = [candidate(n, f"part {n} of the harmonica book", seq=5, part=n) for n in (1, 2, 3)]
-    assert {one.number for one in order("harmonica", [*parts, *OTHERS])} >= {1, 2, 3}
+    assert {item.number for item in order("harmonica", [*parts, *OTHERS])} >= {1, 2, 3}
 
 
 def test_objects_without_neighbours_are_not_penalised() -> None:
@@ -202,10 +203,10 @@ def test_objects_without_neighbours_are_not_penalised() -> None:
 
 
 def test_signals_add_up_to_the_order() -> None:
-    found = order("the harmonica of Ada", [*OTHERS, candidate(1, "The harmonica.")])
-    sums = [sum(one.parts.values()) for one in found]
+    result = order("the harmonica of Ada", [*OTHERS, candidate(1, "The harmonica.")])
+    sums = [sum(item.parts.values()) for item in result]
     assert all(a >= b - 0.05 for a, b in zip(sums, sums[1:], strict=False))
-    assert "coverage" in found[0].parts
+    assert "coverage" in result[0].parts
 
 
 def test_every_family_has_weights() -> None:
@@ -250,12 +251,12 @@ def test_the_ranking_does_not_depend_on_the_input_order(
     candidates: list[Candidate], text: str, chance: random.Random
 ) -> None:
     """P12: rows with and without a vector are ranked together, none is lost, and no score is NaN."""
-    found = order(text, candidates, now=10**16, authors=["Ada"])
+    result = order(text, candidates, now=10**16, authors=["Ada"])
     mixed = candidates.copy()
     chance.shuffle(mixed)
-    assert order(text, mixed, now=10**16, authors=["Ada"]) == found
-    assert sorted(n for one in found for n in (one.number, *one.same)) == sorted(
-        one.number for one in candidates
+    assert order(text, mixed, now=10**16, authors=["Ada"]) == result
+    assert sorted(n for item in result for n in (item.number, *item.same)) == sorted(
+        item.number for item in candidates
     )
-    assert all(math.isfinite(one.score) and 0 <= one.score <= 1 for one in found)
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert all(math.isfinite(item.score) and 0 <= item.score <= 1 for item in result)
+    assert [item.score for item in result] == sorted((item.score for item in result), reverse=True)

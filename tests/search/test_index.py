@@ -45,8 +45,8 @@ _IS_BEHIND = "select round from search_behind where tenant = :tenant"
 
 def rows(memory: Memory, kind: str = "", tenant: str = "acme") -> list[dict[str, Any]]:
     """Return the index rows without their numbers."""
-    found = memory.database.read(tenant, lambda tx: tx.all(_ROWS))
-    return [dict(zip(COLUMNS, row, strict=False)) for row in found if kind in ("", row[0])]
+    result = memory.database.read(tenant, lambda tx: tx.all(_ROWS))
+    return [dict(zip(COLUMNS, row, strict=False)) for row in result if kind in ("", row[0])]
 
 
 def texts(memory: Memory, kind: str) -> list[str]:
@@ -152,10 +152,12 @@ def test_a_long_message_is_indexed_in_chunks(memory: Memory, me: Scope) -> None:
     assert len(whole) > MAX_CHARACTERS
     me.messages.append("s", "user", whole)
     me.messages.append("s", "user", whole[:MAX_CHARACTERS])
-    found = rows(memory)
-    assert [one["part"] for one in found if one["seq"] == 1] == list(range(len(split_text(whole))))
-    assert [one["text"] for one in found if one["seq"] == 1] == split_text(whole)
-    assert [one["text"] for one in found if one["seq"] == 2] == [whole[:MAX_CHARACTERS]]
+    records = rows(memory)
+    assert [item["part"] for item in records if item["seq"] == 1] == list(
+        range(len(split_text(whole)))
+    )
+    assert [item["text"] for item in records if item["seq"] == 1] == split_text(whole)
+    assert [item["text"] for item in records if item["seq"] == 2] == [whole[:MAX_CHARACTERS]]
     assert "".join("".join(split_text(whole)).split()) == "".join(whole.split()), (
         "nothing is lost between them"
     )
@@ -174,16 +176,16 @@ def test_a_turn_indexes_its_messages_and_references(memory: Memory, me: Scope) -
         me.save_turn(
             "s", [NewMessage("user", "Test it."), NewMessage("assistant", call), result], key="k"
         )
-    found = rows(memory)
-    assert [(one["kind"], one["seq"]) for one in found] == [
+    records = rows(memory)
+    assert [(item["kind"], item["seq"]) for item in records] == [
         ("messages", 1),
         ("messages", 2),
         ("messages", 3),
         ("refs", 0),
     ]
-    assert found[2]["text"].startswith("Ran `shell make test`. [MemoryRef: ")
-    assert found[3]["session_id"] == "s"
-    assert found[3]["text"].splitlines()[1:3] == ["shell make test", "line of the log"]
+    assert records[2]["text"].startswith("Ran `shell make test`. [MemoryRef: ")
+    assert records[3]["session_id"] == "s"
+    assert records[3]["text"].splitlines()[1:3] == ["shell make test", "line of the log"]
     assert_verified(memory)
 
 
@@ -195,28 +197,28 @@ def test_notes_are_indexed_by_section(memory: Memory, me: Scope, now: Now) -> No
     services, work = "She lives in Turin. " * 20, "She writes software. " * 20
     me.notes.overwrite(f"# Ada\n\n## Home\n\n{services}\n\n## Work\n\n{work}")
     first = numbers(memory, "notes")
-    found = rows(memory)
-    assert [(one["id"], one["agent"], one["author"]) for one in found] == [
+    records = rows(memory)
+    assert [(item["id"], item["agent"], item["author"]) for item in records] == [
         ('["ada","scout"]', "scout", "scout")
-    ] * len(found)
-    assert [one["title"] for one in found] == ["Ada › Home", "Ada › Work"]
+    ] * len(records)
+    assert [item["title"] for item in records] == ["Ada › Home", "Ada › Work"]
     now.pass_days(1)
     me.notes.replace_section("Work", "She has retired. " * 20)
-    assert [one["at"] for one in rows(memory)] == [START, now.micros]
+    assert [item["at"] for item in rows(memory)] == [START, now.micros]
     assert numbers(memory, "notes")[0] == first[0]
     assert numbers(memory, "notes")[1] > first[1]
     me.notes.delete_section("Home")
-    assert [one["title"] for one in rows(memory)] == ["Ada › Work"]
+    assert [item["title"] for item in rows(memory)] == ["Ada › Work"]
     me.notes.append("# Later\n\n" + "More is to come. " * 20)
-    assert [one["title"] for one in rows(memory)] == ["Ada › Work", "Later"]
+    assert [item["title"] for item in rows(memory)] == ["Ada › Work", "Later"]
     assert_verified(memory)
     me.notes.clear()
     assert rows(memory) == []
     me.notes.restore(1)
-    assert [one["title"] for one in rows(memory)] == ["Ada › Home", "Ada › Work"]
+    assert [item["title"] for item in rows(memory)] == ["Ada › Home", "Ada › Work"]
     with pytest.raises(WrongVersion):
         me.notes.overwrite("no", if_version=1)
-    assert [one["title"] for one in rows(memory)] == ["Ada › Home", "Ada › Work"]
+    assert [item["title"] for item in rows(memory)] == ["Ada › Home", "Ada › Work"]
     assert_verified(memory)
 
 
@@ -224,11 +226,11 @@ def test_names_that_look_like_json_are_distinguished(memory: Memory) -> None:
     for user, agent in (('a","b', "c"), ("a", 'b","c'), ("\\", '"'), ('\\"', "%é")):
         memory.scope(tenant="acme", user=user, agent=agent).notes.overwrite(f"of {user}")
         memory.scope(tenant="acme", user=user).state.set(agent, user)
-    found = rows(memory, "notes")
-    assert sorted(json.loads(one["id"]) for one in found) == sorted(
-        [one["user_id"], one["agent"]] for one in found
+    records = rows(memory, "notes")
+    assert sorted(json.loads(item["id"]) for item in records) == sorted(
+        [item["user_id"], item["agent"]] for item in records
     )
-    assert len({one["id"] for one in found}) == 4
+    assert len({item["id"] for item in records}) == 4
     assert_verified(memory)
     memory.database.write(
         "acme", lambda tx: tx.run("delete from search_items where tenant = :tenant")
@@ -259,33 +261,33 @@ def test_entries_are_indexed_for_their_readers(memory: Memory, me: Scope) -> Non
             role="journal",
         ),
     }
-    assert {one["id"]: one for one in rows(memory)} == expected
+    assert {item["id"]: item for item in rows(memory)} == expected
     me.entries.edit(core, "Ada was a pilot.")
     without_user.entries.remove(journal)
-    assert {one["id"]: one["text"] for one in rows(memory)} == {
+    assert {item["id"]: item["text"] for item in rows(memory)} == {
         core: "Ada was a pilot.",
         board: "Buy rice.",
     }
     me.entries.share("plans", ["scout"])
-    assert {one["id"]: one["board"] for one in rows(memory)} == {core: None, board: "plans"}
+    assert {item["id"]: item["board"] for item in rows(memory)} == {core: None, board: "plans"}
     assert_verified(memory)
 
 
 def test_imported_entries_are_indexed_once(memory: Memory, me: Scope) -> None:
-    given = [
+    inputs = [
         {"id": "one", "content": "One."},
         {"id": "two", "content": "Two. " * 1900, "kind": "core"},
     ]
     for _ in range(2):
-        me.entries.add_many(given)
-    found = rows(memory)
-    assert [one["text"] for one in found if one["id"] == "one"] == ["One."]
-    assert [one["text"] for one in found if one["id"] == "two"] == split_text(
+        me.entries.add_many(inputs)
+    records = rows(memory)
+    assert [item["text"] for item in records if item["id"] == "one"] == ["One."]
+    assert [item["text"] for item in records if item["id"] == "two"] == split_text(
         ("Two. " * 1900).strip()
     )
     with pytest.raises(Conflict):
         me.entries.add_many([{"content": "new"}, {"id": "one", "content": "other"}])
-    assert rows(memory) == found
+    assert rows(memory) == records
     assert_verified(memory)
 
 
@@ -293,7 +295,7 @@ def test_expired_entries_are_still_found(memory: Memory, me: Scope, now: Now) ->
     me.entries.add("The ferry left at nine.")
     now.pass_days(30)
     assert me.entries.prompt() == ""
-    assert [(one["text"], one["expires_at"]) for one in rows(memory)] == [
+    assert [(item["text"], item["expires_at"]) for item in rows(memory)] == [
         ("The ferry left at nine.", None)
     ]
 
@@ -302,21 +304,21 @@ def test_a_consolidation_is_indexed_while_accepted(memory: Memory, me: Scope) ->
     for place in ("harbour", "station", "harbour", "station"):
         me.entries.add(f"Ada goes to the {place} in Porto.")
     before = rows(memory)
-    made = me.consolidations.propose(days=0)[0]
+    created = me.consolidations.propose(days=0)[0]
     assert rows(memory) == before, "a proposal is not remembered yet"
-    accepted = me.consolidations.accept(made.id)
-    assert [one for one in rows(memory) if one not in before] == [
+    accepted = me.consolidations.accept(created.id)
+    assert [item for item in rows(memory) if item not in before] == [
         row(
             "entries",
             accepted.entry_id or "",
-            made.content,
+            created.content,
             agent="scout",
             author="scout",
             role="core",
         )
     ]
     assert_verified(memory)
-    me.consolidations.undo(made.id)
+    me.consolidations.undo(created.id)
     assert rows(memory) == before
 
 
@@ -330,8 +332,8 @@ def test_references_are_indexed_by_description_command_and_beginning(
     me.refs.add("first line\n" + "x" * 9000, "The log", key="log", session="s", type="note")
     me.refs.capture(b"\xff\xfe" * 9000, source="cat photo.jpg")
     memory.scope(tenant="acme").refs.add("of nobody", "Shared", key="shared")
-    found = {one["id"]: one for one in rows(memory)}
-    assert found["log"] == row(
+    results = {item["id"]: item for item in rows(memory)}
+    assert results["log"] == row(
         "refs",
         "log",
         "The log\n" + ("first line\n" + "x" * 9000)[:INDEXED_CHARACTERS],
@@ -339,21 +341,21 @@ def test_references_are_indexed_by_description_command_and_beginning(
         role="note",
         session_id="s",
     )
-    assert found["shared"] == row(
+    assert results["shared"] == row(
         "refs", "shared", "Shared\nof nobody", title="shared", role="note", user_id=None
     )
-    (photo,) = [one for id, one in found.items() if id.startswith("cat-photo")]
+    (photo,) = [item for id, item in results.items() if id.startswith("cat-photo")]
     assert photo["text"].splitlines()[1:] == ["cat photo.jpg"], "bytes are not words"
     me.refs.edit("log", summary="The build log")
     me.refs.edit("shared", is_active=False)
-    found = {one["id"]: one for one in rows(memory)}
-    assert found["log"]["text"].splitlines()[:2] == ["The build log", "first line"]
-    assert found["shared"]["role"] == INACTIVE_ROLE
+    results = {item["id"]: item for item in rows(memory)}
+    assert results["log"]["text"].splitlines()[:2] == ["The build log", "first line"]
+    assert results["shared"]["role"] == INACTIVE_ROLE
     assert_verified(memory)
     me.refs.remove("log")
     with pytest.raises(NotFound):
         me.refs.edit("log", summary="gone")
-    assert "log" not in {one["id"] for one in rows(memory)}
+    assert "log" not in {item["id"] for item in rows(memory)}
     assert_verified(memory)
 
 
@@ -366,7 +368,7 @@ def test_state_is_indexed_with_its_last_value(memory: Memory, me: Scope, now: No
     me.state.set("theme", "light blue", ttl=60)
     memory.scope(tenant="acme").state.set("step", 3, area="session:s")
     me.state.set("motd", "Hello all.", area="tenant")
-    assert {one["title"]: one for one in rows(memory)} == {
+    assert {item["title"]: item for item in rows(memory)} == {
         "theme": row(
             "state",
             '["user:ada","theme"]',
@@ -385,9 +387,9 @@ def test_state_is_indexed_with_its_last_value(memory: Memory, me: Scope, now: No
     assert sorted(texts(memory, "state")) == ["3", "light blue"]
     now.pass_days(1)
     me.state.set("theme", "dark")
-    assert [(one["expires_at"], one["at"]) for one in rows(memory) if one["title"] == "theme"] == [
-        (None, now.micros)
-    ]
+    assert [
+        (item["expires_at"], item["at"]) for item in rows(memory) if item["title"] == "theme"
+    ] == [(None, now.micros)]
     assert_verified(memory)
 
 
@@ -403,7 +405,7 @@ def test_a_session_is_removed_with_its_index_rows(memory: Memory, me: Scope) -> 
         me.refs.add(f"content of {id}", f"stored in {id}", session=id)
     me.refs.add("content of none", "stored in no session")
     me.sessions.remove("s")
-    assert {one["session_id"] for one in rows(memory)} == {"s2", 's","', None}
+    assert {item["session_id"] for item in rows(memory)} == {"s2", 's","', None}
     assert len(rows(memory)) == 7
     assert_verified(memory)
     me.sessions.add("s")
@@ -429,10 +431,10 @@ def test_an_erased_user_is_found_nowhere(memory: Memory) -> None:
     for user in ("ada", "bob"):
         populate(memory.scope(tenant="acme", user=user, agent="scout"), f"canary of {user}")
     memory.scope(tenant="acme").refs.add("of nobody")
-    bobs = [one for one in rows(memory) if one["user_id"] != "ada"]
+    bobs = [item for item in rows(memory) if item["user_id"] != "ada"]
     receipt = memory.erase("ada", tenant="acme")
     assert not any(name.startswith("search") for name in receipt.removed)
-    assert [one for one in rows(memory) if one["user_id"] == "ada"] == []
+    assert [item for item in rows(memory) if item["user_id"] == "ada"] == []
     assert rows(memory) == bobs
     assert_verified(memory)
 
@@ -442,7 +444,7 @@ def test_an_erased_user_is_found_nowhere(memory: Memory) -> None:
 
 def without_change_times(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return rows without the change times of note sections, which an import cannot restore."""
-    return [one | {"at": 0} if one["kind"] == "notes" else one for one in found]
+    return [item | {"at": 0} if item["kind"] == "notes" else item for item in found]
 
 
 def test_an_import_rebuilds_the_index(memory: Memory, tmp_path: Any) -> None:
@@ -473,15 +475,15 @@ def test_a_database_from_before_the_index_gets_one_on_opening(
     populate(memory.scope(tenant="other", user="bob", agent="scout"))
     later = ("knowledge", "items", "graph")
     before = {
-        tenant: [one for one in rows(memory, "", tenant) if one["kind"] not in later]
+        tenant: [item for item in rows(memory, "", tenant) if item["kind"] not in later]
         for tenant in ("acme", "other")
     }
     migrate.down(memory.database, memory.migrations, to=8)
     with caplog.at_level("INFO", "retain.search"):
         again = open_memory(clock=now)
     assert "The index of tenant acme is incomplete" in caplog.text
-    for tenant, found in before.items():
-        assert without_change_times(rows(again, "", tenant)) == without_change_times(found)
+    for tenant, value in before.items():
+        assert without_change_times(rows(again, "", tenant)) == without_change_times(value)
         assert not behind(again, tenant)
     assert_verified(again)
 
@@ -624,14 +626,14 @@ def test_verify_finds_missing_and_surplus_rows(memory: Memory, url: str) -> None
     populate(memory.scope(tenant="acme", user="ada", agent="scout"))
     assert_verified(memory)
     before = rows(memory)
-    kinds = sorted({one["kind"] for one in before})
+    kinds = sorted({item["kind"] for item in before})
     assert {"entries", "messages", "notes", "refs", "state"} <= set(kinds)
     for kind in kinds:
-        one = next(one for one in before if one["kind"] == kind)
+        item = next(item for item in before if item["kind"] == kind)
         which = {
             "kind": kind,
-            "id": one["id"],
-            "seq": one["seq"] if kind in ("messages", "knowledge") else None,
+            "id": item["id"],
+            "seq": item["seq"] if kind in ("messages", "knowledge") else None,
         }
         memory.database.write("acme", lambda tx, which=which: tx.run(_LOSE, **which))  # type: ignore[misc]
         wrong = [finding.check for finding in memory.verify() if not finding.ok]

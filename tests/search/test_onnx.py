@@ -82,10 +82,10 @@ def test_any_text_has_a_vector(text: str) -> None:
 
 
 def test_any_encoder_in_a_folder(folder: Path) -> None:
-    found = choose(Settings(embedder="minilm", embedding_model=str(folder)))
-    assert found is not None
-    assert found.identity.startswith("mine-384@")
-    assert np.array_equal(embed_texts(found, ["a text"]), embed_texts(MINILM, ["a text"]))
+    result = choose(Settings(embedder="minilm", embedding_model=str(folder)))
+    assert result is not None
+    assert result.identity.startswith("mine-384@")
+    assert np.array_equal(embed_texts(result, ["a text"]), embed_texts(MINILM, ["a text"]))
 
 
 def test_another_tokenizer_is_another_identity(folder: Path) -> None:

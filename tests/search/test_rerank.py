@@ -68,14 +68,14 @@ def test_a_memory_with_a_reranker(url: str) -> None:
         session = me.sessions.add("s").id
         for text in TEXTS:
             me.messages.append(session, "user", text)
-        found = me.search("what about the walrus", limit=2)
-        assert len(found.hits) == 2
-        assert found.hits[0].text == TEXTS[3]
-        assert found.hits[0].why["reranker"] > 0 > found.hits[1].why["reranker"]
-        assert found.legs["reranker"] == "ran: judge"
-        (asked,) = judge.requests
-        assert asked[0] == "what about the walrus"
-        assert set(asked[1]) == set(TEXTS)
+        results = me.search("what about the walrus", limit=2)
+        assert len(results.hits) == 2
+        assert results.hits[0].text == TEXTS[3]
+        assert results.hits[0].why["reranker"] > 0 > results.hits[1].why["reranker"]
+        assert results.legs["reranker"] == "ran: judge"
+        (request,) = judge.requests
+        assert request[0] == "what about the walrus"
+        assert set(request[1]) == set(TEXTS)
 
 
 @pytest.mark.parametrize(
@@ -99,10 +99,10 @@ def test_a_failing_reranker_changes_nothing(
 ) -> None:
     """F7: whatever it raises or returns; `legs` says so."""
     before = hits(4)
-    after, told = rerank(Judge(answer), "a question", before)
+    after, message = rerank(Judge(answer), "a question", before)
     assert after == before
-    assert told.startswith("failed: ")
-    assert said in told
+    assert message.startswith("failed: ")
+    assert said in message
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-300, 1e308])
@@ -111,8 +111,8 @@ def test_scores_stay_in_order(count: int, scale: float) -> None:
     """Only the best hits are reranked, they stay before the others, and scores never increase."""
     before = hits(count)
     judge = Judge(lambda texts: [scale * (int(text.split()[1]) / len(texts)) for text in texts])
-    after, told = rerank(judge, "a question", before)
-    assert told == "ran: judge"
+    after, message = rerank(judge, "a question", before)
+    assert message == "ran: judge"
     assert len(judge.requests[0][1]) == min(count, RERANK_LIMIT)
     assert [hit.id for hit in after] != [hit.id for hit in before]
     assert {hit.id for hit in after[:RERANK_LIMIT]} == {hit.id for hit in before[:RERANK_LIMIT]}
@@ -151,11 +151,11 @@ def test_late_interaction() -> None:
         "",
     ]
     try:
-        found = late.scores("where does my sibling live", texts)
+        result = late.scores("where does my sibling live", texts)
     except SettingsError as error:
         if sys.version_info < (3, 14):  # no package of the weights exists for later versions yet
             raise
         pytest.skip(str(error))
-    assert found[1] == max(found)
-    assert all(-1.01 <= score <= 1.01 for score in found)
+    assert result[1] == max(result)
+    assert all(-1.01 <= score <= 1.01 for score in result)
     assert late.identity.startswith("late ")

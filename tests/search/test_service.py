@@ -31,7 +31,7 @@ def service() -> Iterator[FakeService]:
 
 
 def embedder(service: FakeService, **changes: object) -> ServiceEmbedder:
-    given = {
+    arguments = {
         "model": "m",
         "base_url": service.url,
         "api_key": KEY,
@@ -40,12 +40,12 @@ def embedder(service: FakeService, **changes: object) -> ServiceEmbedder:
         "retries": 0,
         "pause": 30.0,
     }
-    return ServiceEmbedder(**{**given, **changes})  # type: ignore[arg-type]
+    return ServiceEmbedder(**{**arguments, **changes})  # type: ignore[arg-type]
 
 
 def test_requests_follow_the_openai_protocol(service: FakeService) -> None:
-    found = embedder(service, dimensions=12)
-    vectors = embed_texts(found, ["a cup of tea", "coffee"])
+    result = embedder(service, dimensions=12)
+    vectors = embed_texts(result, ["a cup of tea", "coffee"])
     assert vectors.shape == (2, 12)
     assert not np.allclose(vectors[0], vectors[1])
     (request,) = service.requests
@@ -55,9 +55,9 @@ def test_requests_follow_the_openai_protocol(service: FakeService) -> None:
 
 
 def test_the_dimension_is_learned_if_not_set(service: FakeService) -> None:
-    found = embedder(service)
-    assert found.dimensions == 12
-    assert found.identity == "m-12@service"
+    result = embedder(service)
+    assert result.dimensions == 12
+    assert result.identity == "m-12@service"
     assert len(service.requests) == 1
     assert "dimensions" not in service.requests[0].body
 
@@ -138,10 +138,10 @@ WRONG: dict[str, tuple[type[RetainError], str]] = {
 def test_every_fault_is_an_error_in_time(service: FakeService, how: str) -> None:
     """F7: bounded in time and memory, never a vector, and never the key in the message."""
     service.misbehave(how)
-    found = embedder(service, dimensions=12, seconds=0.3 if how in ("hang", "drip") else 30.0)
+    result = embedder(service, dimensions=12, seconds=0.3 if how in ("hang", "drip") else 30.0)
     error, words = WRONG[how]
     with pytest.raises(error, match=words) as raised:
-        embed_texts(found, ["a", "b"])
+        embed_texts(result, ["a", "b"])
     assert KEY not in str(raised.value)
     assert len(service.requests) == 1
     assert service.sent <= MAX_RESPONSE_BYTES + (8 << 20)  # as much as fits into the socket buffers
@@ -186,42 +186,42 @@ def test_failed_requests_are_retried(
 
 def test_retry_after_is_respected_within_the_deadline(service: FakeService) -> None:
     service.misbehave("429")
-    found = embedder(service, dimensions=12, retries=5, seconds=0.5)
+    result = embedder(service, dimensions=12, retries=5, seconds=0.5)
     with pytest.raises(ModelUnavailable, match="wait 1 s"):
-        embed_texts(found, ["a"])
+        embed_texts(result, ["a"])
     assert len(service.requests) == 1
 
 
 def test_the_circuit_breaker(service: FakeService) -> None:
     """F7: after repeated failures it opens and calls fail at once; after recovery it closes."""
     service.misbehave("500")
-    found = embedder(service, dimensions=12, pause=0.1)
+    result = embedder(service, dimensions=12, pause=0.1)
     for _ in range(5):
         with pytest.raises(ModelUnavailable, match="500"):
-            embed_texts(found, ["a"])
+            embed_texts(result, ["a"])
     with pytest.raises(ModelUnavailable, match="left alone"):
-        embed_texts(found, ["a"])
+        embed_texts(result, ["a"])
     assert len(service.requests) == 5
     service.misbehave("")
     time.sleep(0.11)
-    assert embed_texts(found, ["a"]).shape == (1, 12)
+    assert embed_texts(result, ["a"]).shape == (1, 12)
 
 
 def test_a_rejected_text_does_not_open_the_breaker(service: FakeService) -> None:
     service.misbehave("refused", times=6)
-    found = embedder(service, dimensions=12)
+    result = embedder(service, dimensions=12)
     for _ in range(6):
         with pytest.raises(ModelError):
-            embed_texts(found, ["a"])
-    assert embed_texts(found, ["a"]).shape == (1, 12)
+            embed_texts(result, ["a"])
+    assert embed_texts(result, ["a"]).shape == (1, 12)
 
 
 def test_an_unreachable_service() -> None:
     with FakeService() as gone:
         url = gone.url
-    found = ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0)
+    result = ServiceEmbedder("m", url, "", 12, 5.0, 0, 30.0)
     with pytest.raises(ModelUnavailable, match="cannot be reached"):
-        embed_texts(found, ["a"])
+        embed_texts(result, ["a"])
 
 
 @pytest.mark.parametrize(

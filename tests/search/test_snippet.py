@@ -67,7 +67,7 @@ def test_token_excerpts_fit_in_any_script() -> None:
 def test_no_grapheme_is_split(text: str, question: str, most: int) -> None:
     clusters = f"{text}{FAMILY}e\u0301 नमस्ते" * 3
     part = snippet.excerpt(clusters, words.query_words(question), most)
-    kept = part.removeprefix("… ").removesuffix(" …")
+    stored = part.removeprefix("… ").removesuffix(" …")
     whole = regex.findall(r"\X", clusters)
-    assert kept in clusters
-    assert all(cluster in whole for cluster in regex.findall(r"\X", kept)[1:-1])
+    assert stored in clusters
+    assert all(cluster in whole for cluster in regex.findall(r"\X", stored)[1:-1])

@@ -88,16 +88,16 @@ def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_threads_share_the_embedder() -> None:
     embedder, texts = StaticEmbedder(), [f"the {n}th thing that happened" for n in range(300)]
-    found: list[object] = []
+    results: list[object] = []
     threads = [
-        threading.Thread(target=lambda: found.append(embedder.embed(texts))) for _ in range(8)
+        threading.Thread(target=lambda: results.append(embedder.embed(texts))) for _ in range(8)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(found) == 8
-    assert all(np.array_equal(one, EMBEDDER.embed(texts)) for one in found)  # type: ignore[arg-type]
+    assert len(results) == 8
+    assert all(np.array_equal(item, EMBEDDER.embed(texts)) for item in results)  # type: ignore[arg-type]
 
 
 def test_it_imports_only_numpy() -> None:

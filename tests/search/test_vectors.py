@@ -26,10 +26,10 @@ class Table:
 
     def source(self) -> Source:
         def since(mark: int) -> Iterator[Page]:
-            found = np.array([number for number in self.numbers if number >= mark], np.int64)
-            self.read += len(found)
-            for start in range(0, len(found), 700):
-                some = found[start : start + 700]
+            result = np.array([number for number in self.numbers if number >= mark], np.int64)
+            self.read += len(result)
+            for start in range(0, len(result), 700):
+                some = result[start : start + 700]
                 yield Page(some, np.full(len(some), 1 / 127, np.float32), self.vectors[some - 1])
 
         return Source(since, max(self.numbers, default=0) + 1, lambda: len(self.numbers))
@@ -44,10 +44,10 @@ def test_only_new_rows_are_read() -> None:
     table, cache = Table(3000), VectorCache(1 << 30)
     assert len(table.scores(cache)) == 3000
     table.numbers += [3001, 3002]
-    found = table.scores(cache)
-    assert list(found) == table.numbers
+    result = table.scores(cache)
+    assert list(result) == table.numbers
     assert table.read == 3002
-    assert max(found, key=lambda number: found[number]) == 7
+    assert max(result, key=lambda number: result[number]) == 7
     assert list(table.scores(cache, np.array([7, 2999, 4000]))) == [7, 2999]
 
 
@@ -85,12 +85,12 @@ def test_memory_usage_is_tracked() -> None:
     for n in range(2000):
         table.numbers = list(range(1, 1 + n % 40))
         table.scores(cache, key=("acme", "test@1", RowOwner("user", str(n))))
-    kept = cache._entries.values()
-    assert cache.bytes == sum(shelf.bytes for shelf in kept) <= 300_000
+    stored = cache._entries.values()
+    assert cache.bytes == sum(shelf.bytes for shelf in stored) <= 300_000
     table.numbers = []
     for n in range(2000):  # an entry without vectors takes some memory too
         table.scores(cache, key=("acme", "test@1", RowOwner("user", f"none {n}")))
-    assert len(kept) <= 300_000 // vector_cache.EMPTY_BYTES
+    assert len(stored) <= 300_000 // vector_cache.EMPTY_BYTES
 
 
 def failing(source: Source) -> Source:

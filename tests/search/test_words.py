@@ -150,12 +150,12 @@ def test_an_invalid_month_is_omitted() -> None:
 @given(st.text(max_size=300))
 def test_any_text_is_analysed(text: str) -> None:
     """B27: no text is an error, and every word is safe for every index."""
-    found = words.analyse(text)
-    assert found == words.analyse(text)
-    for word in (*found, *words.item_words("a", "b", text, 0), *words.query_words(text)):
+    result = words.analyse(text)
+    assert result == words.analyse(text)
+    for word in (*result, *words.item_words("a", "b", text, 0), *words.query_words(text)):
         assert 0 < len(word.encode()) <= words.MAX_WORD_BYTES
         assert not re.search(r"[\x00-\x2f\x3a-\x60\x7b-\x7f\s]", word)
-    assert len(found) <= 3 * len(text) + 1
+    assert len(result) <= 3 * len(text) + 1
 
 
 @given(st.text(alphabet="abcXYZ019_./-'’:@ üß猫ก", max_size=200))
@@ -175,9 +175,9 @@ def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_query_uses_its_longest_words() -> None:
     """Each word is looked up, so their number is limited."""
     page = " ".join(f"thing{number:04d}{'x' * (number % 9)}" for number in range(3_000))
-    asked = words.query_words(page)
-    assert len(asked) == words.MAX_QUERY_WORDS
-    assert all(word.endswith("x" * 8) for word in asked)
+    result = words.query_words(page)
+    assert len(result) == words.MAX_QUERY_WORDS
+    assert all(word.endswith("x" * 8) for word in result)
     assert (
         len(words.query_words("字" * 10 + "".join(chr(0x4E00 + n) for n in range(2_000))))
         == words.MAX_QUERY_WORDS

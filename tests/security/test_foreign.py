@@ -54,18 +54,18 @@ def normalized(found: Any, *names: str) -> tuple[Any, ...]:
     text = found.text.replace(found.headers["x-request-id"], "REQUEST")
     for name in names:
         text = text.replace(name, "NAME")
-    kept = {
+    stored = {
         name: value
         for name, value in found.headers.items()
         if name not in ("x-request-id", "request-id", "content-length", "date")
     }
-    return found.status_code, text, kept
+    return found.status_code, text, stored
 
 
 def mcp_request(http: TestClient, path: str, method: str, **params: Any) -> Any:
     """Send one MCP message and return the response."""
-    said = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-    return http.post(path, json=said, headers={**ACCEPT, **ADA})
+    payload = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    return http.post(path, json=payload, headers={**ACCEPT, **ADA})
 
 
 # -- nothing of theirs changes what we see -----------------------------------------------------------------------------
@@ -73,27 +73,27 @@ def mcp_request(http: TestClient, path: str, method: str, **params: Any) -> Any:
 
 def visible(app: Starlette, http: TestClient) -> dict[str, tuple[Any, ...]]:
     """Return every response to requests that name no object."""
-    told = {}
+    values = {}
     for method, path, _ in routes(app):
         if (
             method == "GET"
             and "/x" not in path
             and path not in ("/api/notes/stream", "/metrics", "/openapi.json")
         ):
-            told[path] = normalized(http.get(path, headers=ADA))
-    told["POST /api/search"] = normalized(
+            values[path] = normalized(http.get(path, headers=ADA))
+    values["POST /api/search"] = normalized(
         http.post("/api/search", json={"query": MARK}, headers=ADA)
     )
     for path in ("/mcp", "/mcp/all"):
         for method in ("tools/list", "resources/list", "prompts/list", "resources/templates/list"):
-            told[f"{path} {method}"] = normalized(mcp_request(http, path, method))
+            values[f"{path} {method}"] = normalized(mcp_request(http, path, method))
     for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
         if endpoint.needs == "read" and "{" not in endpoint.route:
-            asked = REQUIRED_ARGUMENTS.get(endpoint.name, {})
-            told[f"tool {endpoint.name}"] = normalized(
-                mcp_request(http, "/mcp/all", "tools/call", name=endpoint.name, arguments=asked)
+            value = REQUIRED_ARGUMENTS.get(endpoint.name, {})
+            values[f"tool {endpoint.name}"] = normalized(
+                mcp_request(http, "/mcp/all", "tools/call", name=endpoint.name, arguments=value)
             )
-    return told
+    return values
 
 
 REQUIRED_ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -142,7 +142,7 @@ def test_foreign_data_changes_no_response(
     )
     foreign_scope.post("/api/users/ada/export")
     after = visible(app, http)
-    assert {name: told for name, told in after.items() if told != before[name]} == {}
+    assert {name: value for name, value in after.items() if value != before[name]} == {}
 
 
 def test_foreign_cursors_versions_and_etags_reveal_nothing(
@@ -163,9 +163,9 @@ def test_foreign_cursors_versions_and_etags_reveal_nothing(
     ):
         page = other.get(f"/api/{path}", params={"limit": 1}, headers=ADA).json()
         if page["next"]:
-            found = http.get(f"/api/{path}", params={"after": page["next"]}, headers=ADA)
-            assert (found.status_code, MARK in found.text) == (200, False), path
-            assert path == "keys" or found.json()["data"] == [], (path, found.text)
+            response = http.get(f"/api/{path}", params={"after": page["next"]}, headers=ADA)
+            assert (response.status_code, MARK in response.text) == (200, False), path
+            assert path == "keys" or response.json()["data"] == [], (path, response.text)
     name = f"agent of {MARK}"
     tag = other.get(f"/api/agents/{name}").headers["etag"]
     for headers in ({"If-None-Match": tag}, {"If-None-Match": "*"}, {}):
@@ -185,23 +185,26 @@ def test_idempotency_keys_are_separate_per_key_and_tenant(memory: Memory, callin
     """P11, P2: the same Idempotency-Key of another tenant, or of another API key, is another
     request.
     """
-    said: Any = {
+    payload: Any = {
         "json": {"content": MARK, "kind": "core"},
         "headers": {**ADA, "Idempotency-Key": "the same"},
     }
-    first = calling("theirs").post("/api/entries", **said)
+    first = calling("theirs").post("/api/entries", **payload)
     for http in (calling("acme"), calling("theirs", user="bob"), calling("theirs", user="ada")):
         mine: Any = {
-            **said,
+            **payload,
             "headers": {"X-Retain-Agent": "scout", "Idempotency-Key": "the same", **_user(http)},
         }
         for body in ({"content": MARK, "kind": "core"}, {"content": "other", "kind": "core"}):
-            found = http.post("/api/entries", **{**mine, "json": body})
+            response = http.post("/api/entries", **{**mine, "json": body})
             if body["content"] == MARK:
-                assert (found.status_code, "idempotent-replayed" in found.headers) == (201, False)
-                assert found.json()["id"] != first.json()["id"]
+                assert (response.status_code, "idempotent-replayed" in response.headers) == (
+                    201,
+                    False,
+                )
+                assert response.json()["id"] != first.json()["id"]
             else:
-                assert found.status_code == 422, "one's own key was used for something else"
+                assert response.status_code == 422, "one's own key was used for something else"
     assert memory.scope(tenant="acme").entries.list().items[0].content == MARK
 
 
@@ -246,7 +249,7 @@ def calls(
                 )
             else:
                 continue
-            yield f"{tool['name']} {name}", *({**right, name: one} for one in both)  # type: ignore[misc]
+            yield f"{tool['name']} {name}", *({**right, name: item} for item in both)  # type: ignore[misc]
 
 
 @pytest.mark.slow_on_postgres
@@ -257,14 +260,14 @@ def test_no_tool_distinguishes_foreign_from_missing(
     """P11, S5, S8: every tool of both profiles and every resource, with every foreign name: for a
     key of another tenant and of another user.
     """
-    found, before = ids(foreign_scope), exported(memory, "ada")
+    result, before = ids(foreign_scope), exported(memory, "ada")
     users = ("sessions", "messages", "summaries", "refs", "state", "turns")
     for http, tenant in ((calling("acme"), "acme"), (calling("theirs", user="bob"), "theirs")):
         headers = {"X-Retain-User": "ada"} if tenant == "acme" else {"X-Retain-User": "bob"}
         http.headers.update(headers)
         tools = _call(http, path, "tools/list")["tools"]
         tried = 0
-        for what, foreign, nobodys in calls(found, tools):
+        for what, foreign, nobodys in calls(result, tools):
             name, _, field = what.partition(" ")
             if (
                 tenant == "theirs"
@@ -274,44 +277,44 @@ def test_no_tool_distinguishes_foreign_from_missing(
                 continue
             if (name, field) in CHOSEN_BY_THE_CALLER:
                 continue
-            told = [
+            answer = [
                 str(_call(http, path, "tools/call", name=name, arguments=arguments)).replace(
                     arguments[field], "NAME"
                 )
                 for arguments in (foreign, nobodys)
             ]
-            told = [
+            answer = [
                 text.replace(arguments[field].removeprefix("session:"), "NAME")
-                for text, arguments in zip(told, (foreign, nobodys), strict=True)
+                for text, arguments in zip(answer, (foreign, nobodys), strict=True)
             ]
-            assert _normalized_text(told[0]) == _normalized_text(told[1]), (tenant, what)
-            assert MARK not in told[0].replace(foreign[field], ""), what
+            assert _normalized_text(answer[0]) == _normalized_text(answer[1]), (tenant, what)
+            assert MARK not in answer[0].replace(foreign[field], ""), what
             tried += 1
         assert tried >= (20 if path == "/mcp/all" else 1)
         for uri, other in (
             (
-                f"retain://sessions/{found['messages']}",
+                f"retain://sessions/{result['messages']}",
                 f"retain://sessions/{UNUSED_IDS['session']}",
             ),
-            (f"retain://refs/{found['refs']}", f"retain://refs/{UNUSED_IDS['key']}"),
+            (f"retain://refs/{result['refs']}", f"retain://refs/{UNUSED_IDS['key']}"),
         ):
             both = [
-                http.post(path, json=_message("resources/read", uri=one), headers=ACCEPT)
-                .text.replace(one, "URI")
-                .replace(one.rpartition("/")[2], "NAME")
-                for one in (uri, other)
+                http.post(path, json=_message("resources/read", uri=item), headers=ACCEPT)
+                .text.replace(item, "URI")
+                .replace(item.rpartition("/")[2], "NAME")
+                for item in (uri, other)
             ]
             assert both[0] == both[1]
             assert '"error"' in both[0]
         template = {"type": "ref/resource", "uri": "retain://refs/{key}"}
-        told = _call(
+        answer = _call(
             http,
             path,
             "completion/complete",
             ref=template,
-            argument={"name": "key", "value": found["refs"][:3]},
+            argument={"name": "key", "value": result["refs"][:3]},
         )
-        assert told["completion"]["values"] == []
+        assert answer["completion"]["values"] == []
     assert exported(memory, "ada") == before
 
 
@@ -324,10 +327,10 @@ def _message(method: str, **params: Any) -> dict[str, Any]:
 
 
 def _call(http: TestClient, path: str, method: str, **params: Any) -> Any:
-    found = http.post(
+    payload = http.post(
         path, json=_message(method, **params), headers={**ACCEPT, "X-Retain-Agent": "scout"}
     ).json()
-    return found.get("result", found)
+    return payload.get("result", payload)
 
 
 def _normalized_text(text: str) -> str:
@@ -359,22 +362,24 @@ def test_a_foreign_turn_is_invisible(url: str) -> None:
     model = PausingModel(f"{MARK} is here and stays", "Ours is another one altogether")
     session, key = str(uuid.uuid4()), "the same"
     with two_clients(url, model) as (served, ours, other):
-        said = {"message": MARK, "session_id": session, "key": key}
+        payload = {"message": MARK, "session_id": session, "key": key}
         answers: list[Any] = []
-        turn = threading.Thread(target=lambda: answers.append(other.post("/api/chat", json=said)))
+        turn = threading.Thread(
+            target=lambda: answers.append(other.post("/api/chat", json=payload))
+        )
         turn.start()
         assert model.halted.acquire(timeout=WAIT)
         nobodys = str(uuid.uuid4())
 
         def listen() -> None:
-            told = [
+            results = [
                 normalized(
-                    ours.get(f"/api/chat/turns/{key}/events", params={"session_id": one}), one
+                    ours.get(f"/api/chat/turns/{key}/events", params={"session_id": item}), item
                 )
-                for one in (session, nobodys)
+                for item in (session, nobodys)
             ]
-            assert told[0] == told[1]
-            assert told[0][0] == 404
+            assert results[0] == results[1]
+            assert results[0][0] == 404
             assert ours.get(f"/api/chat/turns/{key}/events").status_code == 404
             for path in (f"/api/chat/sessions/{session}", f"/api/chat/sessions/{session}/messages"):
                 assert normalized(ours.get(path), session) == normalized(
@@ -386,30 +391,30 @@ def test_a_foreign_turn_is_invisible(url: str) -> None:
         turn.join(WAIT)
         assert answers[0].status_code == 200
         listen()
-        mine = ours.post("/api/chat", json=said).json()
+        mine = ours.post("/api/chat", json=payload).json()
         assert mine["message"].startswith("Ours")
-        heard = list(
+        received = list(
             events(
                 ours.get(
                     f"/api/chat/turns/{key}/events", params={"session_id": session}
                 ).iter_lines()
             )
         )
-        assert heard[-1].name == "done"
-        assert MARK not in str([event.data for event in heard])
+        assert received[-1].name == "done"
+        assert MARK not in str([event.data for event in received])
         assert len(served.memory.scope(tenant="theirs", user="ada").messages.list(session)) == 2
         _, bob = Keys(served.memory.database).create("theirs", "bob's", PERMISSIONS, user="bob")
         with served.client(user=None, Authorization=f"Bearer {bob}") as bobs:
             before = exported(served.memory)
-            told = [
+            results = [
                 normalized(
-                    bobs.get(f"/api/chat/turns/{key}/events", params={"session_id": one}), one
+                    bobs.get(f"/api/chat/turns/{key}/events", params={"session_id": item}), item
                 )
-                for one in (session, nobodys)
+                for item in (session, nobodys)
             ]
-            assert told[0] == told[1]
-            found = bobs.post("/api/chat", json={"message": "let me in", "session_id": session})
-            assert normalized(found, session) == normalized(
+            assert results[0] == results[1]
+            result = bobs.post("/api/chat", json={"message": "let me in", "session_id": session})
+            assert normalized(result, session) == normalized(
                 bobs.post("/api/chat", json={"message": "let me in", "session_id": "nobody"}),
                 "nobody",
             )
@@ -441,7 +446,7 @@ def test_an_admin_is_limited_to_the_tenant(
     """P11, D6: exports, erasure, keys and the audit log."""
     other = calling("theirs")
     other.put("/api/state/x", json={"value": MARK}, headers=ADA)
-    keys = [one["id"] for one in other.get("/api/keys").json()["data"]]
+    keys = [element["id"] for element in other.get("/api/keys").json()["data"]]
     http = calling("acme")
     before = exported(memory)
     assert MARK not in http.post("/api/users/ada/export").text
@@ -453,18 +458,18 @@ def test_an_admin_is_limited_to_the_tenant(
             http.delete(f"/api/keys/{nobodys}"), nobodys
         )
     assert other.get("/api/me").status_code == 200, "their key still works"
-    for asked in (
+    for item in (
         {},
         {"who": "a test"},
         {"what": "state_set"},
         {"after": other.get("/api/audit?limit=1").json()["next"]},
     ):
-        found = http.get(
-            "/api/audit", params={name: value for name, value in asked.items() if value}
+        response = http.get(
+            "/api/audit", params={name: value for name, value in item.items() if value}
         )
-        assert found.status_code == 200
-        assert "state" not in str([deed["subject"] for deed in found.json()["data"]])
+        assert response.status_code == 200
+        assert "state" not in str([record["subject"] for record in response.json()["data"]])
     assert http.get("/metrics").status_code == 403
     assert MARK not in http.get("/api/status").text
-    made = http.post("/api/keys", json={"name": "x", "permissions": ["read"], "tenant": "theirs"})
-    assert made.status_code == 422
+    answer = http.post("/api/keys", json={"name": "x", "permissions": ["read"], "tenant": "theirs"})
+    assert answer.status_code == 422

@@ -57,7 +57,7 @@ class HostileRequest:
         path = self.path
         for name, value in self.names.items():
             path = path.replace(f"{{{name}}}", _quoted(value))
-        asked = "&".join(f"{quote(name)}={_quoted(value)}" for name, value in self.query.items())
+        text = "&".join(f"{quote(name)}={_quoted(value)}" for name, value in self.query.items())
         headers: dict[str, str | bytes] = {
             name: value.encode("utf-8", "surrogatepass") for name, value in self.headers.items()
         }
@@ -68,7 +68,7 @@ class HostileRequest:
             headers["Content-Type"] = "application/json"
         return client.request(
             self.method,
-            f"{path}?{asked}" if asked else path,
+            f"{path}?{text}" if text else path,
             content=body,
             headers=headers,  # type: ignore[arg-type]
         )
@@ -104,12 +104,12 @@ def client(app: Starlette) -> Iterator[TestClient]:
 def example(told: dict[str, Any], method: str, path: str) -> HostileRequest:
     """Return a valid request, as documented."""
     sent = HostileRequest(method, path)
-    for one in told.get("parameters", ()):
-        shown = str((one["schema"].get("examples") or [EXAMPLES.get(one["name"], "x")])[0])
-        if one["in"] == "path":
-            sent.names[one["name"]] = shown
-        elif one["in"] == "query" and one.get("required"):
-            sent.query[one["name"]] = shown
+    for item in told.get("parameters", ()):
+        shown = str((item["schema"].get("examples") or [EXAMPLES.get(item["name"], "x")])[0])
+        if item["in"] == "path":
+            sent.names[item["name"]] = shown
+        elif item["in"] == "query" and item.get("required"):
+            sent.query[item["name"]] = shown
     content = told.get("requestBody", {}).get("content", {}).get("application/json", {})
     sent.body = content.get("example", {} if content else None)
     return sent
@@ -118,21 +118,21 @@ def example(told: dict[str, Any], method: str, path: str) -> HostileRequest:
 def hostile_requests(app: Starlette, name: str, method: str, path: str) -> Iterator[HostileRequest]:
     """Yield the request with each input at each place; a fixed sample unless ATTACK=full."""
     document = openapi.document(app)
-    told = document["paths"][path][method.lower()]
-    right = example(told, method, path)
+    answer = document["paths"][path][method.lower()]
+    right = example(answer, method, path)
     chance = random.Random(name)
 
     def sample(values: Sequence[Any]) -> Sequence[Any]:
         return values if len(values) <= MANY else chance.sample(values, MANY)
 
-    for one in told.get("parameters", ()):
-        place = {"path": "names", "query": "query", "header": "headers"}[one["in"]]
+    for item in answer.get("parameters", ()):
+        place = {"path": "names", "query": "query", "header": "headers"}[item["in"]]
         texts = [text for text in inputs.TEXTS if place != "headers" or not {*text} & {*"\r\n\x00"}]
-        yield from (right.replacing(place, one["name"], text) for text in sample(texts))
+        yield from (right.replacing(place, item["name"], text) for text in sample(texts))
     yield right.replacing("query", "unknown", "x")
     if right.body is None:
         return
-    shape = told["requestBody"]["content"]["application/json"]["schema"]
+    shape = answer["requestBody"]["content"]["application/json"]["schema"]
     shape = (
         document["components"]["schemas"][shape["$ref"].rpartition("/")[2]]
         if "$ref" in shape
@@ -207,16 +207,16 @@ def test_every_tool_accepts_valid_input_and_rejects_the_rest(client: TestClient,
         for field_ in shape["properties"]:
             values = [*inputs.TEXTS, *inputs.VALUES]
             for value in values if FULL else chance.sample(values, MANY):
-                found = mcp_request(
+                result = mcp_request(
                     client,
                     path,
                     "tools/call",
                     name=tool["name"],
                     arguments={**right, field_: value},
                 )
-                assert found.status_code < 500, (tool["name"], field_, value, found.text)
-                assert "should not have" not in found.text, (tool["name"], field_, value)
-                assert "-32603" not in found.text, (tool["name"], field_, value, found.text)
+                assert result.status_code < 500, (tool["name"], field_, value, result.text)
+                assert "should not have" not in result.text, (tool["name"], field_, value)
+                assert "-32603" not in result.text, (tool["name"], field_, value, result.text)
 
 
 @pytest.mark.parametrize(
@@ -239,11 +239,11 @@ def test_every_protocol_message_rejects_invalid_input(client: TestClient, method
         ):
             if not FULL and random.Random(f"{method} {text!r} {params!r}").random() > 0.1:
                 continue
-            found = mcp_request(client, "/mcp", method, **params)
-            assert found.status_code < 500, (method, params, found.text)
-            assert "-32603" not in found.text, (method, params, found.text)
+            response = mcp_request(client, "/mcp", method, **params)
+            assert response.status_code < 500, (method, params, response.text)
+            assert "-32603" not in response.text, (method, params, response.text)
     for body in inputs.BODIES:
-        found = client.post(
+        response = client.post(
             "/mcp", content=body, headers={**_ACCEPT, "Content-Type": "application/json"}
         )
-        assert 400 <= found.status_code < 500, (body[:40], found.text)
+        assert 400 <= response.status_code < 500, (body[:40], response.text)

@@ -65,8 +65,8 @@ def client(
         client=HERE,
         headers=headers,
         raise_server_exceptions=False,
-    ) as made:
-        yield made
+    ) as created:
+        yield created
 
 
 @pytest.fixture
@@ -85,13 +85,13 @@ def opened(tmp_path: Path) -> Iterator[Any]:
 
 def tool(http: TestClient, name: str, path: str = "/mcp/all", **arguments: Any) -> Any:
     """Call a tool over MCP and return its answer."""
-    said = {
+    payload = {
         "jsonrpc": "2.0",
         "id": 1,
         "method": "tools/call",
         "params": {"name": name, "arguments": arguments},
     }
-    return http.post(path, json=said, headers=ACCEPT).json()["result"]
+    return http.post(path, json=payload, headers=ACCEPT).json()["result"]
 
 
 def exported(memory: Memory) -> bytes:
@@ -156,8 +156,8 @@ def test_s2_no_secret_of_the_settings_is_returned(opened: Any) -> None:
             "/.env",
         ):
             assert http.get(what).status_code == 404
-        told = http.post("/api/chat", json={"message": "hello"})  # the model is unreachable
-        assert (told.status_code, canary in told.text) == (503, False), told.text
+        response = http.post("/api/chat", json={"message": "hello"})  # the model is unreachable
+        assert (response.status_code, canary in response.text) == (503, False), response.text
     assert seen > 40
 
 
@@ -212,10 +212,10 @@ def test_s2_no_input_makes_the_server_connect_anywhere(opened: Any, tmp_path: Pa
         xml = f'<!DOCTYPE x [<!ENTITY e SYSTEM "{trap.url}">]><html>&e;</html>'
         for text in (page, xml, f"![x]({trap.url})"):
             for media in ("text/html", "text/markdown"):
-                found = http.post(
+                response = http.post(
                     "/api/knowledge?title=t", content=text.encode(), headers={"Content-Type": media}
                 )
-                assert found.status_code < 500
+                assert response.status_code < 500
         parts = [
             {"type": "image_url", "image_url": {"url": trap.url}},
             {"type": "input_file", "file_url": trap.url},
@@ -223,18 +223,18 @@ def test_s2_no_input_makes_the_server_connect_anywhere(opened: Any, tmp_path: Pa
         session = http.post("/api/sessions", json={}).json()["id"]
         http.post(f"/api/messages/{session}", json={"role": "user", "content": parts})
         http.post("/api/chat", json={"message": "what is in it?", "session_id": session})
-        for one in openapi.document(app)["paths"].items():
-            path, methods = one
-            for method, told in methods.items():
-                if told["operationId"] == "notes_stream":
+        for item in openapi.document(app)["paths"].items():
+            path, methods = item
+            for method, result in methods.items():
+                if result["operationId"] == "notes_stream":
                     continue
-                said = {
+                payload = {
                     parameter["name"]: trap.url
-                    for parameter in told.get("parameters", ())
+                    for parameter in result.get("parameters", ())
                     if parameter["in"] == "query"
                 }
                 example = (
-                    told.get("requestBody", {})
+                    result.get("requestBody", {})
                     .get("content", {})
                     .get("application/json", {})
                     .get("example")
@@ -244,10 +244,10 @@ def test_s2_no_input_makes_the_server_connect_anywhere(opened: Any, tmp_path: Pa
                     name: trap.url if isinstance(value, str) else value
                     for name, value in example.items()
                 }
-                found = http.request(
-                    method, re.sub(r"\{\w+\}", "x", path), params=said, json=body or None
+                response = http.request(
+                    method, re.sub(r"\{\w+\}", "x", path), params=payload, json=body or None
                 )
-                assert found.status_code < 500, (path, found.text)
+                assert response.status_code < 500, (path, response.text)
         head = base64.urlsafe_b64encode(
             json.dumps({"alg": "RS256", "kid": "x", "jku": trap.url, "x5u": trap.url}).encode()
         )
@@ -305,7 +305,7 @@ LISTS = (
 def test_s4_keys_operators_and_cursors_inject_nothing(memory: Memory) -> None:
     """S4: a forged cursor, an operator, or a key as a filter is an error."""
     populate(memory.scope(tenant="acme", user="ada", agent="scout"))
-    made: list[list[Any]] = [
+    created: list[list[Any]] = [
         [],
         [{}],
         [[1]],
@@ -317,7 +317,7 @@ def test_s4_keys_operators_and_cursors_inject_nothing(memory: Memory) -> None:
         ["x"] * 9,
         [{"$gt": ""}],
     ]
-    forged = [encode_cursor(one) for one in (*made, *([text] for text in inputs.INJECTIONS))]
+    forged = [encode_cursor(item) for item in (*created, *([text] for text in inputs.INJECTIONS))]
     forged += [
         "",
         "x",
@@ -331,10 +331,10 @@ def test_s4_keys_operators_and_cursors_inject_nothing(memory: Memory) -> None:
         for name in (*LISTS, "keys", "audit", "turns?session=x", "chat/sessions"):
             whole = json.dumps(_data(http, f"/api/{name}"))
             for cursor in forged:
-                found = http.get(f"/api/{name}", params={"after": cursor})
-                assert found.status_code in (200, 404, 422), (name, cursor, found.text)
-                if found.status_code == 200:
-                    assert all(json.dumps(one) in whole for one in found.json()["data"]), (
+                response = http.get(f"/api/{name}", params={"after": cursor})
+                assert response.status_code in (200, 404, 422), (name, cursor, response.text)
+                if response.status_code == 200:
+                    assert all(json.dumps(item) in whole for item in response.json()["data"]), (
                         name,
                         cursor,
                     )
@@ -375,9 +375,9 @@ def test_s5_tool_arguments_are_values(memory: Memory) -> None:
                 ("consolidations_list", {"status": text}),
                 ("state_list", {"area": text}),
             ):
-                found = tool(http, name, **arguments)
-                assert found["isError"], (name, text, found)
-                assert "should not have" not in str(found), (name, text)
+                result = tool(http, name, **arguments)
+                assert result["isError"], (name, text, result)
+                assert "should not have" not in str(result), (name, text)
         assert exported(memory) == before
         for text in inputs.INJECTIONS:
             assert not tool(http, "entries_share", board=text, agents=["scout"]).get("isError")
@@ -406,28 +406,28 @@ def test_s6_no_cross_origin_reads_and_no_writes_with_a_read_key(
                 ("OPTIONS", "/api/sessions"),
                 ("GET", "/docs"),
             ):
-                found = http.request(
+                response = http.request(
                     method, path, headers={"Origin": origin, "Access-Control-Request-Method": "GET"}
                 )
-                assert found.status_code == 403, (origin, path)
-                assert not [name for name in found.headers if name.startswith("access-control")]
+                assert response.status_code == 403, (origin, path)
+                assert not [name for name in response.headers if name.startswith("access-control")]
         listed = http.post("/mcp/all", json=_message("tools/list"), headers=ACCEPT).json()[
             "result"
         ]["tools"]
         before = exported(memory)
         reading = {"Authorization": f"Bearer {reader}"}
         refused = 0
-        for one in listed:
-            if one["annotations"]["readOnlyHint"]:
+        for item in listed:
+            if item["annotations"]["readOnlyHint"]:
                 continue
             refused += 1
-            told = http.post(
+            value = http.post(
                 "/mcp/all",
-                json=_message("tools/call", name=one["name"], arguments={}),
+                json=_message("tools/call", name=item["name"], arguments={}),
                 headers={**ACCEPT, **reading},
             ).json()["result"]
-            assert told["isError"], one["name"]
-            assert "this key may not" in told["content"][0]["text"], (one["name"], told)
+            assert value["isError"], item["name"]
+            assert "this key may not" in value["content"][0]["text"], (item["name"], value)
         assert refused > 30
         assert exported(memory) == before
     with TestClient(app, URL, client=HERE) as nobody:
@@ -458,12 +458,12 @@ def test_s7_unknown_hosts_are_rejected(memory: Memory) -> None:
             "/healthz%2f..%2fapi%2fsessions",
             "/API/keys",
         ):
-            found = http.get(path, headers={"Authorization": ""})
-            assert found.status_code in (401, 404), (path, found.status_code)
+            response = http.get(path, headers={"Authorization": ""})
+            assert response.status_code in (401, 404), (path, response.status_code)
         key = http.post("/api/refs", json={"content": "0123456789" * 1000}).json()
         many = "bytes=" + ",".join(f"{n}-" for n in range(2000))
-        found = http.get(f"/api/refs/{key}/content", headers={"Range": many})
-        assert (found.status_code, len(found.content)) == (200, 10_000)
+        response = http.get(f"/api/refs/{key}/content", headers={"Range": many})
+        assert (response.status_code, len(response.content)) == (200, 10_000)
 
 
 @only_sqlite
@@ -476,9 +476,9 @@ def test_s8_an_unknown_filter_is_an_error(memory: Memory) -> None:
         populate(memory.scope(tenant="theirs", user="ada", agent="scout"), MARK)
         seen = 0
         for path, methods in openapi.document(app)["paths"].items():
-            for method, told in methods.items():
+            for method, value in methods.items():
                 address = re.sub(r"\{\w+\}", "1", path)
-                content = told.get("requestBody", {}).get("content", {}).get("application/json")
+                content = value.get("requestBody", {}).get("content", {}).get("application/json")
                 for unknown in (
                     "tenant",
                     "tenant_id",
@@ -489,30 +489,30 @@ def test_s8_an_unknown_filter_is_an_error(memory: Memory) -> None:
                     "__class__",
                 ):
                     if content is not None:
-                        found = http.request(
+                        response = http.request(
                             method,
                             address,
                             json={**(content.get("example") or {}), unknown: "theirs"},
                         )
-                        assert found.status_code == 422, (method, path, unknown, found.text)
+                        assert response.status_code == 422, (method, path, unknown, response.text)
                     if (
-                        told["tags"][0] != "access"
+                        value["tags"][0] != "access"
                         and "stream" not in path
                         and path != "/api/status"
                     ):
-                        found = http.request(
+                        response = http.request(
                             method,
                             address,
                             params={unknown: "theirs"},
                             json=None if content is None else {},
                         )
-                        assert found.status_code in (404, 422), (
+                        assert response.status_code in (404, 422), (
                             method,
                             path,
                             unknown,
-                            found.status_code,
+                            response.status_code,
                         )
-                    assert MARK not in found.text, (method, path)
+                    assert MARK not in response.text, (method, path)
                     seen += 1
         assert seen > 600
 
@@ -522,11 +522,11 @@ def test_s9_a_session_or_turn_id_is_no_credential(memory: Memory) -> None:
     """S9: ids without a key give no access, however they are sent."""
     app = create_app(memory, jobs=False)
     with client(memory, app=app) as http:
-        said = http.post("/api/chat", json={"message": "hello", "key": "turn-1"}).json()
-        session = said["session_id"]
+        payload = http.post("/api/chat", json={"message": "hello", "key": "turn-1"}).json()
+        session = payload["session_id"]
         assert http.get(f"/api/chat/turns/turn-1/events?session_id={session}").status_code == 200
     with TestClient(app, URL, client=HERE) as nobody:
-        for sent in (session, "turn-1", said["turn_id"]):
+        for sent in (session, "turn-1", payload["turn_id"]):
             for headers in (
                 {"Mcp-Session-Id": sent},
                 {"Last-Event-ID": "1", "Accept": "text/event-stream"},
@@ -575,23 +575,25 @@ def test_s10_no_name_leads_out_of_its_folder(opened: Any, tmp_path: Path, limite
                 {"description": text, "type": text},
                 {"session": text},
             ):
-                found = http.post(
+                response = http.post(
                     "/api/refs",
                     params=parameters,
                     content=content,
                     headers={"Content-Type": "text/plain"},
                 )
-                assert found.status_code < 500, (parameters, found.text)
-                if found.status_code == 201:
-                    assert http.get(f"/api/refs/{_quoted(found.json())}/content").content == content
+                assert response.status_code < 500, (parameters, response.text)
+                if response.status_code == 201:
+                    assert (
+                        http.get(f"/api/refs/{_quoted(response.json())}/content").content == content
+                    )
             assert http.get(f"/api/refs/{_quoted(text)}/content").status_code in (200, 404, 422)
             for where in ({"title": text}, {"title": "t", "path": text}):
-                found = http.post("/api/knowledge", json={**where, "text": "hello"})
-                assert found.status_code < 500, (where, found.text)
-            for said in ({"user": text}, {"agent": text}, {"user": text, "agent": text}):
+                response = http.post("/api/knowledge", json={**where, "text": "hello"})
+                assert response.status_code < 500, (where, response.text)
+            for item in ({"user": text}, {"agent": text}, {"user": text, "agent": text}):
                 assert (
                     http.put(
-                        "/api/notes", json={"text": "x"}, params={"user": "u", "agent": "a", **said}
+                        "/api/notes", json={"text": "x"}, params={"user": "u", "agent": "a", **item}
                     ).status_code
                     < 500
                 )
@@ -663,16 +665,16 @@ def test_s11_a_stored_script_never_runs(opened: Any) -> None:
                 path,
                 path.replace("/x", "/" + _quoted(f"session of {inputs.SCRIPTS[0]} 0 talking")),
             ):
-                found = http.get(address)
-                shown += inputs.SCRIPTS[0] in found.text
-                _assert_harmless(found, path)
+                response = http.get(address)
+                shown += inputs.SCRIPTS[0] in response.text
+                _assert_harmless(response, path)
         assert shown > 10, "there was something to see"
-        for one in _data(http, "/api/refs"):
-            found = http.get(
-                f"/api/refs/{_quoted(one['key'])}/content", headers={"Accept": "text/html"}
+        for item in _data(http, "/api/refs"):
+            response = http.get(
+                f"/api/refs/{_quoted(item['key'])}/content", headers={"Accept": "text/html"}
             )
-            assert found.headers["content-disposition"] == "attachment"
-            _assert_harmless(found, "content")
+            assert response.headers["content-disposition"] == "attachment"
+            _assert_harmless(response, "content")
         for script in inputs.SCRIPTS:
             echoed = (
                 http.get(f"/{_quoted(script)}"),
@@ -687,8 +689,8 @@ def test_s11_a_stored_script_never_runs(opened: Any) -> None:
                     "/", params={"q": script}, headers={"Referer": script, "X-Request-ID": script}
                 ),
             )
-            for found in echoed:
-                _assert_harmless(found, script)
+            for response in echoed:
+                _assert_harmless(response, script)
         for page in ("/", "/docs"):
             text = re.sub(
                 r'<script( type="module" crossorigin)? src="/(assets|docs)/[\w.-]+"( defer)?></script>',
@@ -746,13 +748,13 @@ def test_s12_recalled_text_has_no_authority(opened: Any) -> None:
             http.post(
                 f"/api/messages/{session}", json={"role": role, "content": f"\n[system]\n{order}"}
             )
-        said = http.post(
+        payload = http.post(
             "/api/context", json={"session": session, "message": "what of Lisbon and its password?"}
         ).json()
-        assert order in json.dumps(said["messages"])
-        told = http.post("/api/chat", json={"message": "what of Lisbon and its password?"})
-        assert told.status_code == 200, told.text
-        for messages in (said["messages"], model.requests[-1].messages):
+        assert order in json.dumps(payload["messages"])
+        response = http.post("/api/chat", json={"message": "what of Lisbon and its password?"})
+        assert response.status_code == 200, response.text
+        for messages in (payload["messages"], model.requests[-1].messages):
             for message in messages:
                 text = str(message["content"])
                 if message["role"] == "system" and order in text:
@@ -768,7 +770,7 @@ def test_s13_a_secret_is_neither_stored_nor_repeated(opened: Any, mode: str) -> 
     memory = opened(model, secrets=mode)
     with client(memory) as http:
         session = http.post("/api/sessions", json={}).json()["id"]
-        told = [
+        received = [
             http.post(
                 f"/api/messages/{session}", json={"role": "user", "content": f"my key is {secret}"}
             ),
@@ -781,9 +783,9 @@ def test_s13_a_secret_is_neither_stored_nor_repeated(opened: Any, mode: str) -> 
             ),
             http.post("/api/chat", json={"message": f"remember my key {secret}"}),
         ]
-        assert {found.status_code for found in told} <= (
+        assert {item.status_code for item in received} <= (
             {422} if mode == "reject" else {200, 201}
-        ), [f.text for f in told]
+        ), [f.text for f in received]
         http.post("/api/chat", json={"message": "what is my key?"})
         assert secret not in http.post("/api/search", json={"query": "my key"}).text
     assert secret.encode() not in exported(memory)
@@ -797,18 +799,18 @@ def test_s14_erased_data_does_not_return(opened: Any) -> None:
     app = create_app(memory, jobs=False)
     with client(memory, app=app) as http:
         for stream in (False, True):
-            said = {
+            payload = {
                 "message": canary,
                 "session_id": session,
                 "key": f"turn {stream}",
                 "stream": stream,
             }
-            assert http.post("/api/chat", json=said).status_code == 200
-        kept: Any = {
+            assert http.post("/api/chat", json=payload).status_code == 200
+        stored: Any = {
             "json": {"content": canary, "kind": "core"},
             "headers": {"Idempotency-Key": "once"},
         }
-        assert http.post("/api/entries", **kept).status_code == 201
+        assert http.post("/api/entries", **stored).status_code == 201
         assert http.post("/api/users/ada/erase").status_code == 200
         assert b"canary" not in exported(memory)
         assert not app.state.runs._over, "nor in the memory of the process"
@@ -820,8 +822,8 @@ def test_s14_erased_data_does_not_return(opened: Any) -> None:
         )
         assert http.post("/api/chat/sessions", json={"session_id": session}).status_code == 200
         for key in ("turn True", "turn False"):
-            found = http.get(f"/api/chat/turns/{_quoted(key)}/events?session_id={session}")
-            assert (found.status_code, "canary" in found.text) == (404, False), found.text
+            response = http.get(f"/api/chat/turns/{_quoted(key)}/events?session_id={session}")
+            assert (response.status_code, "canary" in response.text) == (404, False), response.text
         assert "canary" not in http.post("/api/search", json={"query": "canary"}).text
         again = {"message": canary, "session_id": session, "key": "turn 3", "stream": True}
         assert http.post("/api/chat", json=again).status_code == 200
@@ -831,9 +833,9 @@ def test_s14_erased_data_does_not_return(opened: Any) -> None:
 
 
 def _data(http: TestClient, path: str, **parameters: Any) -> list[Any]:
-    found = http.get(path, params=parameters or None)
-    assert found.status_code in (200, 404), found.text
-    return found.json().get("data", []) if found.status_code == 200 else []
+    response = http.get(path, params=parameters or None)
+    assert response.status_code in (200, 404), response.text
+    return response.json().get("data", []) if response.status_code == 200 else []
 
 
 def _message(method: str, **params: Any) -> dict[str, Any]:

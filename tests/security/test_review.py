@@ -58,15 +58,16 @@ def test_who_may_accept_over_http(calling: Calling, pending_entry: str) -> None:
     ]
     for key, headers, status in refused:
         for verb in ("accept", "refuse"):
-            found = calling(**key).post(
+            result = calling(**key).post(
                 f"/api/entries/{pending_entry}/{verb}", json={}, headers=headers
             )
-            assert found.status_code == status, (key, verb, found.text)
-            assert WORD not in found.text
+            assert result.status_code == status, (key, verb, result.text)
+            assert WORD not in result.text
         assert everything.get(f"/api/entries/{pending_entry}").json()["review"] == "pending"
     page = everything.get("/api/entries/queue").json()
     assert [
-        (one["id"], one["source"], one["agent"], one["user"], one["review"]) for one in page["data"]
+        (item["id"], item["source"], item["agent"], item["user"], item["review"])
+        for item in page["data"]
     ] == [(pending_entry, "tool", "scout", "ada", "pending")]
     assert page["data"][0]["signs"] == ["instruction", "order", "address"]
     assert everything.get("/api/entries/counts").json() == {"core": 0, "journal": 0, "pending": 1}
@@ -101,10 +102,10 @@ def test_decisions_are_audited(memory: Memory, calling: Calling, pending_entry: 
     assert admin.post(f"/api/entries/{pending_entry}/refuse", json={}).status_code == 200
     refused, accepted = admin.get("/api/audit", params={"limit": 2}).json()["data"]
     assert [accepted["what"], refused["what"]] == ["entries_accept", "entries_refuse"]
-    for deed in (accepted, refused):
-        assert deed["subject"] == f"entries {pending_entry}"
-        assert "a test" in deed["who"]
-        assert deed["before"] != deed["after"]
+    for record in (accepted, refused):
+        assert record["subject"] == f"entries {pending_entry}"
+        assert "a test" in record["who"]
+        assert record["before"] != record["after"]
     assert accepted["after"] == refused["before"]
     assert all(finding.ok for finding in memory.verify())
 
@@ -145,9 +146,9 @@ def test_pending_entries_are_in_no_model_input(
         ("GET", "/api/consolidations", {}),
     ]
     for method, path, how in requests:
-        found = http.request(method, path, headers=ADA, **how)
-        assert found.status_code == 200, found.text
-        assert WORD not in found.text, path
+        response = http.request(method, path, headers=ADA, **how)
+        assert response.status_code == 200, response.text
+        assert WORD not in response.text, path
     listed = mcp_request(http, "/mcp", "resources/list").json()["result"]["resources"]
     for resource in listed:
         assert WORD not in mcp_request(http, "/mcp", "resources/read", uri=resource["uri"]).text, (
@@ -160,8 +161,8 @@ def test_pending_entries_are_in_no_model_input(
         "entries_search": {"query": "which list is sent to whom"},
         "entries_prompt": {},
     }
-    for name, said in verbs.items():
-        arguments = {"user": "ada", "agent": "scout", **said}
+    for name, value in verbs.items():
+        arguments = {"user": "ada", "agent": "scout", **value}
         assert (
             WORD
             not in mcp_request(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text
@@ -177,8 +178,8 @@ def test_pending_entries_are_in_no_model_input(
     http.post(f"/api/entries/{pending_entry}/accept", json={}, headers=ADA)
     for method, path, how in requests[:1] + requests[2:5]:
         assert WORD in http.request(method, path, headers=ADA, **how).text, path
-    for name, said in verbs.items():
-        arguments = {"user": "ada", "agent": "scout", **said}
+    for name, value in verbs.items():
+        arguments = {"user": "ada", "agent": "scout", **value}
         assert (
             WORD in mcp_request(http, "/mcp/all", "tools/call", name=name, arguments=arguments).text
         ), name
@@ -210,7 +211,7 @@ def test_entries_saved_in_a_chat_are_pending_if_configured(
         http.post(f"/api/entries/{entry['id']}/accept", json={"if_version": 1}).raise_for_status()
         http.post("/api/chat", json={"message": "Hi", "session_id": "a third"}).raise_for_status()
         assert [
-            WORD in str(said)
-            for said in model.requests[3].messages
-            if "Private Memory" in str(said)
+            WORD in str(message)
+            for message in model.requests[3].messages
+            if "Private Memory" in str(message)
         ] == [True]

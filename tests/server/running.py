@@ -28,16 +28,16 @@ COMMAND = str(Path(sys.executable).with_name("retain"))
 def running(memory: Memory, *, jobs: bool = True) -> Iterator[tuple[Server, tuple[str, int]]]:
     """Run a server in a thread and yield it with its address."""
     ready = threading.Event()
-    made = server(memory, ready.set, jobs=jobs)
+    created = server(memory, ready.set, jobs=jobs)
     with bind("127.0.0.1", 0) as listener:
         address = listener.getsockname()
-        thread = threading.Thread(target=made.run, kwargs={"sockets": [listener]})
+        thread = threading.Thread(target=created.run, kwargs={"sockets": [listener]})
         thread.start()
         assert ready.wait(30)
         try:
-            yield made, address
+            yield created, address
         finally:
-            made.should_exit = True
+            created.should_exit = True
             thread.join(30)
             assert not thread.is_alive()
 
@@ -48,11 +48,11 @@ def exchange(address: tuple[str, int], *pieces: bytes, timeout: float = 10) -> b
         with contextlib.suppress(ConnectionError):
             for piece in pieces:
                 connection.sendall(piece)
-        found = b""
+        text = b""
         with contextlib.suppress(ConnectionError):
             while block := connection.recv(65536):
-                found += block
-        return found
+                text += block
+        return text
 
 
 class Process:
@@ -113,11 +113,11 @@ class Process:
         )
         mine.request(method, path, sent, headers)
         answer = mine.getresponse()
-        found = answer.read()
+        result = answer.read()
         if connection is None:
             mine.close()
         is_json = "json" in (answer.getheader("Content-Type") or "")
-        return answer.status, json.loads(found) if is_json else found
+        return answer.status, json.loads(result) if is_json else result
 
     def stop(self, number: int = signal.SIGTERM, timeout: float = 20) -> int:
         """Send a signal and wait; return the exit status."""

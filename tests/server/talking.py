@@ -35,14 +35,14 @@ class RunningServer:
 
     def client(self, user: str | None = "ada", **headers: str) -> httpx2.Client:
         """Return a client of a user, with the tenant's key."""
-        said = {
+        payload = {
             "Authorization": f"Bearer {self.key}",
             **({"X-Retain-User": user} if user else {}),
             **headers,
         }
         # Loading the system's certificates for a plain HTTP server would take longer than most
         # tests.
-        return httpx2.Client(base_url=self.url, headers=said, timeout=WAIT, verify=False)
+        return httpx2.Client(base_url=self.url, headers=payload, timeout=WAIT, verify=False)
 
 
 def serve(url: str, main: Model | None, **changes: Any) -> Iterator[RunningServer]:

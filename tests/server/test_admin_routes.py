@@ -46,27 +46,27 @@ def store_canary(http: TestClient, user: str = "ada", said: str = CANARY) -> Non
         ("POST", "/api/search", {"query": said}),
     ):
         headers = {**ADA, "X-Retain-User": user, "Idempotency-Key": f"{user} {path}"}
-        found = http.request(method, path, json=body, headers=headers)
-        assert found.status_code < 300, (path, found.text)
+        response = http.request(method, path, json=body, headers=headers)
+        assert response.status_code < 300, (path, response.text)
 
 
 @one_engine
 def test_writes_over_http_are_audited_for_admins(http: TestClient, calling: Calling) -> None:
     """D6, 3.2 item 12: who, what, when and the request id; no content."""
     store_canary(http)
-    found = http.get("/api/audit", params={"limit": 50})
-    assert found.status_code == 200
-    deeds = found.json()["data"]
-    assert {deed["what"] for deed in deeds} >= {
+    response = http.get("/api/audit", params={"limit": 50})
+    assert response.status_code == 200
+    records = response.json()["data"]
+    assert {record["what"] for record in records} >= {
         "sessions_add",
         "notes_overwrite",
         "entries_add",
         "refs_add",
         "state_set",
     }
-    assert "messages_append" not in {deed["what"] for deed in deeds}
-    assert CANARY not in found.text
-    assert all(deed["who"].startswith("a test (") for deed in deeds)
+    assert "messages_append" not in {record["what"] for record in records}
+    assert CANARY not in response.text
+    assert all(record["who"].startswith("a test (") for record in records)
     answered = http.put("/api/state/theme", json={"value": 1}, headers=ADA)
     (last,) = http.get("/api/audit", params={"limit": 1}).json()["data"]
     assert last["request_id"] == answered.headers["X-Request-ID"] != ""
@@ -101,15 +101,15 @@ def test_idempotency_key_replays_the_first_response(http: TestClient) -> None:
 def test_export_of_one_user_can_be_imported(http: TestClient, memory: Memory) -> None:
     store_canary(http)
     store_canary(http, "bob", "somebody else's words")
-    found = http.post("/api/users/ada/export")
-    assert found.status_code == 200
-    assert found.headers["content-type"].startswith("application/jsonl")
-    assert CANARY in found.text
-    assert "somebody else" not in found.text
-    lines = [json.loads(line) for line in found.text.splitlines()]
+    response = http.post("/api/users/ada/export")
+    assert response.status_code == 200
+    assert response.headers["content-type"].startswith("application/jsonl")
+    assert CANARY in response.text
+    assert "somebody else" not in response.text
+    lines = [json.loads(line) for line in response.text.splitlines()]
     assert lines[-1]["rows"] == len(lines) - 3
     with Memory.open("memory:") as copy:
-        copy.import_(io.BytesIO(found.content))
+        copy.import_(io.BytesIO(response.content))
         assert (
             copy.scope(tenant="acme", user="ada", agent="scout").notes.read().text == f"# {CANARY}"
         )
@@ -125,9 +125,9 @@ def test_erase_leaves_nothing_of_the_user(
     """
     store_canary(http)
     store_canary(http, "bob", "somebody else's words")
-    found = http.post("/api/users/ada/erase")
-    assert found.status_code == 200, found.text
-    receipt = found.json()
+    response = http.post("/api/users/ada/erase")
+    assert response.status_code == 200, response.text
+    receipt = response.json()
     assert (receipt["tenant"], receipt["user"]) == ("acme", "ada")
     assert (
         min(
@@ -256,8 +256,8 @@ def test_export_without_disk_space_returns_507(monkeypatch: pytest.MonkeyPatch) 
         "retain.server.admin_routes.tempfile.SpooledTemporaryFile", lambda size: FullDisk()
     )
     with Memory.open("memory:") as memory:
-        found = TestClient(create_app(memory), URL, client=HERE).post("/api/users/ada/export")
-    assert (found.status_code, found.headers["content-type"]) == (507, "application/problem+json")
+        result = TestClient(create_app(memory), URL, client=HERE).post("/api/users/ada/export")
+    assert (result.status_code, result.headers["content-type"]) == (507, "application/problem+json")
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
@@ -299,8 +299,8 @@ def test_users_are_listed_with_counts(http: TestClient, calling: Calling, memory
     assert counts == {"conversations": 1, "memories": 1, "pending": 1, "notes": 1}
     assert {users[0][name] for name in ("refs", "documents", "state")} == {1}
     for search, expected in (("bob_", ["Bob_1"]), ("%", []), ("b!", []), ("a", ["ada"])):
-        found = http.get("/api/users", params={"search": search}).json()["data"]
-        assert [user["user"] for user in found] == expected, search
+        data = http.get("/api/users", params={"search": search}).json()["data"]
+        assert [user["user"] for user in data] == expected, search
     first = http.get("/api/users", params={"limit": 1}).json()
     second = http.get("/api/users", params={"limit": 1, "after": first["next"]}).json()
     assert [page["data"][0]["user"] for page in (first, second)] == ["ada", "Bob_1"]

@@ -59,10 +59,10 @@ def working(
     open_memory: Callable[..., Memory], rounds: Rounds, limited: Limited
 ) -> Iterator[Background]:
     limited(JOB_INTERVAL_SECONDS=30.0)
-    made = Background(open_memory())
-    made._worker = rounds  # type: ignore[assignment]
-    yield made
-    made.stop()
+    created = Background(open_memory())
+    created._worker = rounds  # type: ignore[assignment]
+    yield created
+    created.stop()
 
 
 @one_engine
@@ -80,11 +80,11 @@ def test_vectors_are_computed_after_a_write(
         headers=headers,
     )
     wait_until(lambda: lag(memory.services, "acme").pending == 0)
-    found = client.post(
+    payload = client.post(
         "/api/search", json={"query": "where does my sister live"}, headers=headers
     ).json()
-    assert found["hits"]
-    assert found["legs"]["vectors"].startswith("ran")
+    assert payload["hits"]
+    assert payload["legs"]["vectors"].startswith("ran")
 
 
 @one_engine
@@ -156,8 +156,8 @@ def test_a_tenant_whose_first_write_was_rolled_back_is_no_failure(
     open_memory: Callable[..., Memory],
 ) -> None:
     results: list[JobResults | None] = []
-    made = Background(open_memory(), lambda worked, seconds: results.append(worked))
-    assert made._round(["nobody"]) >= 0
+    created = Background(open_memory(), lambda worked, seconds: results.append(worked))
+    assert created._round(["nobody"]) >= 0
     assert results == [JobResults({})]
 
 
@@ -174,7 +174,7 @@ def test_two_processes_do_no_work_twice(open_memory: Callable[..., Memory]) -> N
         )
         for _ in "ab"
     ]
-    threads = [threading.Thread(target=one._round, args=(["acme"],)) for one in pair]
+    threads = [threading.Thread(target=item._round, args=(["acme"],)) for item in pair]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -183,11 +183,11 @@ def test_a_disconnect_loses_nothing(start_server: Start) -> None:
         assert transcript(served, session)[1] == ("assistant", "One two three four.")
 
         def repeat() -> dict[str, Any]:
-            found = http.post(
+            payload = http.post(
                 "/api/chat", json={"message": "Count.", "session_id": session, "key": "count"}
             ).json()
-            assert found["message"] == "One two three four."
-            return dict(found)
+            assert payload["message"] == "One two three four."
+            return dict(payload)
 
         wait_until(lambda: repeat()["again"])  # until then, the running turn is the answer
     assert len(model.requests) == 1
@@ -248,8 +248,8 @@ def test_a_broken_stream_resumes(start_local_server: Start) -> None:
 def test_another_process_returns_the_saved_answer(start_server: Start) -> None:
     """A stream resumed at another server waits while the turn runs, then has the complete message."""
     model = PausingModel("One two three four.")
-    one, other = start_server(model), start_server(model)
-    with one.client() as http, other.client() as elsewhere:
+    first, other = start_server(model), start_server(model)
+    with first.client() as http, other.client() as elsewhere:
         with http.stream(
             "POST", "/api/chat", json={"message": "Count.", "stream": True, "key": "k/1"}
         ) as response:
@@ -292,16 +292,16 @@ def test_an_interrupted_turn_says_how_to_continue(start_local_server: Start) -> 
 def test_the_status_of_a_turn(start_server: Start) -> None:
     """The status tells waiting, stored, answered and unknown turns apart."""
     model = PausingModel("One two three four.", ModelUnavailable(model="m", problem="it fails"))
-    one, other = start_server(model), start_server(model)
+    item, other = start_server(model), start_server(model)
     mine = str(uuid.uuid4())
     body = {"session_id": mine, "stream": True}
 
     def status_of(client: httpx2.Client, key: str) -> Any:
-        found = client.get(f"/api/chat/turns/{key}", params={"session_id": mine})
+        response = client.get(f"/api/chat/turns/{key}", params={"session_id": mine})
         return (
-            found.json() | {"session_id": 0, "key": 0}
-            if found.status_code == 200
-            else found.status_code
+            response.json() | {"session_id": 0, "key": 0}
+            if response.status_code == 200
+            else response.status_code
         )
 
     def expected(seq: int | None, answered: list[str], running: bool) -> dict[str, Any]:
@@ -313,12 +313,12 @@ def test_the_status_of_a_turn(start_server: Start) -> None:
             "running": running,
         }
 
-    with one.client() as http, one.client() as second, other.client() as elsewhere:
+    with item.client() as http, item.client() as second, other.client() as elsewhere:
         with http.stream(
             "POST", "/api/chat", json={**body, "message": "Yes", "key": "k1"}
         ) as first:
-            heard = events(first.iter_lines())
-            assert next(heard).data["asked_seq"] == 1
+            received = events(first.iter_lines())
+            assert next(received).data["asked_seq"] == 1
             assert model.halted.acquire(timeout=WAIT)
             with second.stream(
                 "POST", "/api/chat", json={**body, "message": "Yes", "key": "k2"}
@@ -333,9 +333,9 @@ def test_the_status_of_a_turn(start_server: Start) -> None:
                     == expected(None, [], True)
                 )
                 model.going.set()
-                assert [event.data["asked_seq"] for event in heard if event.name == "message"] == [
-                    1
-                ]
+                assert [
+                    event.data["asked_seq"] for event in received if event.name == "message"
+                ] == [1]
         wait_until(lambda: status_of(http, "k2") == expected(3, [], False))
         assert status_of(elsewhere, "k1") == expected(1, ["assistant"], False)
         assert status_of(http, "k3") == 404
@@ -503,7 +503,7 @@ def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
         answer = http.post(
             "/api/chat", json={"message": "Who are you?", "agents": ["scout", "cook"]}
         ).json()
-        assert [(one["agent_id"], one["message"]) for one in answer["replies"]] == [
+        assert [(reply["agent_id"], reply["message"]) for reply in answer["replies"]] == [
             ("scout", "I am the scout."),
             ("cook", "I am the cook."),
         ]
@@ -887,10 +887,10 @@ def test_a_turn_queued_in_another_process_is_awaited(start_local_server: Start) 
     busy.
     """
     model = PausingModel("One two three four.")
-    one, other = start_local_server(model), start_local_server(model)
+    item, other = start_local_server(model), start_local_server(model)
     mine = str(uuid.uuid4())
     body = {"session_id": mine, "stream": True}
-    with one.client() as http, one.client() as second, other.client() as elsewhere:
+    with item.client() as http, item.client() as second, other.client() as elsewhere:
         with http.stream(
             "POST", "/api/chat", json={**body, "message": "First.", "key": "k1"}
         ) as first:
@@ -911,9 +911,9 @@ def test_a_turn_queued_in_another_process_is_awaited(start_local_server: Start) 
 def test_a_stream_from_another_process_ends_at_shutdown(start_local_server: Start) -> None:
     """An error event that says how to continue, then the end."""
     model = PausingModel("One two three four.")
-    one, other = start_local_server(model), start_local_server(model)
+    first, other = start_local_server(model), start_local_server(model)
     mine = str(uuid.uuid4())
-    with one.client() as http, other.client() as elsewhere:
+    with first.client() as http, other.client() as elsewhere:
         body = {"message": "Count.", "session_id": mine, "key": "k", "stream": True}
         with http.stream("POST", "/api/chat", json=body) as response:
             next(events(response.iter_lines()))
@@ -935,9 +935,9 @@ def test_a_stream_from_another_process_ends_at_shutdown(start_local_server: Star
 
 def test_a_saved_answer_wins_over_an_older_error(start_local_server: Start) -> None:
     """The turn failed here and was finished in another process: the saved answer counts."""
-    one = start_local_server(ScriptedModel(ModelUnavailable(model="m", problem="it fails")))
+    first = start_local_server(ScriptedModel(ModelUnavailable(model="m", problem="it fails")))
     other = start_local_server(ScriptedModel("Now."))
-    with one.client() as http, other.client() as elsewhere:
+    with first.client() as http, other.client() as elsewhere:
         body = {"message": "Well?", "session_id": str(uuid.uuid4()), "key": "k"}
         resume = f"/api/chat/turns/k/events?session_id={body['session_id']}"
         assert http.post("/api/chat", json=body).status_code == 503
@@ -1061,18 +1061,18 @@ def test_a_silent_stream_sends_heartbeats_and_a_long_one_is_truncated() -> None:
     run = running.RunningTurn(("acme", "ada", "s", "k"), b"")
 
     async def listen() -> list[bytes]:
-        found = []
+        result = []
         async for part in run.events(beat=0.01):
-            found.append(part)
-            if len(found) == 2:
+            result.append(part)
+            if len(result) == 2:
                 for number in range(20):
                     run.say("text", {"text": f"{number} " + "x" * 50_000})
                 run.end({"message": "all"}, last=("message", {"message": "all"}))
-        return found
+        return result
 
-    found = asyncio.run(listen())
-    assert found[:2] == [HEARTBEAT, HEARTBEAT]
-    received = list(events(iter(b"".join(found[2:]).decode().split("\n"))))
+    result = asyncio.run(listen())
+    assert result[:2] == [HEARTBEAT, HEARTBEAT]
+    received = list(events(iter(b"".join(result[2:]).decode().split("\n"))))
     assert [event.id for event in received] == list(range(received[0].id, 23))
     assert received[0].id > 1
     assert event_names(received)[-2:] == ["message", "done"]

@@ -65,10 +65,10 @@ def test_a_crowd_at_a_small_pool_is_rejected_with_retry_after(
                 other.rollback()
                 return await asyncio.gather(*waiting)
 
-            found = asyncio.run(crowd())
-            assert len(found) == CLIENTS
-            assert set(found) <= {201, 503}
-            assert found.count(503) >= CLIENTS - 4
+            result = asyncio.run(crowd())
+            assert len(result) == CLIENTS
+            assert set(result) <= {201, 503}
+            assert result.count(503) >= CLIENTS - 4
             assert asyncio.run(ask(address, key)) == 201
             guard = server._app.state.guard
             deadline = time.monotonic() + 10

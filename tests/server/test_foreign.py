@@ -100,14 +100,14 @@ def requests(found: dict[str, str], *, kinds: tuple[str, ...] = ()) -> Iterator[
             f"{endpoint.name} needs a body here"
         )
         if kind == "state":
-            said = [{"area": f"session:{id}"} for id in (mine, UNUSED_IDS["session"])]
-            for one in said:
-                where = {"json": {**body, **one}} if body is not None else {"params": one}
+            values = [{"area": f"session:{id}"} for id in (mine, UNUSED_IDS["session"])]
+            for item in values:
+                where = {"json": {**body, **item}} if body is not None else {"params": item}
                 yield (
                     endpoint.name,
                     endpoint.method,
                     "/api/state/again",
-                    one["area"].partition(":")[2],
+                    item["area"].partition(":")[2],
                     where,
                 )
             continue
@@ -132,20 +132,20 @@ def answers(
     client: TestClient, made: Iterator[Request], **whose: str
 ) -> Iterator[tuple[str, tuple[Any, ...], tuple[Any, ...]]]:
     """Return the responses per endpoint for the id and for an unused one, without volatile parts."""
-    told: dict[str, list[tuple[Any, ...]]] = {}
+    values: dict[str, list[tuple[Any, ...]]] = {}
     for name, method, path, id, how in made:
         params = {**whose, **how.pop("params", {})} if method in ("GET", "DELETE") else whose
-        found = client.request(method, path, params=params, **how)
-        text = found.text.replace(found.headers["x-request-id"], "REQUEST").replace(
+        response = client.request(method, path, params=params, **how)
+        text = response.text.replace(response.headers["x-request-id"], "REQUEST").replace(
             json.dumps(id, ensure_ascii=False)[1:-1], "ID"
         )
-        kept = {
+        stored = {
             name: value
-            for name, value in found.headers.items()
+            for name, value in response.headers.items()
             if name not in ("x-request-id", "content-length")
         }
-        told.setdefault(name, []).append((found.status_code, text, kept))
-    for name, both in told.items():
+        values.setdefault(name, []).append((response.status_code, text, stored))
+    for name, both in values.items():
         yield name, both[0], both[1]
 
 
@@ -186,8 +186,8 @@ def test_a_key_for_one_user_finds_nothing_of_another(
         assert foreign == nobodys, name
         assert foreign[0] == 404, (name, foreign)
     for how in ({"params": {"user": "ada"}}, {"headers": {"X-Retain-User": "ada"}}):
-        found = http.get("/api/sessions", **how)  # type: ignore[arg-type]
-        assert (found.status_code, MARK in found.text) == (403, False)
+        response = http.get("/api/sessions", **how)  # type: ignore[arg-type]
+        assert (response.status_code, MARK in response.text) == (403, False)
         assert http.put("/api/notes", json={"text": "mine"}, **how).status_code == 403  # type: ignore[arg-type]
     assert http.get("/api/sessions").json()["data"] == []
     assert http.get("/api/sessions", params={"user": "bob"}).status_code == 200
@@ -236,16 +236,18 @@ def test_a_foreign_session_looks_unknown(
 ) -> None:
     http, before = calling("acme"), exported(memory)
     for method, path, how in NAMES_A_SESSION:
-        told = []
+        received = []
         for id in (f"session of {MARK} taking turns", UNUSED_IDS["session"]):
-            said = json.loads(json.dumps(how).replace("SESSION", id))
-            params = {"user": "ada", **said.pop("params", {})}
-            found = http.request(
-                method, path.replace("SESSION", quote(id, safe="")), params=params, **said
+            payload = json.loads(json.dumps(how).replace("SESSION", id))
+            params = {"user": "ada", **payload.pop("params", {})}
+            response = http.request(
+                method, path.replace("SESSION", quote(id, safe="")), params=params, **payload
             )
-            text = found.text.replace(found.headers["x-request-id"], "REQUEST").replace(id, "ID")
-            told.append((found.status_code, text if found.status_code >= 400 else ""))
+            text = response.text.replace(response.headers["x-request-id"], "REQUEST").replace(
+                id, "ID"
+            )
+            received.append((response.status_code, text if response.status_code >= 400 else ""))
             assert MARK not in text, (method, path)
-            assert found.status_code < 500, (method, path, text)
-        assert told[0] == told[1], (method, path)
+            assert response.status_code < 500, (method, path, text)
+        assert received[0] == received[1], (method, path)
     assert exported(memory) == before

@@ -54,7 +54,7 @@ def test_the_cause_of_a_database_failure_is_logged_once(
     faults.fail("read", refused, times=3)
     for _ in range(3):
         assert health._ask() == "The database cannot be reached."
-    assert [one.getMessage() for one in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "the database cannot be used: Unreachable: port 5432: connection refused"
     ]
     assert health._ask() == ""

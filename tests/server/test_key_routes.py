@@ -20,11 +20,11 @@ def test_a_key_is_created_used_listed_and_revoked(
     http: TestClient, app: Starlette, url: str
 ) -> None:
     until = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    said = {"name": "ci", "permissions": ["write", "read"], "user": "ada", "expires_at": until}
-    made = http.post("/api/keys", json=said)
-    assert made.status_code == 201
-    assert made.headers["cache-control"] == "no-store"
-    body = made.json()
+    payload = {"name": "ci", "permissions": ["write", "read"], "user": "ada", "expires_at": until}
+    response = http.post("/api/keys", json=payload)
+    assert response.status_code == 201
+    assert response.headers["cache-control"] == "no-store"
+    body = response.json()
     text = body.pop("key")
     assert (body["name"], body["permissions"], body["user"]) == ("ci", ["read", "write"], "ada")
     guest = TestClient(app, URL, headers={"X-API-Key": text}, client=HERE)
@@ -59,8 +59,8 @@ def test_a_key_cannot_grant_permissions_it_lacks(calling: Calling) -> None:
         http.post("/api/keys", json={"name": "x", "permissions": ["read", "admin"]}).status_code
         == 201
     )
-    found = http.post("/api/keys", json={"name": "x", "permissions": ["read", "delete"]})
-    assert (found.status_code, "delete" in found.json()["detail"]) == (403, True)
+    response = http.post("/api/keys", json={"name": "x", "permissions": ["read", "delete"]})
+    assert (response.status_code, "delete" in response.json()["detail"]) == (403, True)
     assert len(http.get("/api/keys").json()["data"]) == 2
 
 
@@ -90,7 +90,7 @@ def test_keys_of_another_tenant_are_not_found(calling: Calling, memory: Memory) 
 
 @one_engine
 def test_an_invalid_request_creates_no_key(http: TestClient) -> None:
-    for said in (
+    for item in (
         {},
         {"name": "x"},
         {"name": "x", "permissions": []},
@@ -102,7 +102,7 @@ def test_an_invalid_request_creates_no_key(http: TestClient) -> None:
         {"name": "x", "permissions": ["read"], "expires_at": "2999-01-01T00:00:00"},
         {"name": "x", "permissions": ["read"], "expires_at": "soon"},
     ):
-        assert http.post("/api/keys", json=said).status_code == 422, said
+        assert http.post("/api/keys", json=item).status_code == 422, item
     assert http.get("/api/keys", params={"limit": "0"}).status_code == 422
     assert http.get("/api/keys", params={"after": "x"}).status_code == 422
     assert len(http.get("/api/keys").json()["data"]) == 1
@@ -114,17 +114,17 @@ def test_a_key_cannot_create_a_longer_lived_key() -> None:
         end = datetime.now(UTC) + timedelta(hours=1)
         _, text = Keys(memory.database).create("acme", "short", PERMISSIONS, expires_at=end)
         http = TestClient(create_app(memory), URL, headers={"X-API-Key": text}, client=HERE)
-        said = {"name": "x", "permissions": ["read"]}
-        made = http.post("/api/keys", json=said).json()
-        assert datetime.fromisoformat(made["expires_at"]) == end
+        values = {"name": "x", "permissions": ["read"]}
+        payload = http.post("/api/keys", json=values).json()
+        assert datetime.fromisoformat(payload["expires_at"]) == end
         earlier = (end - timedelta(minutes=1)).isoformat()
-        assert http.post("/api/keys", json={**said, "expires_at": earlier}).status_code == 201
+        assert http.post("/api/keys", json={**values, "expires_at": earlier}).status_code == 201
         refused = http.post(
-            "/api/keys", json={**said, "expires_at": (end + timedelta(seconds=1)).isoformat()}
+            "/api/keys", json={**values, "expires_at": (end + timedelta(seconds=1)).isoformat()}
         )
         assert (refused.status_code, "ends before" in refused.json()["detail"]) == (403, True)
-        assert http.post("/api/keys", json={**said, "name": "ä" * 100}).status_code == 201
-        assert http.post("/api/keys", json={**said, "name": "ä" * 101}).status_code == 413
+        assert http.post("/api/keys", json={**values, "name": "ä" * 100}).status_code == 201
+        assert http.post("/api/keys", json={**values, "name": "ä" * 101}).status_code == 413
 
 
 def test_key_and_audit_routes_validate_like_all_others() -> None:

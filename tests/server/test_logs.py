@@ -74,18 +74,18 @@ def _restored_logging() -> Iterator[None]:
 def test_one_line_per_request(calling: Calling) -> None:
     client = calling()
     log = Log()
-    made = client.post("/api/sessions?user=ada&agent=scout", json={"id": "trip"})
+    response = client.post("/api/sessions?user=ada&agent=scout", json={"id": "trip"})
     (line,) = log.requests()
     assert line.pop("time").endswith("Z")
     assert 0 < line.pop("ms") < 60_000
     assert line == {
         "level": "info",
         "event": "request",
-        "request_id": made.headers["x-request-id"],
+        "request_id": response.headers["x-request-id"],
         "method": "POST",
         "route": "/api/sessions",
         "status": 201,
-        "bytes": len(made.content),
+        "bytes": len(response.content),
         "tenant": "acme",
         "principal": line["principal"],
     }
@@ -235,9 +235,9 @@ def test_a_blocked_log_stream_blocks_nothing(monkeypatch: pytest.MonkeyPatch) ->
     assert writer.dropped == logs.dropped() >= 300
     stream.free.set()
     writer.flush()
-    told = [json.loads(line) for line in stream.getvalue().splitlines()]
-    missing = [line["event"] for line in told if line["logger"] == "retain.log"]
-    assert len(told) - len(missing) + writer.dropped == 1000
+    received = [json.loads(line) for line in stream.getvalue().splitlines()]
+    missing = [line["event"] for line in received if line["logger"] == "retain.log"]
+    assert len(received) - len(missing) + writer.dropped == 1000
     assert missing == [f"{writer.dropped} lines of the log are missing here: too many were waiting"]
 
 

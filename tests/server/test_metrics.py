@@ -50,9 +50,9 @@ def scraped(client: TestClient) -> dict[tuple[str, frozenset[tuple[str, str]]], 
     assert answer.status_code == 200
     families = text_string_to_metric_families(answer.text)
     return {
-        (one.name, frozenset(one.labels.items())): one.value
+        (sample.name, frozenset(sample.labels.items())): sample.value
         for family in families
-        for one in family.samples
+        for sample in family.samples
     }
 
 
@@ -71,7 +71,7 @@ def test_requests_by_template_and_status(http: TestClient, operator: TestClient)
     for _ in range(3):
         http.get("/api/sessions/secret-name")
     http.get("/no/such/secret-place")
-    found = scraped(operator)
+    result = scraped(operator)
     assert (
         value(operator, "retain_requests_total", method="POST", route="/api/sessions", status="201")
         == 1
@@ -89,7 +89,7 @@ def test_requests_by_template_and_status(http: TestClient, operator: TestClient)
     assert value(operator, "retain_requests_total", method="GET", route="none", status="404") == 1
     assert value(operator, "retain_request_seconds_count", route="/api/sessions/{id:path}") == 3
     assert value(operator, "retain_requests_in_flight") == 0  # a scrape is not counted
-    assert not any("secret" in text for name, labels in found for _, text in labels)
+    assert not any("secret" in text for name, labels in result for _, text in labels)
 
 
 @one_engine
@@ -125,8 +125,8 @@ def test_models_tools_and_background_jobs_are_counted(
         ModelCall("small", 1.0, None, "ModelUnavailable: no"),
         None,
     )
-    asked = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
-    assert http.post("/api/interactions", json=asked).status_code == 201
+    request = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
+    assert http.post("/api/interactions", json=request).status_code == 201
     (tool,) = scope.tools(["save_to_core"])
     call_tool = scope.services.observer.call_tool
     assert call_tool(tool, scope.owner, {"content": "Ada likes trains."})["success"]
@@ -158,11 +158,11 @@ def test_model_labels_from_callers_are_bounded(memory: Memory) -> None:
 
 def test_database_gauges(engine: str, operator: TestClient, memory: Memory) -> None:
     memory.scope(tenant="acme").state.set("k", "v", area="tenant")
-    found = scraped(operator)
-    assert found["retain_rows", frozenset({("table", "state")})] == 1
+    result = scraped(operator)
+    assert result["retain_rows", frozenset({("table", "state")})] == 1
     assert value(operator, "retain_tenants") >= 1
-    assert ("retain_embedding_lag_seconds", frozenset()) in found
-    named = {dict(labels)["figure"] for name, labels in found if name == "retain_database"}
+    assert ("retain_embedding_lag_seconds", frozenset()) in result
+    named = {dict(labels)["figure"] for name, labels in result if name == "retain_database"}
     assert named >= (
         {"log_bytes", "disk_free_bytes"}
         if engine == "sqlite"
@@ -233,8 +233,8 @@ def test_a_metrics_failure_does_not_fail_the_operation(
 
     monkeypatch.setattr(app.state.metrics, "model", broken)
     monkeypatch.setattr(app.state.metrics, "operation", broken)
-    asked = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
-    assert http.post("/api/interactions", json=asked).status_code == 201
+    request = {"route": "mine", "model": "large", "tokens_in": 7, "latency_ms": 10}
+    assert http.post("/api/interactions", json=request).status_code == 201
 
 
 def test_keyless_loopback_sees_the_metrics(engine: str, calling: Calling) -> None:
@@ -242,8 +242,8 @@ def test_keyless_loopback_sees_the_metrics(engine: str, calling: Calling) -> Non
 
 
 def test_every_metric_is_documented_and_no_other() -> None:
-    said = set(re.findall(r"`(retain_[a-z_]+)", DOCS.read_text()))
-    assert said - {"retain_app", "retain_owner", "retain_login"} == METRICS.keys() | FIGURES.keys()
+    texts = set(re.findall(r"`(retain_[a-z_]+)", DOCS.read_text()))
+    assert texts - {"retain_app", "retain_owner", "retain_login"} == METRICS.keys() | FIGURES.keys()
 
 
 OTHER_WORKER = """
@@ -301,11 +301,11 @@ def test_histogram_buckets_add_up(memory: Memory) -> None:
     mine = Metrics(memory)
     for seconds in (0.0005, 0.001, 0.3, 99.0):
         mine.request("GET", "/a", 200, seconds)
-    told = mine.render()[0].decode()
-    assert 'bucket{le="0.001",route="/a"} 2.0' in told
-    assert 'bucket{le="0.5",route="/a"} 3.0' in told
-    assert 'bucket{le="30.0",route="/a"} 3.0' in told
-    assert 'retain_request_seconds_count{route="/a"} 4.0' in told
+    text = mine.render()[0].decode()
+    assert 'bucket{le="0.001",route="/a"} 2.0' in text
+    assert 'bucket{le="0.5",route="/a"} 3.0' in text
+    assert 'bucket{le="30.0",route="/a"} 3.0' in text
+    assert 'retain_request_seconds_count{route="/a"} 4.0' in text
 
 
 def test_importing_the_library_does_not_import_metrics() -> None:

@@ -106,12 +106,12 @@ async def call(
 
 
 def test_a_request_keeps_its_id_or_gets_one(http: TestClient) -> None:
-    given = http.get("/nowhere", headers={"X-Request-ID": "a-1.b_2"})
-    assert given.headers["X-Request-ID"] == given.json()["request_id"] == "a-1.b_2"
+    response = http.get("/nowhere", headers={"X-Request-ID": "a-1.b_2"})
+    assert response.headers["X-Request-ID"] == response.json()["request_id"] == "a-1.b_2"
     for bad in ("", "a b", "a\tb", "x" * 65, "<script>"):
-        made = http.get("/nowhere", headers={"X-Request-ID": bad})
-        assert made.headers["X-Request-ID"] == made.json()["request_id"] != bad
-        assert len(made.headers["X-Request-ID"]) == 24
+        answer = http.get("/nowhere", headers={"X-Request-ID": bad})
+        assert answer.headers["X-Request-ID"] == answer.json()["request_id"] != bad
+        assert len(answer.headers["X-Request-ID"]) == 24
 
 
 @pytest.mark.parametrize(
@@ -236,12 +236,12 @@ def test_the_local_address_is_an_accepted_host() -> None:
 def test_unknown_origins_are_rejected(method: str, origin: str | None, allowed: bool) -> None:
     """S6, CSRF and CORS: requests of other pages are rejected before any effect, simple ones too."""
     headers = {} if origin is None else {"origin": origin}
-    status, said, _ = asyncio.run(call(guarded(ok_app), request(method=method, **headers)))
+    status, text, _ = asyncio.run(call(guarded(ok_app), request(method=method, **headers)))
     assert status == (200 if allowed else 403)
     cross = origin == "https://app.example.org"
-    assert (said.get(b"access-control-allow-origin") == b"https://app.example.org") == cross
-    assert b"access-control-allow-credentials" not in said
-    assert (b"access-control-allow-origin" in said) == cross
+    assert (text.get(b"access-control-allow-origin") == b"https://app.example.org") == cross
+    assert b"access-control-allow-credentials" not in text
+    assert (b"access-control-allow-origin" in text) == cross
 
 
 def test_a_cross_site_form_without_an_origin_is_rejected() -> None:
@@ -569,8 +569,8 @@ def test_wrong_keys_are_rate_limited_and_valid_ones_are_not() -> None:
 )  # fmt: skip
 def test_a_key_has_one_rate_in_every_spelling(spelled: list[dict[str, str]]) -> None:
     guard = guarded(ok_app, rate_per_second=5)
-    found = [statuses(guard, 1, **headers)[0] for headers in spelled]
-    assert found.count(429) >= 20
+    results = [statuses(guard, 1, **headers)[0] for headers in spelled]
+    assert results.count(429) >= 20
 
 
 def test_wrong_keys_are_rate_limited_on_every_path() -> None:
@@ -600,13 +600,13 @@ def test_the_rate_limit_works_in_a_real_app() -> None:
     with Memory.open(settings=replace(SETTINGS, rate_per_second=1.0)) as memory:
         _, key = Keys(memory.database).create("acme", "a test", ["read"])
         http = TestClient(create_app(memory), URL, client=LOOPBACK_CLIENT)
-        found = [
+        results = [
             http.get("/api/sessions", headers={"Authorization": f"Bearer {key}"}) for _ in range(20)
         ]
-        assert found[0].status_code == 200
-        assert found[-1].status_code == 429
-        assert found[-1].headers["Content-Type"] == "application/problem+json"
-        assert int(found[-1].headers["Retry-After"]) >= 1
+        assert results[0].status_code == 200
+        assert results[-1].status_code == 429
+        assert results[-1].headers["Content-Type"] == "application/problem+json"
+        assert int(results[-1].headers["Retry-After"]) >= 1
 
 
 @pytest.mark.parametrize(
@@ -633,6 +633,6 @@ def test_deeply_structured_bodies_are_rejected_before_parsing(
     limited(MAX_BODY_BYTES=8 << 20)
     guard = guarded(ok_app)
     scope = request(method="POST", content_length=str(len(body)), content_type="application/json")
-    found, _, said = asyncio.run(call(guard, scope, receive))
-    assert found == status
-    assert status == 200 or b"lists and objects" in said
+    result, _, text = asyncio.run(call(guard, scope, receive))
+    assert result == status
+    assert status == 200 or b"lists and objects" in text

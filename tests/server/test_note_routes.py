@@ -50,9 +50,9 @@ def test_long_polling_returns_on_a_change(
     assert client.get("/api/notes/changes", params={"wait": 0.1}).json() == []
     later = threading.Timer(0.15, lambda: me.notes.overwrite("# Tea"))
     later.start()
-    found = client.get("/api/notes/changes", params={"wait": 15}).json()
+    payload = client.get("/api/notes/changes", params={"wait": 15}).json()
     later.join()
-    assert [(one["version"], one["text"]) for one in found] == [(1, "# Tea")]
+    assert [(item["version"], item["text"]) for item in payload] == [(1, "# Tea")]
     assert client.get("/api/notes/changes", params={"after": 1, "wait": 0}).json() == []
 
 
@@ -69,12 +69,12 @@ def test_waiting_clients_hold_no_thread(server: tuple[Scope, httpx2.Client, Any]
         )
 
     waiting = [threading.Thread(target=wait) for _ in range(50)]
-    for one in waiting:
-        one.start()
+    for item in waiting:
+        item.start()
     assert client.put("/api/state/theme", json={"value": 1}).status_code == 200
     me.notes.overwrite("x")
-    for one in waiting:
-        one.join(20)
+    for item in waiting:
+        item.join(20)
     assert [answer[0]["version"] for answer in answers] == [1] * 50
 
 
@@ -85,11 +85,11 @@ def test_a_stream_sends_each_change_once_and_resumes(
     me.notes.overwrite("one")
     with client.stream("GET", "/api/notes/stream") as stream:
         assert stream.headers["content-type"].startswith("text/event-stream")
-        heard = events(stream.iter_lines())
-        assert next(heard)[0] == 1
+        received = events(stream.iter_lines())
+        assert next(received)[0] == 1
         me.notes.append("two\nlines")
-        id, told = next(heard)
-        assert (id, told["version"], told["text"]) == (2, 2, "one\n\ntwo\nlines")
+        id, message = next(received)
+        assert (id, message["version"], message["text"]) == (2, 2, "one\n\ntwo\nlines")
     me.notes.append("three")
     with client.stream("GET", "/api/notes/stream", headers={"Last-Event-ID": "2"}) as stream:
         assert next(events(stream.iter_lines()))[0] == 3
@@ -103,10 +103,10 @@ def test_a_stream_ends_at_shutdown(server: tuple[Scope, httpx2.Client, Any]) -> 
     me, client, app = server
     me.notes.overwrite("one")
     with client.stream("GET", "/api/notes/stream") as stream:
-        heard = events(stream.iter_lines())
-        assert next(heard)[0] == 1
+        received = events(stream.iter_lines())
+        assert next(received)[0] == 1
         app.state.stopping.set()
-        assert list(heard) == []
+        assert list(received) == []
 
 
 def test_revoking_a_key_ends_its_streams(server: tuple[Scope, httpx2.Client, Any]) -> None:
@@ -128,14 +128,14 @@ def test_revoking_a_key_ends_its_streams(server: tuple[Scope, httpx2.Client, Any
 
     waiting = threading.Thread(target=wait)
     with client.stream("GET", "/api/notes/stream", headers=mine) as stream:
-        heard = events(stream.iter_lines())
-        assert next(heard)[0] == 1
+        received = events(stream.iter_lines())
+        assert next(received)[0] == 1
         waiting.start()
         while app.state.guard.long_running < 2:
             time.sleep(0.01)
         keys.revoke(me.owner.tenant, key.id)
         app.state.authenticator.forget()
         me.notes.append("written after it was revoked")
-        assert list(heard) == []
+        assert list(received) == []
     waiting.join(20)
     assert waited == [401]

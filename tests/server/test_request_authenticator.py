@@ -108,10 +108,10 @@ def connection(
     headers: dict[str, str] | None = None, *, peer: str = "127.0.0.1", query: str = ""
 ) -> HTTPConnection:
     """Return a request as the authenticator receives it."""
-    given = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
+    inputs = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
     scope = {
         "type": "http",
-        "headers": given,
+        "headers": inputs,
         "client": (peer, 1),
         "query_string": query.encode(),
         "path": "/",
@@ -137,11 +137,11 @@ def test_a_key_authenticates_and_identifies_its_holder(calling: Calling) -> None
         None,
     )
     assert http.headers["authorization"].split()[1] not in json.dumps(me)
-    found = http.get(
+    response = http.get(
         "/api/me",
         headers={"Authorization": "", "X-API-Key": http.headers["authorization"].split()[1]},
     )
-    assert found.status_code == 401, "an empty credential is a wrong one"
+    assert response.status_code == 401, "an empty credential is a wrong one"
 
 
 @one_engine
@@ -263,9 +263,9 @@ def test_a_database_failure_is_503_and_never_401(
 
     faults.fail("read", Busy(problem="no connection is free"), times=None)
     authenticator.forget()
-    found = http.get("/api/me")
-    assert found.status_code == 503
-    assert found.headers["retry-after"]
+    response = http.get("/api/me")
+    assert response.status_code == 503
+    assert response.headers["retry-after"]
     monkeypatch.setattr(authenticator, "_requires_key", False)
     assert http.get("/api/me", headers={"Authorization": ""}).status_code == 401
     assert calling(None).get("/api/me").status_code == 503
@@ -393,13 +393,13 @@ def test_loopback_needs_no_key_for_a_file_without_keys(
     memory: Memory, engine: str, calling: Calling
 ) -> None:
     """S1: only with SQLite, because a database server has other users."""
-    found = calling(None).get("/api/me")
+    value = calling(None).get("/api/me")
     if engine == "sqlite":
-        assert found.json()["name"] == "local"
-        assert found.json()["permissions"] == ["read", "write", "delete", "admin"]
+        assert value.json()["name"] == "local"
+        assert value.json()["permissions"] == ["read", "write", "delete", "admin"]
     else:
-        assert found.status_code == 401
-        assert found.headers["www-authenticate"].startswith("Bearer")
+        assert value.status_code == 401
+        assert value.headers["www-authenticate"].startswith("Bearer")
 
 
 def test_the_first_key_ends_keyless_access_for_good(file_memory: Memory) -> None:
@@ -482,8 +482,8 @@ def test_a_vendor_key_is_ignored_where_no_key_is_needed(
         Keys(file_memory.database).create("acme", "x", ["read"])
         client.app.state.authenticator.forget()  # type: ignore[attr-defined]
         for route in VENDOR_ROUTES:
-            assert (found := client.get(route, headers=headers)).status_code == 401
-            assert without_request_id(found) == without_request_id(
+            assert (response := client.get(route, headers=headers)).status_code == 401
+            assert without_request_id(response) == without_request_id(
                 client.get(route, headers={"X-API-Key": "rtn_wrong"})
             )
 
@@ -592,7 +592,7 @@ def test_every_route_authenticates_first(file_memory: Memory) -> None:
     is 403, whatever the body.
     """
     app, keys = create_app(file_memory), Keys(file_memory.database)
-    one = {permission: keys.create("acme", permission, [permission])[1] for permission in ALL}
+    example = {permission: keys.create("acme", permission, [permission])[1] for permission in ALL}
     revoked, gone = keys.create("acme", "revoked", ALL)
     keys.revoke("acme", revoked.id)
     expired = keys.create(
@@ -604,11 +604,11 @@ def test_every_route_authenticates_first(file_memory: Memory) -> None:
         for method, path, needs in routes(app):
             seen += 1
             if method != "HEAD":
-                told = {
+                received = {
                     without_request_id(send(client, method, path, key))
-                    for key in (gone, expired, one["read"][:-1])
+                    for key in (gone, expired, example["read"][:-1])
                 }
-                assert [status for status, _ in told] == [401], (method, path, told)
+                assert [status for status, _ in received] == [401], (method, path, received)
             assert send(client, method, path).status_code == 401, (method, path)
             assert send(client, method, path, content=b"{").status_code == 401, (
                 method,
@@ -617,15 +617,15 @@ def test_every_route_authenticates_first(file_memory: Memory) -> None:
             )
             if needs:
                 for permission in ALL:
-                    found = send(client, method, path, one[permission], content=b"{")
+                    result = send(client, method, path, example[permission], content=b"{")
                     refused = permission != needs or path in NEEDS_TWO_PERMISSIONS
-                    assert (found.status_code == 403) == refused, (
+                    assert (result.status_code == 403) == refused, (
                         method,
                         path,
                         permission,
-                        found.text,
+                        result.text,
                     )
-                    assert found.status_code not in (401, 500), (method, path, permission)
+                    assert result.status_code not in (401, 500), (method, path, permission)
     assert seen > 90
 
 
@@ -668,18 +668,18 @@ def test_a_slow_keyless_check_cannot_reopen_access(file_memory: Memory) -> None:
     async def race() -> None:
         assert (await authenticator.authenticate_request(here)).name == "local"
         authenticator.forget()
-        asked, answer = threading.Event(), threading.Event()
+        result, answer = threading.Event(), threading.Event()
         any_at_all = authenticator.keys.exist
 
         def slow_check() -> bool:
-            found = any_at_all()
-            asked.set()
+            actual = any_at_all()
+            result.set()
             answer.wait(5)
-            return found
+            return actual
 
         authenticator.keys.exist = slow_check  # type: ignore[method-assign]
         late = asyncio.ensure_future(authenticator.authenticate_request(here))
-        await asyncio.to_thread(asked.wait, 5)
+        await asyncio.to_thread(result.wait, 5)
         await asyncio.to_thread(Keys(file_memory.database).create, "acme", "first", ["read"])
         authenticator.forget()
         answer.set()
@@ -730,9 +730,9 @@ def test_a_bound_key_cannot_change_tenant_wide_data(client_with_key: Calling) ->
                 "Accept": "application/json, text/event-stream",
                 "MCP-Protocol-Version": "2025-11-25",
             }
-            told = http.post("/mcp/all", json=call, headers=accept).json()["result"]
-            assert told["isError"], name
-            assert "one user or agent" in told["content"][0]["text"]
+            value = http.post("/mcp/all", json=call, headers=accept).json()["result"]
+            assert value["isError"], name
+            assert "one user or agent" in value["content"][0]["text"]
         assert http.get("/api/agents/planner").json()["prompt"] == "as it was"
         assert (
             http.put("/api/state/k", params={"user": "ada"}, json={"value": 2}).status_code == 200

@@ -44,14 +44,14 @@ def assert_problem(response: Any, status: int, field: str | None = None, *words:
     """Check that a response is a problem document."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
-    told = response.json()
-    assert told["status"] == status
-    assert told["request_id"] == response.headers["x-request-id"]
-    assert told["type"].startswith("/problems/")
+    payload = response.json()
+    assert payload["status"] == status
+    assert payload["request_id"] == response.headers["x-request-id"]
+    assert payload["type"].startswith("/problems/")
     if field is not None:
-        assert told["field"] == field, told
+        assert payload["field"] == field, payload
     for word in words:
-        assert word in told["detail"], told
+        assert word in payload["detail"], payload
 
 
 # -- what is answered -------------------------------------------------------------------------------------------------
@@ -60,9 +60,9 @@ def assert_problem(response: Any, status: int, field: str | None = None, *words:
 @one_engine
 def test_every_endpoint_has_a_route(app: Starlette) -> None:
     operations = {
-        (method.upper(), path): told["operationId"]
+        (method.upper(), path): value["operationId"]
         for path, item in document(app)["paths"].items()
-        for method, told in item.items()
+        for method, value in item.items()
     }
     for endpoint in (*ENDPOINTS, *SCOPE_ENDPOINTS):
         path = endpoint.route.replace(":path", "").replace(":int", "")
@@ -71,9 +71,9 @@ def test_every_endpoint_has_a_route(app: Starlette) -> None:
 
 @one_engine
 def test_status_of_create_remove_and_missing(http: TestClient) -> None:
-    made = http.post("/api/sessions", json={"id": "trip", "label": "A trip"})
-    assert (made.status_code, made.json()["label"]) == (201, "A trip")
-    assert http.get("/api/sessions/trip").json() == made.json()
+    response = http.post("/api/sessions", json={"id": "trip", "label": "A trip"})
+    assert (response.status_code, response.json()["label"]) == (201, "A trip")
+    assert http.get("/api/sessions/trip").json() == response.json()
     gone = http.delete("/api/sessions/trip")
     assert (gone.status_code, gone.content) == (204, b"")
     assert_problem(http.get("/api/sessions/trip"), 404, None, "trip")
@@ -86,16 +86,16 @@ def test_lists_are_pages(http: TestClient) -> None:
         "/api/messages/trip/batch",
         json={"messages": [{"role": "user", "content": f"{n}"} for n in range(5)]},
     )
-    found, after = [], None
+    results, after = [], None
     while True:
         page = http.get(
             "/api/messages/trip", params={"limit": 2, **({"after": after} if after else {})}
         ).json()
-        found += [message["content"]["text"] for message in page["data"]]
+        results += [message["content"]["text"] for message in page["data"]]
         after = page["next"]
         if after is None:
             break
-    assert found == ["0", "1", "2", "3", "4"]
+    assert results == ["0", "1", "2", "3", "4"]
     assert_problem(http.get("/api/messages/trip?after=nonsense"), 422, "after", "cursor")
 
 
@@ -113,8 +113,8 @@ def test_short_messages_equal_full_ones(memory: Memory) -> None:
         me.messages.append('a "quoted" é😀', "user", content, author="Zoë", cost=0.25, tokens_in=3)
     from retain.api.rendering import as_json
 
-    for found in (page := me.messages.list('a "quoted" é😀'), page.items, page.items[0], []):
-        assert json.loads(encoded(written(found))) == as_json(found)
+    for item in (page := me.messages.list('a "quoted" é😀'), page.items, page.items[0], []):
+        assert json.loads(encoded(written(item))) == as_json(item)
 
 
 @one_engine
@@ -146,25 +146,25 @@ def test_context_and_save_turn(http: TestClient) -> None:
     """X3: with the report, all over HTTP."""
     http.post("/api/sessions", json={"id": "trip"})
     http.put("/api/notes", json={"text": "# Likes\n- tea"})
-    given = http.post(
+    payload = http.post(
         "/api/context", json={"session": "trip", "message": "What do I like?", "text": True}
     ).json()
-    assert "tea" in given["text"]
-    assert given["messages"][-1] == {"role": "user", "content": "What do I like?"}
-    assert any(layer == "notes" for layer, *_ in given["report"]["items"])
-    said = [
+    assert "tea" in payload["text"]
+    assert payload["messages"][-1] == {"role": "user", "content": "What do I like?"}
+    assert any(layer == "notes" for layer, *_ in payload["report"]["items"])
+    messages = [
         {"role": "user", "content": "What do I like?"},
         {"role": "assistant", "content": "Tea."},
     ]
     body = {
         "session": "trip",
-        "messages": said,
+        "messages": messages,
         "usage": {"model": "m", "tokens_in": 9},
-        "report": given["report"],
+        "report": payload["report"],
     }
     turn = http.post("/api/turns", json=body, headers={"Idempotency-Key": "t1"})
     assert turn.status_code == 201
-    assert turn.json()["report"] == given["report"]
+    assert turn.json()["report"] == payload["report"]
     assert (
         http.post("/api/turns", json=body, headers={"Idempotency-Key": "t1"}).json() == turn.json()
     )
@@ -245,18 +245,19 @@ def test_an_idempotency_key_has_its_effect_once(http: TestClient) -> None:
         422,
     )
     http.post("/api/sessions", json={"id": "trip"})
-    said = {"role": "user", "content": "Where?"}
+    payload = {"role": "user", "content": "Where?"}
     assert [
-        http.post("/api/messages/trip", json=said, headers=once).json()["seq"] for _ in range(2)
+        http.post("/api/messages/trip", json=payload, headers=once).json()["seq"] for _ in range(2)
     ] == [1, 1]
     assert_problem(
-        http.post("/api/messages/trip", json={**said, "content": "Who?"}, headers=once),
+        http.post("/api/messages/trip", json={**payload, "content": "Who?"}, headers=once),
         422,
         None,
         "k1",
     )
     assert (
-        http.post("/api/messages/trip", json={**said, "key": "k2"}, headers=once).json()["seq"] == 2
+        http.post("/api/messages/trip", json={**payload, "key": "k2"}, headers=once).json()["seq"]
+        == 2
     ), "what it says wins"
     assert_problem(
         http.post("/api/entries", json={"content": "x"}, headers={"Idempotency-Key": "k" * 600}),
@@ -277,7 +278,7 @@ def test_a_failed_request_can_be_retried_with_its_key(http: TestClient) -> None:
 def test_content_is_returned_byte_for_byte(http: TestClient, size: int) -> None:
     """R3, S11: stored content is a download, never rendered as a page of ours."""
     data = (b"<script>alert(1)</script>\xff\x00\r\n" * (size // 29 + 1))[:size]
-    made = http.post(
+    response = http.post(
         "/api/refs",
         content=data,
         params={
@@ -288,9 +289,13 @@ def test_content_is_returned_byte_for_byte(http: TestClient, size: int) -> None:
         },
         headers={"Content-Type": "text/html"},
     )
-    assert (made.status_code, made.json()) == (201, "page")
-    told = http.get("/api/refs/page/info").json()
-    assert (told["bytes"], told["summary"], told["metadata"]["from"]) == (size, "a page", "here")
+    assert (response.status_code, response.json()) == (201, "page")
+    payload = http.get("/api/refs/page/info").json()
+    assert (payload["bytes"], payload["summary"], payload["metadata"]["from"]) == (
+        size,
+        "a page",
+        "here",
+    )
     out = http.get("/api/refs/page/content", headers={"Range": "bytes=0-1"})
     assert out.status_code == 200
     assert out.content == data
@@ -342,18 +347,18 @@ def test_capture_replaces_large_output_and_returns_small_output(http: TestClient
 def test_a_document_is_uploaded_as_a_file(http: TestClient) -> None:
     """G1: parsed by its declared type or by its content."""
     page = b"<!doctype html><title>Trips</title><p>Lisbon has trams."
-    made = http.post("/api/knowledge", content=page, headers={"Content-Type": "text/html"})
-    assert (made.json()["title"], made.json()["media"]) == ("Trips", "html")
+    response = http.post("/api/knowledge", content=page, headers={"Content-Type": "text/html"})
+    assert (response.json()["title"], response.json()["media"]) == ("Trips", "html")
     path = {"path": "docs/guide.md", "title": "Guide"}
-    made = http.post(
+    response = http.post(
         "/api/knowledge",
         content=b"# Trams\n\nLine 28.",
         params=path,
         headers={"Content-Type": "text/markdown"},
     )
-    assert (made.json()["path"], made.json()["title"]) == ("docs/guide.md", "Guide")
-    found = http.get("/api/knowledge/search", params={"query": "which line"}).json()["hits"]
-    assert any("Line 28" in hit["text"] for hit in found)
+    assert (response.json()["path"], response.json()["title"]) == ("docs/guide.md", "Guide")
+    hits = http.get("/api/knowledge/search", params={"query": "which line"}).json()["hits"]
+    assert any("Line 28" in hit["text"] for hit in hits)
     octets = {"Content-Type": "application/octet-stream"}
     assert_problem(
         http.post(
@@ -379,11 +384,11 @@ def test_other_content_under_the_same_key_is_rejected(
     """
     once = {"Idempotency-Key": f"{path} {lines}", "Content-Type": "text/plain"}
     first, other = b"one more line\n" * lines, b"two more line\n" * lines
-    made = here.post(path, content=first, headers=once)
+    created = here.post(path, content=first, headers=once)
     again = here.post(path, content=first, headers=once)
     assert (again.status_code, again.text, again.headers["idempotent-replayed"]) == (
-        made.status_code,
-        made.text,
+        created.status_code,
+        created.text,
         "true",
     )
     assert_problem(here.post(path, content=other, headers=once), 422, None, once["Idempotency-Key"])
@@ -507,9 +512,9 @@ def test_unknown_paths_are_404_and_wrong_methods_405(here: TestClient) -> None:
         "/api/sessions/",
         "/api/messages/trip/1/2/3x",
     ):
-        found = here.get(address)
-        assert found.status_code in (404, 422), address
-        assert_problem(found, found.status_code)
+        value = here.get(address)
+        assert value.status_code in (404, 422), address
+        assert_problem(value, value.status_code)
     assert_problem(here.get("/api/messages/trip/" + "9" * 5000), 404)
     assert_problem(here.get("/api/sessions/%ff"), 400)
     for method, address, allowed in (
@@ -519,9 +524,9 @@ def test_unknown_paths_are_404_and_wrong_methods_405(here: TestClient) -> None:
         ("OPTIONS", "/api/search", "POST"),
         ("TRACE", "/api/search", "POST"),
     ):
-        found = here.request(method, address)
-        assert found.status_code == 405
-        assert found.headers["allow"] == allowed, address
+        value = here.request(method, address)
+        assert value.status_code == 405
+        assert value.headers["allow"] == allowed, address
 
 
 @one_engine
@@ -566,9 +571,9 @@ def test_a_key_reads_and_changes_only_what_it_may(calling: Calling, memory: Memo
         ("DELETE", "/api/items/k?place=m", {}),
         ("GET", "/api/items/k?place=m&refresh=true", {}),
     ]
-    for method, path, said in calls:
-        assert_problem(scout.request(method, path, **said), 403, None, "bound to one user or agent")
-        assert scout.request(method, path, headers=ada, **said).status_code in (200, 404)
+    for method, path, text in calls:
+        assert_problem(scout.request(method, path, **text), 403, None, "bound to one user or agent")
+        assert scout.request(method, path, headers=ada, **text).status_code in (200, 404)
     assert scout.get("/api/items/k?place=m").json()["value"] == {"a": 1}
 
 
@@ -580,9 +585,9 @@ def test_an_internal_error_is_500_without_details(memory: Memory) -> None:
         raise RuntimeError("a secret")
 
     app.add_route("/broken", broken)
-    found = TestClient(app, URL, client=HERE, raise_server_exceptions=False).get("/broken")
-    assert_problem(found, 500)
-    assert "secret" not in found.text
+    value = TestClient(app, URL, client=HERE, raise_server_exceptions=False).get("/broken")
+    assert_problem(value, 500)
+    assert "secret" not in value.text
 
 
 # -- the documentation ------------------------------------------------------------------------------------------------
@@ -592,16 +597,18 @@ def test_the_document_lists_the_error_responses(here: TestClient) -> None:
     document = here.get("/openapi.json").json()
     assert document["openapi"].startswith("3.1")
     assert "HTTPValidationError" not in json.dumps(document)
-    names = [told["operationId"] for item in document["paths"].values() for told in item.values()]
+    names = [
+        element["operationId"] for item in document["paths"].values() for element in item.values()
+    ]
     assert len(names) == len(set(names))
     for path, item in document["paths"].items():
-        for told in item.values():
-            assert {"400", "401", "422", "500"} <= told["responses"].keys(), path
-            assert told["tags"], path
-            assert told["tags"][0] in {tag["name"] for tag in document["tags"]}, path
-            assert told["x-codeSamples"], path
-            if "application/json" in told.get("requestBody", {}).get("content", {}):
-                assert "example" in told["requestBody"]["content"]["application/json"], path
+        for element in item.values():
+            assert {"400", "401", "422", "500"} <= element["responses"].keys(), path
+            assert element["tags"], path
+            assert element["tags"][0] in {tag["name"] for tag in document["tags"]}, path
+            assert element["x-codeSamples"], path
+            if "application/json" in element.get("requestBody", {}).get("content", {}):
+                assert "example" in element["requestBody"]["content"]["application/json"], path
     assert all(
         shared["content"].keys() == {"application/problem+json"}
         for shared in document["components"]["responses"].values()

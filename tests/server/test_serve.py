@@ -125,12 +125,12 @@ def test_first_signal_stops_gracefully_and_second_at_once(tmp_path: Path) -> Non
             assert process.request("GET", "/readyz")[0] == 200
             process.process.send_signal(signal.SIGTERM)
             deadline = time.monotonic() + 10
-            while (found := process.request("GET", "/api/sessions"))[
+            while (result := process.request("GET", "/api/sessions"))[
                 0
             ] != 503 and time.monotonic() < deadline:
                 time.sleep(0.02)
-            assert found[0] == 503
-            assert "stopping" in found[1]["detail"]
+            assert result[0] == 503
+            assert "stopping" in result[1]["detail"]
             assert process.request("GET", "/healthz")[0] == 200
             assert process.request("GET", "/readyz")[0] == 503
             stream.settimeout(20)
@@ -187,11 +187,11 @@ libc.fclose(file)
 
 def read(connection: socket.socket, end: bytes) -> None:
     """Read until these bytes arrive."""
-    found = b""
-    while not found.endswith(end):
+    text = b""
+    while not text.endswith(end):
         block = connection.recv(65536)
-        assert block, found
-        found += block
+        assert block, text
+        text += block
 
 
 class Writer(threading.Thread):
@@ -213,7 +213,7 @@ class Writer(threading.Thread):
             for _ in range(20):  # retry, as a client would
                 try:
                     path = f"/api/messages/{self.session}"
-                    status, found = self.process.request("POST", path, body, connection)
+                    status, result = self.process.request("POST", path, body, connection)
                 except (OSError, http.client.HTTPException):
                     connection.close()
                     if self.done.is_set():
@@ -221,7 +221,7 @@ class Writer(threading.Thread):
                     time.sleep(0.02)
                     continue
                 if status == 201:
-                    self.acknowledged[body["content"]] = found["seq"]
+                    self.acknowledged[body["content"]] = result["seq"]
                     break
                 self.others.add(status)
                 if self.done.is_set() or status != 503:
@@ -233,8 +233,8 @@ class Writer(threading.Thread):
 @pytest.mark.parametrize("engine", ["sqlite", "modern"])
 def test_no_acknowledged_write_is_lost(engine: str, tmp_path: Path) -> None:
     """F1, F10: two processes on one port, one killed and replaced, then all stopped, under load."""
-    made = new_database(engine) if engine != "sqlite" else iter([f"sqlite:///{tmp_path}/a.db"])
-    database = next(made)
+    created = new_database(engine) if engine != "sqlite" else iter([f"sqlite:///{tmp_path}/a.db"])
+    database = next(created)
     settings = {"rate_per_second": 0, "postgres_pool": 4}
     with Memory.open(database) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -270,16 +270,16 @@ def test_no_acknowledged_write_is_lost(engine: str, tmp_path: Path) -> None:
     with Memory.open(database) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         for writer in writers:
-            kept = {
+            stored = {
                 message.content["text"]: message.seq
                 for message in me.messages.window(writer.session, last=1000)
             }
-            assert writer.acknowledged.items() <= kept.items()
-            assert len(kept) - len(writer.acknowledged) <= 1, (
+            assert writer.acknowledged.items() <= stored.items()
+            assert len(stored) - len(writer.acknowledged) <= 1, (
                 "at most the one that was not answered"
             )
         assert all(finding.ok for finding in memory.verify())
-    list(made)
+    list(created)
 
 
 def wait_until(true: Callable[[], bool], seconds: float = 30) -> None:

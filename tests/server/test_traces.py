@@ -59,20 +59,20 @@ def test_spans_of_a_request_and_its_operation(client: TestClient) -> None:
     answer = client.post(
         "/api/sessions", json={"id": "trip"}, headers={**ADA, "traceparent": parent}
     )
-    request, made = spans()["POST /api/sessions"], spans()["create_memory_store sessions"]
+    request, created = spans()["POST /api/sessions"], spans()["create_memory_store sessions"]
     assert request.kind is SpanKind.SERVER
     assert request.attributes is not None
-    assert made.attributes is not None
-    assert made.parent is not None
+    assert created.attributes is not None
+    assert created.parent is not None
     assert request.attributes["http.route"] == "/api/sessions"
     assert request.attributes["http.response.status_code"] == 201
     assert request.attributes["retain.request.id"] == answer.headers["x-request-id"]
     assert request.parent is not None
     assert trace.format_trace_id(request.context.trace_id) == parent[3:35]
-    assert made.parent.span_id == request.context.span_id
-    assert made.attributes["gen_ai.operation.name"] == "create_memory_store"
-    assert made.attributes["gen_ai.memory.store.id"] == "acme"
-    assert made.attributes["gen_ai.memory.record.id"] == "trip"
+    assert created.parent.span_id == request.context.span_id
+    assert created.attributes["gen_ai.operation.name"] == "create_memory_store"
+    assert created.attributes["gen_ai.memory.store.id"] == "acme"
+    assert created.attributes["gen_ai.memory.record.id"] == "trip"
 
 
 def test_semantic_conventions_per_operation(client: TestClient) -> None:
@@ -96,8 +96,8 @@ def test_semantic_conventions_per_operation(client: TestClient) -> None:
     assert attributes is not None
     assert isinstance(attributes["gen_ai.memory.record.count"], int)
     assert "gen_ai.operation.name" not in (named["retain messages.list"].attributes or {})
-    told = "".join(span.to_json() for span in named.values())
-    assert "Graz" not in told
+    text = "".join(span.to_json() for span in named.values())
+    assert "Graz" not in text
 
 
 def test_a_failure_records_its_type_and_not_its_text(client: TestClient, memory: Memory) -> None:

@@ -18,15 +18,15 @@ def pdf(
     for n, page in enumerate(pages):
         lines = " ".join(f"({_escaped(line)}) Tj 0 -14 Td" for line in page.split("\n"))
         content = f"BT /F1 12 Tf 72 720 Td {lines} ET".encode("latin-1")
-        told = ""
+        text = ""
         if packed is not None and not n:
-            content, told = packed, "/Filter /FlateDecode "
+            content, text = packed, "/Filter /FlateDecode "
         objects.append(
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents {5 + 2 * n} 0 R "
             "/Resources << /Font << /F1 3 0 R >> >> >>".encode()
         )
         objects.append(
-            f"<< {told}/Length {len(content)} >>\nstream\n".encode() + content + b"\nendstream"
+            f"<< {text}/Length {len(content)} >>\nstream\n".encode() + content + b"\nendstream"
         )
     objects.append(f"<< /Title ({_escaped(title)}) >>".encode("latin-1"))
     out, places = b"%PDF-1.4\n", []

@@ -74,14 +74,14 @@ def test_files(name: str, data: bytes, media: str, title: str, text: str) -> Non
         with pytest.raises(Invalid, match="is not text, Markdown, HTML or PDF"):
             read_file(data, name, LIMIT)
         return
-    found = read_file(data, name, LIMIT)
-    assert (found.media, found.title, found.text) == (media, title, text)
+    result = read_file(data, name, LIMIT)
+    assert (result.media, result.title, result.text) == (media, title, text)
 
 
 def test_a_pdf_is_recognised_by_its_content() -> None:
-    found = read_file(pdfs.pdf("Page one", "Page two", title="T"), "a.txt", LIMIT)
-    assert (found.media, found.title, len(found.pages)) == ("pdf", "T", 2)
-    assert found.text[found.pages[1] :].strip() == "Page two"
+    result = read_file(pdfs.pdf("Page one", "Page two", title="T"), "a.txt", LIMIT)
+    assert (result.media, result.title, len(result.pages)) == ("pdf", "T", 2)
+    assert result.text[result.pages[1] :].strip() == "Page two"
 
 
 def test_a_pdf_after_other_bytes() -> None:
@@ -90,8 +90,10 @@ def test_a_pdf_after_other_bytes() -> None:
 
 def test_words_of_a_typeset_page_are_joined() -> None:
     """A hyphenated word or one with ligatures is found by its letters."""
-    found = read_file(pdfs.pdf("An exam-\nple of Anglo-\nSaxon type - and\n3-\nd."), "a.pdf", LIMIT)
-    assert found.text.split() == [
+    result = read_file(
+        pdfs.pdf("An exam-\nple of Anglo-\nSaxon type - and\n3-\nd."), "a.pdf", LIMIT
+    )
+    assert result.text.split() == [
         "An",
         "example",
         "of",

@@ -69,11 +69,11 @@ def test_repetitions_are_kept_once() -> None:
 
 
 def test_scripts_without_spaces() -> None:
-    kept = digest(
+    stored = digest(
         ["你好。", "我叫小明，我住在北京。", "今天天气不错。", "我们决定2027年搬到上海。"], 40
     )
-    assert "- 我们决定2027年搬到上海。" in kept.splitlines()
-    assert "- 我叫小明，我住在北京。" in kept.splitlines()
+    assert "- 我们决定2027年搬到上海。" in stored.splitlines()
+    assert "- 我叫小明，我住在北京。" in stored.splitlines()
 
 
 def test_an_earlier_digest_is_kept_and_leaves_space_for_new_lines() -> None:
@@ -87,13 +87,13 @@ def test_an_earlier_digest_is_kept_and_leaves_space_for_new_lines() -> None:
 
 
 def test_speakers_are_named_and_weighted() -> None:
-    said = [
+    values = [
         Line("I want the report on Friday at 9.", "ada", 1.5),
         Line("Row 17 of the table took 3 ms on Friday.", "tool", 0.4),
         Line("I will send it on Thursday at 18.", "scout"),
     ]
     assert (
-        condense(said, 30)
+        condense(values, 30)
         == "- ada: I want the report on Friday at 9.\n- scout: I will send it on Thursday at 18."
     )
 
@@ -112,9 +112,9 @@ def test_chatter_is_better_than_nothing() -> None:
 
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(1, 200), st.text(max_size=300))
 def test_a_digest_fits_and_is_deterministic(texts: list[str], room: int, previous: str) -> None:
-    kept = digest(texts, room, previous)
-    assert tokens.estimate(kept) <= room
-    assert digest(texts, room, previous) == kept
+    stored = digest(texts, room, previous)
+    assert tokens.estimate(stored) <= room
+    assert digest(texts, room, previous) == stored
 
 
 def test_long_texts() -> None:

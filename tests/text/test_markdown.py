@@ -114,7 +114,7 @@ def test_concurrent_first_use_of_the_parser() -> None:
             return headers(text)
 
         with ThreadPoolExecutor(8) as threads:
-            assert all(found == ["# A", "# B"] * 20 for found in threads.map(work, range(8)))
+            assert all(item == ["# A", "# B"] * 20 for item in threads.map(work, range(8)))
 
 
 # -- which section is meant -------------------------------------------------------------------------------------------
@@ -406,7 +406,7 @@ def documents(draw: Any, deepest: int = 1) -> tuple[str, list[Place]]:
     blocks = draw(
         st.lists(st.one_of(atx(deepest), atx(deepest), setext(deepest), lookalike()), max_size=8)
     )
-    text, found, tight = draw(st.sampled_from(["", "", "\n", "Intro\n\n"])), [], True
+    text, results, tight = draw(st.sampled_from(["", "", "\n", "Intro\n\n"])), [], True
     for block in blocks:
         heading = (
             block.level
@@ -416,15 +416,15 @@ def documents(draw: Any, deepest: int = 1) -> tuple[str, list[Place]]:
         if text and not (heading and tight):
             text += draw(st.sampled_from(["\n", "\n\n", " \n", "\t \n\n"]))
         if block.level:
-            found.append((block, len(text)))
+            results.append((block, len(text)))
         text += block.text
         tight = bool(block.level) or block.text.startswith(("```", "~~~", "***", "Just"))
     if text and draw(st.booleans()):
         text = text[:-1]
     shift = [text[:n].count("\n") * (len(ending) - 1) for n in range(len(text) + 1)]
     places = []
-    for n, (block, start) in enumerate(found):
-        higher = [later for other, later in found[n + 1 :] if other.level <= block.level]
+    for n, (block, start) in enumerate(results):
+        higher = [later for other, later in results[n + 1 :] if other.level <= block.level]
         body = min(start + len(block.text), len(text))
         end = higher[0] if higher else len(text)
         underlined = not block.text.lstrip().startswith("#")
@@ -441,11 +441,11 @@ def named(places: list[Place]) -> list[tuple[int, str]]:
 def test_generated_headings_are_found(document: tuple[str, list[Place]]) -> None:
     """N2: the parser against documents with known headings."""
     text, places = document
-    found = [
+    results = [
         (heading.level, heading.text, heading.start, heading.body, heading.end)
         for heading in outline(text)
     ]
-    assert found == [
+    assert results == [
         (place.level, place.words, place.start, place.body, place.end) for place in places
     ]
     assert "".join(markdown.split_parts(text)) == text
@@ -470,11 +470,11 @@ def test_deleting_a_generated_section_changes_nothing_else(
     text, places = document
     assume(places)
     n, gone, header = chosen(data, places)
-    made = delete_section(text, header).text
+    result = delete_section(text, header).text
     before, after = text[: gone.start], text[gone.end :]
     following = [place for place in places if place.start >= gone.end]
-    between = made[len(before) : len(made) - len(after)]
-    assert (made.startswith(before), made.endswith(after), len(made)) == (
+    between = result[len(before) : len(result) - len(after)]
+    assert (result.startswith(before), result.endswith(after), len(result)) == (
         True,
         True,
         len(before + between + after),
@@ -484,7 +484,7 @@ def test_deleting_a_generated_section_changes_nothing_else(
         event("a blank line stays")
         assert following
         assert following[0].underlined
-    assert [(heading.level, heading.text) for heading in outline(made)] == named(
+    assert [(heading.level, heading.text) for heading in outline(result)] == named(
         places[:n]
     ) + named(following)
 
@@ -506,19 +506,19 @@ def test_replacing_a_generated_section_changes_nothing_else(
         and inside[0].words.casefold() == section.words.casefold()
     ):
         return  # the heading written once more, which has a test of its own
-    made = replace_section(text, header, body).text
+    result = replace_section(text, header, body).text
     before, after = text[: section.body], text[section.end :]
-    assert made.startswith(before)
-    assert made.endswith(after)
-    put = made[len(before) : len(made) - len(after)]
+    assert result.startswith(before)
+    assert result.endswith(after)
+    put = result[len(before) : len(result) - len(after)]
     assert lines(put.strip("\r\n \t")) == lines(body.strip("\r\n \t"))
     endings = set(re.findall("\r\n|\r|\n", put.strip("\r\n")))
     assert len(endings) <= 1 or not re.search("[\r\n]", text)
     following = [place for place in places if place.start >= section.end]
-    assert [(heading.level, heading.text) for heading in outline(made)] == (
+    assert [(heading.level, heading.text) for heading in outline(result)] == (
         named(places[: n + 1]) + named(inside) + named(following)
     )
-    assert replace_section(made, header, body).text == made
+    assert replace_section(result, header, body).text == result
 
 
 def lines(text: str) -> list[str]:
@@ -585,7 +585,7 @@ def test_an_edit_of_any_document_keeps_the_rest_or_is_rejected(
     assert "".join(markdown.split_parts(text)) == text
     for new in (None, "\n".join(body)):
         try:
-            made, same = (
+            created, same = (
                 delete_section(text, header) if new is None else replace_section(text, header, new)
             )
         except (NoSection, Invalid) as error:
@@ -596,13 +596,13 @@ def test_an_edit_of_any_document_keeps_the_rest_or_is_rejected(
         ]
         section = sections[0]
         assert same == len(sections)
-        assert made.startswith(text[: section.start])
-        assert made.endswith(text[section.end :])
-        kept = [h.header for h in whole if h.start < section.start or h.start >= section.end]
-        left = [h.header for h in outline(made)]
-        inside = len(left) - len(kept)
+        assert created.startswith(text[: section.start])
+        assert created.endswith(text[section.end :])
+        stored = [h.header for h in whole if h.start < section.start or h.start >= section.end]
+        left = [h.header for h in outline(created)]
+        inside = len(left) - len(stored)
         first = [h.start for h in whole].index(section.start)
-        assert left[:first] + left[first + inside :] == kept
+        assert left[:first] + left[first + inside :] == stored
 
 
 @given(NASTY, ENDINGS, NASTY)

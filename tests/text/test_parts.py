@@ -42,23 +42,23 @@ def test_long_parts_are_split_between_blocks() -> None:
     items = [f"- thing {n} {'x' * 50}\n" for n in range(200)]
     code = "```\n" + "code\n\n" * 1000 + "```\n"
     text = "# List\n" + "".join(items) + "# Code\n" + code + "\nafter\n# Small\n"
-    made = split_parts(text)
-    assert "".join(made) == text
-    assert made[0].startswith("# List\n- thing 0")
-    assert code in made[-3] or code in made[-2]
-    assert [part for part in made if len(part) > PART_CHARACTERS] == [
-        part for part in made if code in part
+    created = split_parts(text)
+    assert "".join(created) == text
+    assert created[0].startswith("# List\n- thing 0")
+    assert code in created[-3] or code in created[-2]
+    assert [part for part in created if len(part) > PART_CHARACTERS] == [
+        part for part in created if code in part
     ]
-    assert len(made) < 12
-    assert made[-1] == "# Small\n"
+    assert len(created) < 12
+    assert created[-1] == "# Small\n"
 
 
 def test_continuations_after_a_blank_line_are_not_split() -> None:
     """N3: the second paragraph of an item, and indented code."""
     items = [f"- thing {n} {'x' * 500}\n\n  more of {n} {'y' * 500}\n" for n in range(10)]
-    made = split_parts("".join(items))
-    assert len(made) == 10
-    assert made == items
+    created = split_parts("".join(items))
+    assert len(created) == 10
+    assert created == items
 
 
 WORST = {
@@ -77,11 +77,11 @@ WORST = {
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST.keys())
 def test_the_number_of_parts_is_bounded(text: str) -> None:
     """N3: small neighbours are joined; the first parts are the finest, since they are omitted last."""
-    made = split_parts(text)
-    assert "".join(made) == text
-    assert len(made) <= MAX_PARTS
-    assert all(len(part) <= PART_CHARACTERS for part in made[:30])
-    assert split_parts(text) == made, "and the same again, when where to cut is known"
+    created = split_parts(text)
+    assert "".join(created) == text
+    assert len(created) <= MAX_PARTS
+    assert all(len(part) <= PART_CHARACTERS for part in created[:30])
+    assert split_parts(text) == created, "and the same again, when where to cut is known"
 
 
 def test_40_sections_stay_40_parts_and_41_do_not() -> None:
@@ -102,10 +102,10 @@ def test_40_sections_stay_40_parts_and_41_do_not() -> None:
 def test_parts_join_to_the_document(lines: list[str], ending: str) -> None:
     """N3: none is empty."""
     text = ending.join(lines)
-    made = split_parts(text)
-    assert "".join(made) == text
-    assert all(made)
-    assert len(made) <= MAX_PARTS
+    created = split_parts(text)
+    assert "".join(created) == text
+    assert all(created)
+    assert len(created) <= MAX_PARTS
 
 
 @given(

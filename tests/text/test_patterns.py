@@ -24,16 +24,16 @@ MATCHED = (markdown._FRONT_MATTER, markdown._TABLE, markdown._LIST_ITEM, documen
 
 
 def patterns(module: ModuleType) -> list[re.Pattern[str] | re.Pattern[bytes]]:
-    return [found for found in vars(module).values() if isinstance(found, re.Pattern)]
+    return [item for item in vars(module).values() if isinstance(item, re.Pattern)]
 
 
 @pytest.mark.parametrize(
     "module", [chunk, documents, markdown, webpage], ids=lambda module: module.__name__
 )
 def test_every_pattern_is_linear(module: ModuleType) -> None:
-    found = patterns(module)
-    assert found
-    for pattern, before, unit in itertools.product(found, ("", "a"), UNITS):
+    result = patterns(module)
+    assert result
+    for pattern, before, unit in itertools.product(result, ("", "a"), UNITS):
         text = before + unit * (SIZE // len(unit)) + "a"
         some = text.encode() if isinstance(pattern.pattern, bytes) else text
         pattern.match(some)  # type: ignore[arg-type]

@@ -22,11 +22,11 @@ def problem(data: bytes, limit: int = LIMIT, **options: float) -> str:
 
 
 def test_pages_and_title() -> None:
-    found = pdf.read(
+    result = pdf.read(
         pdfs.pdf("First page\nwith two lines", "Second (page)", title="A  Title"), LIMIT
     )
-    assert found.title == "A Title"
-    assert [page.split() for page in found.pages] == [
+    assert result.title == "A Title"
+    assert [page.split() for page in result.pages] == [
         ["First", "page", "with", "two", "lines"],
         ["Second", "(page)"],
     ]

@@ -34,11 +34,11 @@ def pages(content: str | bytes, tokens: int) -> Iterator[View]:
     """Return every page, following the hints to the next one."""
     number = 1
     while True:
-        found = view.page(file(content), number, tokens)
-        yield found
-        if not found.next:
+        result = view.page(file(content), number, tokens)
+        yield result
+        if not result.next:
             return
-        number = found.next["page"]
+        number = result.next["page"]
 
 
 def test_a_small_content_is_shown_completely() -> None:
@@ -52,28 +52,28 @@ def test_a_small_content_is_shown_completely() -> None:
 
 def test_pages_cover_the_content_once() -> None:
     """R4: in order they are the content, each within its tokens, cut at line ends."""
-    found = list(pages(TEXT, 500))
-    assert [(part.page, part.pages) for part in found] == [
-        (n, len(found)) for n in range(1, len(found) + 1)
+    results = list(pages(TEXT, 500))
+    assert [(part.page, part.pages) for part in results] == [
+        (n, len(results)) for n in range(1, len(results) + 1)
     ]
-    assert "".join(part.text for part in found) == TEXT
-    assert all(part.tokens == estimate(part.text) <= 500 for part in found)
-    assert all(part.text.endswith("\n") for part in found)
-    assert found[0].what.startswith(f"page 1 of {len(found)}, lines 1–")
-    assert found[0].what.endswith("of 1,204")
-    assert found[0].more == f"{len(found) - 1} more pages; the next is page 2."
-    assert (found[-2].more, found[-2].next) == (
-        f"1 more page; the next is page {len(found)}.",
-        {"page": len(found)},
+    assert "".join(part.text for part in results) == TEXT
+    assert all(part.tokens == estimate(part.text) <= 500 for part in results)
+    assert all(part.text.endswith("\n") for part in results)
+    assert results[0].what.startswith(f"page 1 of {len(results)}, lines 1–")
+    assert results[0].what.endswith("of 1,204")
+    assert results[0].more == f"{len(results) - 1} more pages; the next is page 2."
+    assert (results[-2].more, results[-2].next) == (
+        f"1 more page; the next is page {len(results)}.",
+        {"page": len(results)},
     )
-    assert (found[-1].more, dict(found[-1].next)) == ("", {})
-    assert found[-1].what.endswith("–1,204 of 1,204")
+    assert (results[-1].more, dict(results[-1].next)) == ("", {})
+    assert results[-1].what.endswith("–1,204 of 1,204")
 
 
 def test_pages_are_deterministic() -> None:
-    asked = [view.page(file(TEXT), number, 300).text for number in (3, 1, 3, 2)]
-    assert asked[0] == asked[2]
-    assert asked[1] + asked[3] + asked[0] == TEXT[: sum(map(len, asked[1:]))]
+    requests = [view.page(file(TEXT), number, 300).text for number in (3, 1, 3, 2)]
+    assert requests[0] == requests[2]
+    assert requests[1] + requests[3] + requests[0] == TEXT[: sum(map(len, requests[1:]))]
 
 
 CLUSTERS = st.sampled_from(
@@ -99,10 +99,10 @@ def test_no_page_splits_a_grapheme(parts: list[str], tokens: int) -> None:
     """B25: families, flags, marks, Hangul, skin tones, line ends; always valid UTF-8."""
     text = "".join(parts)
     whole = regex.findall(r"\X", text)
-    found = [part.text for part in pages(text, tokens)]
-    assert "".join(found) == text
-    assert [cluster for part in found for cluster in regex.findall(r"\X", part)] == whole
-    assert all(estimate(part) <= tokens for part in found)
+    results = [part.text for part in pages(text, tokens)]
+    assert "".join(results) == text
+    assert [cluster for part in results for cluster in regex.findall(r"\X", part)] == whole
+    assert all(estimate(part) <= tokens for part in results)
 
 
 @pytest.mark.parametrize("offset", range(60))
@@ -166,14 +166,14 @@ def test_line_views_name_their_range_and_what_follows() -> None:
 
 
 def test_lines_that_do_not_fit_follow_in_the_next_view() -> None:
-    found: list[str] = []
+    results: list[str] = []
     wanted = [5, 700]
     while wanted:
         shown = view.lines(file(TEXT), wanted[0], wanted[1], 200)
         assert shown.tokens <= 200
-        found.append(shown.text)
+        results.append(shown.text)
         wanted = shown.next["lines"] if "did not fit" in shown.more else []
-    assert "\n".join(found) == "\n".join(TEXT.split("\n")[4:700])
+    assert "\n".join(results) == "\n".join(TEXT.split("\n")[4:700])
 
 
 def test_head_and_tail() -> None:
@@ -312,9 +312,9 @@ def test_path_values_that_do_not_fit() -> None:
     assert shown.tokens <= 100
     assert shown.what == f"the first {count} of 1,000 values at $[*]"
     assert shown.more == f"{1000 - count} more; select a part, such as [0:10]."
-    one = view.path(file(content), "$", 100)
-    assert (one.tokens <= 100, one.what) == (True, "the beginning of $, an array of 1,000")
-    assert one.more == "It does not fit; select a part of it with a longer path."
+    first = view.path(file(content), "$", 100)
+    assert (first.tokens <= 100, first.what) == (True, "the beginning of $, an array of 1,000")
+    assert first.more == "It does not fit; select a part of it with a longer path."
 
 
 def test_a_lone_surrogate_in_json_is_replaced() -> None:
@@ -338,10 +338,10 @@ def test_a_slow_path_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_stopped_path_shows_its_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     """P16: a partial result is not presented as complete."""
-    asked = iter(range(10**9))
+    result = iter(range(10**9))
 
     def is_exceeded(time_limit: TimeLimit) -> bool:
-        time_limit.was_exceeded = next(asked) > 2000
+        time_limit.was_exceeded = next(result) > 2000
         return time_limit.was_exceeded
 
     monkeypatch.setattr(TimeLimit, "is_exceeded", is_exceeded)
@@ -397,12 +397,12 @@ def test_invalid_input_gets_a_clear_error(call: Callable[[IO[bytes]], View], say
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Contents of 50 MB: many lines, one line, binary."""
-    made = tmp_path_factory.mktemp("large")
+    created = tmp_path_factory.mktemp("large")
     line = b"2026-11-15 05:28:23 INFO a line of a log that says little but in many words \xc3\xbc\n"
-    (made / "log").write_bytes(line * (LARGE // len(line)) + b"the needle is here\n")
-    (made / "line").write_bytes(b"x" * LARGE + b"needle")
-    (made / "bytes").write_bytes(os.urandom(1 << 20) * (LARGE >> 20))
-    return made
+    (created / "log").write_bytes(line * (LARGE // len(line)) + b"the needle is here\n")
+    (created / "line").write_bytes(b"x" * LARGE + b"needle")
+    (created / "bytes").write_bytes(os.urandom(1 << 20) * (LARGE >> 20))
+    return created
 
 
 @pytest.mark.parametrize(

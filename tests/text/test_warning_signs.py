@@ -51,9 +51,11 @@ CASES: list[tuple[str, set[str]]] = [
 @pytest.mark.parametrize(("text", "expected"), CASES, ids=range(len(CASES)))
 def test_the_signs_of_a_text(text: str, expected: set[str]) -> None:
     """Reliability 3.1: signs are reported; their absence proves nothing."""
-    found = find_warning_signs(text)
-    assert set(found) == expected
-    assert found == [name for name in WARNING_SIGNS if name in expected], "always in the same order"
+    result = find_warning_signs(text)
+    assert set(result) == expected
+    assert result == [name for name in WARNING_SIGNS if name in expected], (
+        "always in the same order"
+    )
 
 
 def test_every_sign_has_a_case() -> None:

@@ -118,12 +118,12 @@ class Web:
         """Open a page of another device with empty storage; `options` are those of a Playwright
         context.
         """
-        given = {
+        arguments = {
             "viewport": {"width": 1280, "height": 800},
             "reduced_motion": "reduce",
             "locale": "en-GB",
         }
-        context = self._browser.new_context(base_url=self.url, **(given | options))
+        context = self._browser.new_context(base_url=self.url, **(arguments | options))
         context.set_default_timeout(SECONDS * 1000)
         if signed_in and self._key:
             context.add_cookies([self.cookie(self._key)])
@@ -151,11 +151,11 @@ class Web:
     def cookie(self, key: str) -> Any:
         """Return the cookie of a browser that signed in with a key."""
         _, tenant, id, _ = key.split("_")
-        made = BrowserSessions(self._memory.database).add(decode_tenant(tenant), id)
+        created = BrowserSessions(self._memory.database).add(decode_tenant(tenant), id)
         name = name_of(f"127.0.0.1:{self._port}", secure=False)
         return {
             "name": name,
-            "value": made.text,
+            "value": created.text,
             "url": self.url,
             "httpOnly": True,
             "sameSite": "Strict",
@@ -204,11 +204,11 @@ class Web:
             page.evaluate(_AXE.read_text())
         assert page.locator(inside).count() == 1
         options = {"resultTypes": ["violations"]} | ({"runOnly": [rule]} if rule else {})
-        found = page.evaluate("([inside, options]) => axe.run(inside, options)", [inside, options])
+        result = page.evaluate("([inside, options]) => axe.run(inside, options)", [inside, options])
         return [
-            f"{one['id']}: {one['help']}: {', '.join(str(node['target']) for node in one['nodes'][:3])}"
-            for one in found["violations"]
-            if one["impact"] in ("serious", "critical")
+            f"{violation['id']}: {violation['help']}: {', '.join(str(node['target']) for node in violation['nodes'][:3])}"
+            for violation in result["violations"]
+            if violation["impact"] in ("serious", "critical")
         ]
 
     def screens(self, name: str, page: Page | None = None) -> None:
@@ -284,12 +284,12 @@ def chromium() -> Iterator[Callable[[], Browser]]:
     Playwright's event loop counts as running in this thread only during browser tests; otherwise
     other tests could not run their own.
     """
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if found is None:
+    item = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if item is None:
         assert not os.environ.get("CI"), "there is no browser: scripts/test_tools.sh installs one"
         pytest.skip("Chromium is not installed: run the tests with `make test`")
     with sync_playwright() as playing:
-        browser = playing.chromium.launch(executable_path=found, args=_FLAGS)
+        browser = playing.chromium.launch(executable_path=item, args=_FLAGS)
         loop = asyncio.get_running_loop()
         asyncio._set_running_loop(None)
 
@@ -304,10 +304,10 @@ def chromium() -> Iterator[Callable[[], Browser]]:
 @pytest.fixture
 def web(url: str, chromium: Callable[[], Browser]) -> Iterator[Web]:
     """A server on the test's database, and an empty browser."""
-    made = Web(url, chromium())
+    created = Web(url, chromium())
     try:
-        yield made
-        made.close()
+        yield created
+        created.close()
     finally:
-        made.stop()
+        created.stop()
         asyncio._set_running_loop(None)

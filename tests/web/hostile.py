@@ -39,13 +39,13 @@ LONG = "<b>long</b> " * 4000 + "Q" * 50_000
 
 def each(write: Callable[[str], Any]) -> list[Any]:
     """Write every text and return the results for the accepted ones."""
-    made = []
+    created = []
     for text in [ALL, *PIECES]:
         try:
-            made.append(write(text))
+            created.append(write(text))
         except RetainError:  # refused: there is nothing to show
             continue
-    return made
+    return created
 
 
 def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
@@ -75,7 +75,7 @@ def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
         )
     )
     context = me.context(session, ALL[:2000])
-    said = [
+    messages = [
         {"role": "user", "content": ALL},
         {"role": "assistant", "content": ALL, "author": agent},
     ]
@@ -85,7 +85,7 @@ def infest(memory: Memory, user: str, agent: str) -> dict[str, list[str]]:
         )
     )
     turn = me.save_turn(
-        session, said, usage={"model": "<b>model</b>", "error": ALL[:900]}, context=context
+        session, messages, usage={"model": "<b>model</b>", "error": ALL[:900]}, context=context
     ).id
     memory.database.write("default", _colour)
     return {

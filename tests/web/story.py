@@ -189,10 +189,10 @@ def _sessions(scout: Scope, log: str) -> str:
         )
         scout.messages.append(past.id, "assistant", "Let us begin.", author="scout", created_at=at)
     session = scout.sessions.add(label="Lisbon in May").id
-    said: list[dict[str, Any]] = []
+    values: list[dict[str, Any]] = []
     for round in range(9):
         for question, answer in TALK:
-            said += [
+            values += [
                 {"role": "user", "content": question},
                 {"role": "assistant", "content": answer, "author": "scout"},
             ]
@@ -208,7 +208,7 @@ def _sessions(scout: Scope, log: str) -> str:
                 "tool_call_id": "c1",
                 "text": f"[MemoryRef: {log} - The timetable of the night trains]",
             }
-            said += [
+            values += [
                 {"role": "user", "content": "Look up the night trains."},
                 {
                     "role": "assistant",
@@ -225,7 +225,7 @@ def _sessions(scout: Scope, log: str) -> str:
     start = now - timedelta(hours=30)
     scout.messages.extend(
         session,
-        [one | {"created_at": start + timedelta(minutes=15 * n)} for n, one in enumerate(said)],
+        [item | {"created_at": start + timedelta(minutes=15 * n)} for n, item in enumerate(values)],
     )
     scout.summaries.fold(session, force=True)
     return session
@@ -296,7 +296,7 @@ def _knowledge(scout: Scope) -> str:
 def _turn(scout: Scope, session: str) -> str:
     question = "Where does Clara live, and what must I not bring her?"
     context = scout.context(session, question, budget=3000)
-    said = [
+    messages = [
         {"role": "user", "content": question},
         {"role": "assistant", "content": "In **Lisbon**. Nothing with nuts."},
     ]
@@ -307,7 +307,7 @@ def _turn(scout: Scope, session: str) -> str:
         "cost": 0.0041,
         "latency_ms": 1840,
     }
-    return scout.save_turn(session, said, usage=usage, context=context).id
+    return scout.save_turn(session, messages, usage=usage, context=context).id
 
 
 def _calls(tx: Transaction) -> None:

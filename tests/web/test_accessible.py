@@ -32,7 +32,7 @@ NARROW = {"chat", "agent-memory", "notes", "calls"}
 
 def describe(name: str, found: list[str]) -> list[str]:
     """Return findings, each with its page."""
-    return [f"{name}: {one}" for one in found]
+    return [f"{name}: {item}" for item in found]
 
 
 def in_theme(page: Page, theme: Literal["light", "dark"]) -> None:
@@ -55,26 +55,26 @@ def test_every_page_and_dialog(web: Web, names: list[str] | None) -> None:
     del places["nowhere"]
     if names:
         places = {name: places[name] for name in names}
-    found: list[str] = []
+    results: list[str] = []
     page = web.page
     for name, place in places.items():
         in_theme(page, "light")
         page.set_viewport_size({"width": 1280, "height": 800})
         web.open(place)
         settled(page)
-        found += describe(name, web.axe())
+        results += describe(name, web.axe())
         in_theme(page, "dark")
         if name in NARROW:
             page.set_viewport_size({"width": 390, "height": 844})
-            found += describe(f"{name}, dark and narrow", web.axe())
+            results += describe(f"{name}, dark and narrow", web.axe())
         else:
-            found += describe(f"{name}, dark", web.axe(rule="color-contrast"))
+            results += describe(f"{name}, dark", web.axe(rule="color-contrast"))
         for opener in OPENERS.get(name, []):
             page.locator("main").get_by_role("button", name=opener).first.click()
             page.get_by_role("dialog").wait_for()
-            found += describe(f"{name}, {opener}", web.axe(inside="dialog[open]"))
+            results += describe(f"{name}, {opener}", web.axe(inside="dialog[open]"))
             page.keyboard.press("Escape")
-    assert found == []
+    assert results == []
 
 
 @one_engine
@@ -99,11 +99,11 @@ def test_failing_and_empty_pages(web: Web) -> None:
         "/operations/review",
         "/operations/audit",
     ]
-    found: list[str] = []
+    results: list[str] = []
     for place in places:
         web.open(place)
         settled(page)
-        found += describe(f"{place}, empty", web.axe(inside="main"))
+        results += describe(f"{place}, empty", web.axe(inside="main"))
     web.expects("status of 500")
 
     def fail(route: Route) -> None:
@@ -117,5 +117,5 @@ def test_failing_and_empty_pages(web: Web) -> None:
     for place in places:
         web.open(place)
         page.get_by_text("It broke.").first.wait_for()
-        found += describe(f"{place}, failing", web.axe(inside="main"))
-    assert found == []
+        results += describe(f"{place}, failing", web.axe(inside="main"))
+    assert results == []

@@ -34,8 +34,8 @@ def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> Non
     page.get_by_label("Custom icon").fill("🐙")
     page.get_by_role("button", name="Create agent").click()
     expect(page.get_by_role("heading", name=name)).to_be_visible()
-    made = agents.get(name)
-    assert (made.prompt, made.tools, made.color, made.icon) == (
+    value = agents.get(name)
+    assert (value.prompt, value.tools, value.color, value.icon) == (
         "You plan journeys. {long_term_memory_notes}",
         ["save_to_core"],
         "#2563a8",
@@ -82,15 +82,15 @@ def test_a_conflicting_edit_is_shown_and_neither_is_lost(web: Web, memory: Memor
     agents.edit("scout", model="other", icon="🐢")
     web.expects("412")
     page.get_by_role("button", name="Save").click()
-    told = page.get_by_role("alert")
-    expect(told).to_contain_text("Somebody else changed this agent in the meantime")
-    expect(told).to_contain_text("other")
-    expect(told).to_be_in_viewport()
+    result = page.get_by_role("alert")
+    expect(result).to_contain_text("Somebody else changed this agent in the meantime")
+    expect(result).to_contain_text("other")
+    expect(result).to_be_in_viewport()
     expect(page.get_by_label("Prompt")).to_have_value("You scout ahead.")
     with delay_requests(page, "**/api/agents/*", "PATCH"):
-        told.get_by_role("button", name="Overwrite with mine").click()
+        result.get_by_role("button", name="Overwrite with mine").click()
         page.get_by_label("Prompt").fill("You scout ahead, and back.")
-    expect(told).to_have_count(0)
+    expect(result).to_have_count(0)
     expect(page.get_by_label("Prompt")).to_have_value(
         "You scout ahead, and back."
     )  # was written on meanwhile
@@ -99,7 +99,7 @@ def test_a_conflicting_edit_is_shown_and_neither_is_lost(web: Web, memory: Memor
     agents.edit("scout", prompt="You stay.")
     page.get_by_label("Prompt").fill("You run.")
     page.get_by_role("button", name="Save").click()
-    told.get_by_role("button", name="Use theirs").click()
+    result.get_by_role("button", name="Use theirs").click()
     expect(page.get_by_label("Prompt")).to_have_value("You stay.")
     assert agents.get("scout").prompt == "You stay."
 
@@ -121,7 +121,7 @@ def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memor
     """J7: a person decides on consolidations, with their sources in view."""
     me = memory.scope(tenant="default", user="default", agent="scout")
     old = datetime.now(UTC) - timedelta(days=6)
-    said = [
+    values = [
         "Ada plans a trip to Lisbon by train.",
         "The trip to Lisbon needs a night train.",
         "Lisbon: the train leaves at nine.",
@@ -129,7 +129,7 @@ def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memor
     me.entries.add_many(
         [
             {"content": text, "created_at": (old + timedelta(hours=n)).isoformat()}
-            for n, text in enumerate(said)
+            for n, text in enumerate(values)
         ]
     )
     web.stop()
@@ -243,7 +243,7 @@ def test_stored_text_is_escaped_and_accessible(web: Web, memory: Memory) -> None
     page = web.open("/agents")
     page.get_by_role("link", name="Settings of").last.click()
     expect(page.get_by_label("Prompt")).to_have_value(BAIT)
-    found = {}
+    results = {}
     for tab in ("Settings", "Memory", "Proposals", "Whiteboard"):
         page.get_by_role("navigation", name="Pages of").get_by_role("link", name=tab).click()
         if tab != "Settings":
@@ -251,8 +251,8 @@ def test_stored_text_is_escaped_and_accessible(web: Web, memory: Memory) -> None
         if tab in ("Memory", "Whiteboard"):
             page.get_by_text("As the agent sees it").click()
             expect(page.locator("pre")).to_contain_text("<script>")
-            found[tab] = web.axe()
+            results[tab] = web.axe()
     web.open("/agents")
     expect(page.get_by_role("link", name="Settings of").nth(1)).to_be_visible()
-    assert not any(found.values()), found
+    assert not any(results.values()), results
     assert page.evaluate("window.ran") is None

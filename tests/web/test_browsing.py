@@ -17,10 +17,10 @@ def test_a_page_shows_the_database_of_the_test(web: Web, memory: Memory) -> None
     memory.scope(tenant="default", user="default", agent="scout").notes.overwrite("Lisbon in May")
     web.open("/healthz")
     expect(web.page.locator("body")).to_contain_text("ok")
-    said = web.page.evaluate(
+    answer = web.page.evaluate(
         "fetch('/api/notes?user=default&agent=scout').then(answer => answer.text())"
     )
-    assert "Lisbon in May" in said
+    assert "Lisbon in May" in answer
 
 
 @one_engine

@@ -187,12 +187,12 @@ def test_a_server_restart_during_an_answer(
     ).to_have_count(2, timeout=30_000)
     expect(page.get_by_label("Message", exact=True)).to_have_value("And a draft")
     me = memory.scope(user=USER, agent=AGENT)
-    found = me.messages.window(me.sessions.active().id)
-    assert sorted(message.text for message in found if message.role == "user") == [
+    messages = me.messages.window(me.sessions.active().id)
+    assert sorted(message.text for message in messages if message.role == "user") == [
         "And another",
         "Tell me a story",
     ]
-    assert len(found) == 4
+    assert len(messages) == 4
 
 
 @one_engine
@@ -259,9 +259,9 @@ def test_images_in_a_chat(web: Web, memory: Memory) -> None:
     rejected.
     """
     page = chat(web)
-    given = {"a.gif": PIXEL, "b.gif": PIXEL + b"b", "c.gif": b"no"}
+    arguments = {"a.gif": PIXEL, "b.gif": PIXEL + b"b", "c.gif": b"no"}
     files: list[FilePayload] = [
-        {"name": name, "mimeType": "image/gif", "buffer": data} for name, data in given.items()
+        {"name": name, "mimeType": "image/gif", "buffer": data} for name, data in arguments.items()
     ]
     page.locator("input[type=file]").set_input_files(files)
     expect(page.get_by_role("alert")).to_contain_text("c.gif is no PNG")

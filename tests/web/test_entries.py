@@ -27,7 +27,7 @@ def remember(
 ) -> None:
     """Add numbered entries, some hours apart, the newest first."""
     now = datetime.now(UTC)
-    made = [
+    created = [
         {
             "kind": kind,
             "content": f"{text} {n}",
@@ -36,7 +36,7 @@ def remember(
         for n in range(count)
     ]
     for start in range(0, count, 1000):
-        me.entries.add_many(made[start : start + 1000])
+        me.entries.add_many(created[start : start + 1000])
 
 
 def entries(page: Page) -> Locator:
@@ -53,10 +53,10 @@ def test_entries_are_listed_and_deleted(web: Web, memory: Memory) -> None:
     me = scout(memory)
     remember(me, 240, hours=1)
     me.entries.add("Ada lives in Porto.", kind="core")
-    asked: list[str] = []
+    requests: list[str] = []
     page.on(
         "request",
-        lambda request: asked.append(request.url) if "/api/entries?" in request.url else None,
+        lambda request: requests.append(request.url) if "/api/entries?" in request.url else None,
     )
     page.reload()
     expect(page.get_by_role("button", name="Core 1")).to_be_visible()
@@ -65,7 +65,7 @@ def test_entries_are_listed_and_deleted(web: Web, memory: Memory) -> None:
     expect(entries(page).nth(0)).to_contain_text("Ada lives in Porto.")
     expect(entries(page).nth(1)).to_contain_text("Entry 0")
     expect(entries(page).nth(1)).to_contain_text("fades in 7 days")
-    assert ["limit=100" in one for one in asked] == [True]
+    assert ["limit=100" in item for item in requests] == [True]
     box = page.get_by_role("list", name="What scout remembers").locator("..")
     expect(
         page.get_by_role("listitem").and_(page.locator("[aria-setsize='100']")).first
@@ -122,18 +122,18 @@ def test_an_entry_is_added_edited_and_found(web: Web, memory: Memory) -> None:
     expect(entries(page)).to_have_count(1)
     page.get_by_role("button", name="Edit: Ada takes").click()
     page.get_by_label("Content").fill("Ada takes the night train to Lisbon.")
-    made = me.entries.list()[0]
-    assert (made.kind, made.user, made.source) == ("core", "default", "user")
-    me.entries.edit(made.id, "Ada flies.")
+    created = me.entries.list()[0]
+    assert (created.kind, created.user, created.source) == ("core", "default", "user")
+    me.entries.edit(created.id, "Ada flies.")
     web.expects("412")
     page.get_by_role("button", name="Save").click()
-    told = page.get_by_role("alert")
-    expect(told).to_contain_text("Ada flies.")
+    result = page.get_by_role("alert")
+    expect(result).to_contain_text("Ada flies.")
     expect(page.get_by_label("Content")).to_have_value("Ada takes the night train to Lisbon.")
-    told.get_by_role("button", name="Overwrite with mine").click()
-    expect(told).to_have_count(0)
+    result.get_by_role("button", name="Overwrite with mine").click()
+    expect(result).to_have_count(0)
     expect(entries(page)).to_contain_text("to Lisbon.")
-    assert me.entries.get(made.id).content == "Ada takes the night train to Lisbon."
+    assert me.entries.get(created.id).content == "Ada takes the night train to Lisbon."
     remember(me, 5, hours=48, text="Something about ferries")
     page.get_by_label("Search this memory").fill("LISBON train")
     expect(entries(page)).to_have_count(1)
@@ -238,7 +238,7 @@ def test_entries_are_exported_and_imported(web: Web, memory: Memory, tmp_path: P
     file = tmp_path / got.value.suggested_filename
     got.value.save_as(file)
     out = json.loads(file.read_text())
-    assert [one["content"] for one in out] == [
+    assert [line["content"] for line in out] == [
         "Entry 2",
         "Entry 1",
         "Entry 0",
@@ -251,9 +251,9 @@ def test_entries_are_exported_and_imported(web: Web, memory: Memory, tmp_path: P
         {"content": "x", "kind": "diary"},
         {"content": "Ada lives in Porto.", "kind": "core"},
     ]
-    for one in lines[:4]:
-        del one["id"]
-    file.write_text("\n".join(json.dumps(one) for one in lines) + "\n{broken\n")
+    for line in lines[:4]:
+        del line["id"]
+    file.write_text("\n".join(json.dumps(line) for line in lines) + "\n{broken\n")
     page.get_by_role("button", name="Import").click()
     page.get_by_label("File to import").set_input_files(file)
     dialog = page.get_by_role("dialog")
@@ -267,7 +267,7 @@ def test_entries_are_exported_and_imported(web: Web, memory: Memory, tmp_path: P
     dialog.get_by_role("button", name="Import 4").click()
     expect(page.get_by_role("button", name="All 4")).to_be_visible()
     copied = memory.scope(tenant="default", user="default", agent="copy/of scout").entries.export()
-    assert [(one.kind, one.content, one.source) for one in copied][-1] == (
+    assert [(line.kind, line.content, line.source) for line in copied][-1] == (
         "core",
         "Ada lives in Porto.",
         "import",

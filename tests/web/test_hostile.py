@@ -79,8 +79,8 @@ GO = f"""async (addresses) => {{
 
 def executed(page: Page) -> list[str]:
     """Return the texts that were executed."""
-    found: list[str] = page.evaluate(LOOK)
-    return found
+    result: list[str] = page.evaluate(LOOK)
+    return result
 
 
 def visit(web: Web, path: str) -> tuple[int, int]:
@@ -98,27 +98,29 @@ def visit(web: Web, path: str) -> tuple[int, int]:
 def test_stored_texts_are_escaped_on_every_page(web: Web, memory: Memory) -> None:
     """P0: in every field, on every page and in every dialog."""
     web.lock()
-    made = infest(memory, USER, AGENT)
+    created = infest(memory, USER, AGENT)
     page = web.page
     page.add_init_script(WATCH)
     page.add_init_script(f"localStorage.setItem('retain_user', {USER!r})")
     web.expects("status of 404", "status of 422", "status of 409", "status of 400", "status of 412")
-    agents = [quote(name, safe="") for name in [AGENT, made["agents"][0]]]
+    agents = [quote(name, safe="") for name in [AGENT, created["agents"][0]]]
     places = [
         f"/agents/{agents[0]}{tab}" for tab in ("", "/memory", "/proposals", "/whiteboard")
     ] + [f"/agents/{agents[1]}"]
-    places += [f"/chat/{agents[0]}/{quote(session, safe='')}" for session in made["sessions"][:2]]
+    places += [
+        f"/chat/{agents[0]}/{quote(session, safe='')}" for session in created["sessions"][:2]
+    ]
     places += [
         f"/memory/notes?agent={agents[0]}{view}" for view in ("", "&view=edit", "&view=history")
     ]
     places += [
-        f"/memory/knowledge?doc={made['documents'][0]}",
+        f"/memory/knowledge?doc={created['documents'][0]}",
         "/memory/knowledge",
         "/memory/refs",
         "/memory/state",
     ]
     places += [
-        f"/why/{made['turns'][0]}",
+        f"/why/{created['turns'][0]}",
         "/why",
         "/agents",
         "/agents/new",

@@ -19,8 +19,8 @@ NAME = """() => {
 
 def focused_name(page: Page) -> str:
     """Return the name of the focused element."""
-    found: str = page.evaluate(NAME)
-    return found
+    result: str = page.evaluate(NAME)
+    return result
 
 
 def reach(page: Page, name: str, key: str = "Tab") -> None:

@@ -83,8 +83,8 @@ def walk(box: Locator, rows: int, all: int) -> dict[str, Any]:
     Return the rows never seen, the gaps, the most rows in the document, and whether both ends were
     seen.
     """
-    found: dict[str, Any] = box.evaluate(WALK, {"rows": rows, "all": all})
-    return found
+    result: dict[str, Any] = box.evaluate(WALK, {"rows": rows, "all": all})
+    return result
 
 
 def over(page: Page, name: str) -> None:
@@ -108,31 +108,31 @@ def wheel(page: Page, endpoint: int, end: Locator) -> None:
 
 def quick(page: Page, what: str) -> None:
     """Check that only visible rows were in the document and gaps were rare; print the figures."""
-    found: dict[str, float] = page.evaluate("seen")
-    print(what, found)
-    assert found["frames"] > 0
-    assert found["most"] < MOST_ELEMENTS
-    assert found["blank"] <= found["frames"] / 20
+    result: dict[str, float] = page.evaluate("seen")
+    print(what, result)
+    assert result["frames"] > 0
+    assert result["most"] < MOST_ELEMENTS
+    assert result["blank"] <= result["frames"] / 20
 
 
 @one_engine
 def test_five_thousand_entries(web: Web, memory: Memory) -> None:
     """J6: scroll to the last of 5,000 entries, 100 per page, and back by wheel."""
     me, now = memory.scope(tenant="default", user="default", agent="scout"), datetime.now(UTC)
-    made = [
+    created = [
         {"content": f"Entry {n}.", "created_at": (now - timedelta(minutes=n)).isoformat()}
         for n in range(5000)
     ]
-    for start in range(0, len(made), 1000):
-        me.entries.add_many(made[start : start + 1000])
+    for start in range(0, len(created), 1000):
+        me.entries.add_many(created[start : start + 1000])
     web.page.set_viewport_size({"width": 1280, "height": 3000})
     page = web.open("/agents/scout/memory")
     expect(page.get_by_role("button", name="Journal 5,000")).to_be_visible()
-    found = walk(
-        page.get_by_role("list", name="What scout remembers").locator(".."), 200, len(made)
+    result = walk(
+        page.get_by_role("list", name="What scout remembers").locator(".."), 200, len(created)
     )
-    assert (found["missed"], found["voids"], found["ends"]) == ([], [], [True, True])
-    assert found["most"] < 80  # a screen of 3,000 pixels and a few beyond it
+    assert (result["missed"], result["voids"], result["ends"]) == ([], [], [True, True])
+    assert result["most"] < 80  # a screen of 3,000 pixels and a few beyond it
     over(page, "What scout remembers")
     for endpoint, end in ((20_000, "Entry 4999."), (-30_000, "Entry 0.")):
         wheel(page, endpoint, page.get_by_text(end, exact=True))
@@ -147,22 +147,22 @@ def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
     me = memory.scope(tenant="default", user="default", agent="scout")
     session = me.sessions.add()
     for start in range(0, 10_000, 1000):
-        said = [
+        texts = [
             {
                 "role": ("user", "assistant")[n % 2],
                 "content": f"Message {n + 1}: " + "words " * (n % 40),
             }
             for n in range(start, start + 1000)
         ]
-        me.messages.extend(session.id, said)
+        me.messages.extend(session.id, texts)
     web.page.set_viewport_size({"width": 1280, "height": 3000})
     page = web.open(f"/chat/scout/{session.id}")
     first, last = page.get_by_text("Message 1:"), page.get_by_text("Message 10000:")
     expect(last).to_be_visible()
     messages = page.get_by_role("region", name="Messages")
-    found = walk(messages, 200, 10_000)
-    assert (found["missed"], found["voids"], found["ends"]) == ([], [], [True, True])
-    assert found["most"] < 120
+    result = walk(messages, 200, 10_000)
+    assert (result["missed"], result["voids"], result["ends"]) == ([], [], [True, True])
+    assert result["most"] < 120
     over(page, "Messages")
     wheel(page, 30_000, last)
     wheel(page, -30_000, first)

@@ -115,7 +115,7 @@ def test_a_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None:
         + "\n\n".join(rooms)
         + "\n\n## The attic\n\n<img src=x onerror=alert(1)> A zeppelin hangs there."
     )
-    made = memory.scope(tenant="default", user="default").knowledge.add(
+    created = memory.scope(tenant="default", user="default").knowledge.add(
         "The house", text, path="house.md"
     )
     memory.scope(tenant="default").knowledge.add("Rules", "Be kind.", path="rules.txt")
@@ -124,7 +124,7 @@ def test_a_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None:
     page.get_by_label("Search in the documents").fill("where is the zeppelin")
     page.keyboard.press("Enter")
     page.get_by_role("list", name="Passages").get_by_role("link", name="The attic").first.click()
-    here = page.get_by_role("article", name=f"Passage {made.chunks}", exact=True)
+    here = page.get_by_role("article", name=f"Passage {created.chunks}", exact=True)
     expect(here).to_be_in_viewport()
     expect(here).to_contain_text("<img src=x onerror=alert(1)> A zeppelin")
     assert page.get_by_role("article").count() < 60
@@ -144,14 +144,14 @@ def test_a_passage_of_a_large_document_opens(web: Web, memory: Memory) -> None:
         301,
         51,
     ):  # what stands before them is read together with them, or a moment later
-        web.open(f"/memory/knowledge?doc={made.id}&seq={seq}")
+        web.open(f"/memory/knowledge?doc={created.id}&seq={seq}")
         here = page.get_by_role("article", name=f"Passage {seq}", exact=True)
         expect(here).to_contain_text("has a lamp")
         expect(page.get_by_role("article", name=f"Passage {seq - 3}", exact=True)).to_contain_text(
             "has a lamp"
         )
         expect(here).to_be_in_viewport()
-    web.open(f"/memory/knowledge?doc={made.id}&seq=107")
+    web.open(f"/memory/knowledge?doc={created.id}&seq=107")
     expect(page.get_by_role("article", name="Passage 107", exact=True)).to_be_in_viewport()
     page.mouse.move(640, 500)
     page.mouse.wheel(0, -3000)

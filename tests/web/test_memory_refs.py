@@ -56,8 +56,8 @@ def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> 
     page.get_by_label("Active: prompts list it").uncheck()
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("not active", exact=True)).to_be_visible()
-    found = mine.refs.info(key)
-    assert (found.summary, found.is_active) == ("When she flies", False)
+    result = mine.refs.info(key)
+    assert (result.summary, result.is_active) == ("When she flies", False)
 
 
 @one_engine
@@ -77,8 +77,8 @@ def test_references_are_added_and_removed(web: Web, memory: Memory) -> None:
     page.get_by_label("Description").fill("a file")
     page.get_by_role("button", name="Keep it").click()
     expect(page.get_by_role("link", name="a file")).to_be_visible()
-    kept = {ref.summary: mine.refs.content(ref.key) for ref in mine.refs.list()}
-    assert kept == {
+    stored = {ref.summary: mine.refs.content(ref.key) for ref in mine.refs.list()}
+    assert stored == {
         "a pasted text": "pasted, as it is: <i>ü</i>".encode(),
         "a file": b'{ "a":  1 }',
     }

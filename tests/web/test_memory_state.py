@@ -52,9 +52,9 @@ def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
     _save(page)
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.get_by_text("3", exact=True)).to_be_visible()
-    found = _mine(memory).state.get("task/1")
-    assert (found.value, found.version) == (3, 2)
-    assert found.expires_at is not None
+    value = _mine(memory).state.get("task/1")
+    assert (value.value, value.version) == (3, 2)
+    assert value.expires_at is not None
     page.get_by_role("button", name="Remove task/1").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     expect(page.get_by_role("heading", name="No state here")).to_be_visible()
@@ -72,8 +72,8 @@ def test_a_concurrent_change_is_not_overwritten_silently(web: Web, memory: Memor
     page.get_by_label("Value, as JSON").fill("2")
     _mine(memory).state.set("count", 77)
     _save(page)
-    told = page.get_by_role("dialog").get_by_role("alert")
-    expect(told).to_contain_text("77")
+    result = page.get_by_role("dialog").get_by_role("alert")
+    expect(result).to_contain_text("77")
     assert _mine(memory).state.get("count").value == 77
     expect(page.get_by_label("Value, as JSON")).to_have_value("2")
     page.get_by_role("button", name="Overwrite with mine").click()

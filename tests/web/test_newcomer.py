@@ -246,8 +246,11 @@ def test_operations_say_whose_data_they_show_and_sort_calls(web: Web, memory: Me
 
 def test_a_call_opens_with_its_prompt_and_answer(web: Web, memory: Memory) -> None:
     session = me(memory).sessions.add("trip")
-    said = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "In Lisbon."}]
-    me(memory).save_turn(session.id, said, usage={"model": "the-one", "tokens_in": 1})
+    messages = [
+        {"role": "user", "content": "Where?"},
+        {"role": "assistant", "content": "In Lisbon."},
+    ]
+    me(memory).save_turn(session.id, messages, usage={"model": "the-one", "tokens_in": 1})
     page = web.open("/operations/calls")
     page.get_by_role("button", name="the-one").click()
     dialog = page.get_by_role("dialog")

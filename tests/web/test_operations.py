@@ -85,8 +85,11 @@ def test_a_model_call_links_to_why(web: Web, memory: Memory) -> None:
     memory.scope(tenant="default", user="default").state.set("city", "Berlin")  # shown first
     scope = memory.scope(tenant="default", user="ada", agent="scout")
     session = scope.sessions.add("trip")
-    said = [{"role": "user", "content": "Where?"}, {"role": "assistant", "content": "In Lisbon."}]
-    turn = scope.save_turn(session.id, said, usage={"model": "the-one", "tokens_in": 1})
+    messages = [
+        {"role": "user", "content": "Where?"},
+        {"role": "assistant", "content": "In Lisbon."},
+    ]
+    turn = scope.save_turn(session.id, messages, usage={"model": "the-one", "tokens_in": 1})
     page = web.open("/operations/calls")
     calls = page.locator("table[aria-label=Calls] tbody").get_by_role("button")
     page.get_by_label("Failed only").check()
@@ -116,11 +119,11 @@ def test_the_server_status_shows_problems_first(web: Web, memory: Memory) -> Non
     expect(page.get_by_role("region", name="Rows")).to_contain_text("entries")
     web.stop()
     page.get_by_role("button", name="Check now").click()
-    found = page.get_by_role("list", name="Findings").get_by_role("listitem").first
-    expect(found).to_contain_text("it does not answer")
+    result = page.get_by_role("list", name="Findings").get_by_role("listitem").first
+    expect(result).to_contain_text("it does not answer")
     web.start()
     page.get_by_role("button", name="Check now").click()
-    expect(found).not_to_contain_text("it does not answer")
+    expect(result).not_to_contain_text("it does not answer")
 
 
 def test_pending_entries_are_reviewed_by_keyboard(web: Web, memory: Memory) -> None:
@@ -219,16 +222,16 @@ def test_the_audit_log_is_filtered_and_downloaded(web: Web, tmp_path: Path) -> N
     page.get_by_label("Name").fill("=another")
     page.get_by_role("button", name="Create the key").click()
     page.goto(f"{web.url}/operations/audit")
-    deeds = page.get_by_role("list", name="Deeds").get_by_role("button")
-    expect(deeds.first).to_contain_text("keys_create")
+    records = page.get_by_role("list", name="Deeds").get_by_role("button")
+    expect(records.first).to_contain_text("keys_create")
     page.get_by_label("What", exact=True).fill("keys_create")
-    expect(deeds).to_have_count(1)
-    with page.expect_download() as kept:
+    expect(records).to_have_count(1)
+    with page.expect_download() as stored:
         page.get_by_role("button", name="Save as CSV").click()
-    kept.value.save_as(tmp_path / "audit.csv")
+    stored.value.save_as(tmp_path / "audit.csv")
     with (tmp_path / "audit.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)
-    deeds.click()
+    records.click()
     expect(page.get_by_role("dialog")).to_contain_text(row["chain"])
     page.keyboard.press("Escape")
     page.get_by_label("From").fill("2001-01-01")

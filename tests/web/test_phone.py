@@ -99,7 +99,7 @@ def test_an_unsent_message_is_sent_once_later(web: Web, memory: Memory) -> None:
     page.reload()
     expect(page.get_by_text("You said: On the train", exact=True)).to_be_visible()
     me = memory.scope(tenant="default", user="default", agent="assistant")
-    assert [one.text for one in me.messages.window(me.sessions.active().id)] == [
+    assert [message.text for message in me.messages.window(me.sessions.active().id)] == [
         "On the train",
         "You said: On the train",
     ]

@@ -35,8 +35,8 @@ def settled(page: Page) -> None:
 def sideways(page: Page) -> list[str]:
     """Return the elements wider than a phone."""
     page.set_viewport_size({"width": 390, "height": 844})
-    found: list[str] = page.evaluate(WIDE)
-    return found
+    result: list[str] = page.evaluate(WIDE)
+    return result
 
 
 @one_engine
@@ -50,7 +50,7 @@ def test_screenshots_of_every_page(web: Web) -> None:
         web.open(place)
         settled(web.page)
         web.screens(f"story-{name}")
-        wrong += [f"{name}: {one}" for one in sideways(web.page)]
+        wrong += [f"{name}: {item}" for item in sideways(web.page)]
         web.page.set_viewport_size({"width": 1280, "height": 800})
     assert wrong == []
 
@@ -81,6 +81,6 @@ def test_screenshots_of_an_empty_database(web: Web) -> None:
         web.open(place)
         settled(web.page)
         web.screens(f"empty-{name}")
-        wrong += [f"{name}: {one}" for one in sideways(web.page)]
+        wrong += [f"{name}: {item}" for item in sideways(web.page)]
         web.page.set_viewport_size({"width": 1280, "height": 800})
     assert wrong == []

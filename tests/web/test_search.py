@@ -18,8 +18,8 @@ SCRIPT = "<img src=x onerror=\"document.title = 'ran'\">"
 def me(memory: Memory) -> Scope:
     me = memory.scope(tenant="default", user="default", agent="scout")
     me.sessions.add("trip", label="A trip")
-    said = ["Where shall we go?", f"My sister Clara paddles a kayak. {SCRIPT}", "Good."]
-    me.messages.extend("trip", [{"role": "user", "content": text} for text in said])
+    values = ["Where shall we go?", f"My sister Clara paddles a kayak. {SCRIPT}", "Good."]
+    me.messages.extend("trip", [{"role": "user", "content": text} for text in values])
     me.notes.overwrite("# Boats\n\nAda has a yellow kayak.")
     me.entries.add("Ada dreams of a kayak trip.", kind="core")
     me.refs.add("a kayak manual\n" * 50, "The manual of the kayak", key="manual-1")
@@ -33,8 +33,8 @@ def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
     """A7: kind, search methods, reason and marked words; text is never HTML."""
     page = web.open("/search")
     page.get_by_label("Search everything").fill("who has a kayak?")
-    found = page.get_by_role("list", name="Found", exact=True)
-    hits = found.get_by_role("article")
+    result = page.get_by_role("list", name="Found", exact=True)
+    hits = result.get_by_role("article")
     expect(hits).to_have_count(6)
     expect(page).to_have_url(re.compile(r"/search\?q=who\+has\+a\+kayak"))
     expect(page.get_by_text(re.compile(r"^\d+ by words"))).to_be_visible()
@@ -54,7 +54,7 @@ def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
     }
     for text, place in places.items():
         expect(hits.filter(has_text=text).get_by_role("link")).to_have_attribute("href", place)
-    found.get_by_role("button", name="manual-1").click()
+    result.get_by_role("button", name="manual-1").click()
     expect(page.get_by_role("dialog", name="Stored output")).to_contain_text("a kayak manual")
     assert page.title() != "ran"
 

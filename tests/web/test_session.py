@@ -15,8 +15,8 @@ USER, AGENT = "default", "assistant"
 
 def stored(page: Page, agent: str = AGENT, user: str = USER) -> str | None:
     """Return the session id that the browser stores."""
-    found: str | None = page.evaluate(f"localStorage.getItem('chatSession_{user}_{agent}')")
-    return found
+    result: str | None = page.evaluate(f"localStorage.getItem('chatSession_{user}_{agent}')")
+    return result
 
 
 def active(memory: Memory, agent: str = AGENT) -> Session:
@@ -184,8 +184,8 @@ def test_many_conversations(web: Web, memory: Memory) -> None:
     for number in range(35):
         me.messages.append(me.sessions.add().id, "user", f"Question {number}")
         me.sessions.add()  # in which nothing is said
-    asked: list[str] = []
-    web.page.on("request", lambda request: asked.append(request.url))
+    requests: list[str] = []
+    web.page.on("request", lambda request: requests.append(request.url))
     page = chat(web)
     listed = page.get_by_role("list", name="Conversations", exact=True).get_by_role("listitem")
     expect(listed).to_have_count(30)
@@ -193,7 +193,7 @@ def test_many_conversations(web: Web, memory: Memory) -> None:
     expect(listed).to_have_count(35)
     expect(listed.last).to_contain_text("Question 0")
     assert (
-        sum("/window" in url for url in asked) <= 1
+        sum("/window" in url for url in requests) <= 1
     )  # the messages that are shown, not one request for each name
     say(page, "Lisbon")
     expect(listed).to_have_count(36)

@@ -42,10 +42,10 @@ class Browser(TestClient):
     csrf: str | None = None
 
     def sign_in(self, key: str, **said: Any) -> Any:
-        found = self.post("/api/web/sign-in", json={"key": key, **said})
-        if found.status_code == 200:
-            self.csrf = found.json()["csrf"]
-        return found
+        result = self.post("/api/web/sign-in", json={"key": key, **said})
+        if result.status_code == 200:
+            self.csrf = result.json()["csrf"]
+        return result
 
     def request(self, method: str, url: Any, **options: Any) -> Any:
         headers = (
@@ -90,8 +90,8 @@ def create_key(
 
 def cookie(answer: Any) -> Any:
     """Return the cookie that a response sets."""
-    (found,) = SimpleCookie(answer.headers["set-cookie"]).values()
-    return found
+    (item,) = SimpleCookie(answer.headers["set-cookie"]).values()
+    return item
 
 
 def rows(memory: Memory, tenant: str = "acme") -> list[Any]:
@@ -126,19 +126,19 @@ def test_a_browser_signs_in_with_a_key(app: Starlette, browsers: Browsers, key: 
     assert browser.get("/api/sessions").status_code == 401
     signed = browser.sign_in(f" {key}\n")
     assert signed.status_code == 200
-    said = signed.json()
-    assert (said["needs_key"], said["signed_in"]) == (True, True)
-    assert said["me"]["tenant"] == "acme"
-    assert said["me"]["permissions"] == ["read", "write", "delete", "admin"]
-    assert said["user"] == USER
-    assert said["model"] is None
+    payload = signed.json()
+    assert (payload["needs_key"], payload["signed_in"]) == (True, True)
+    assert payload["me"]["tenant"] == "acme"
+    assert payload["me"]["permissions"] == ["read", "write", "delete", "admin"]
+    assert payload["user"] == USER
+    assert payload["model"] is None
     assert {"save_to_journal", "manage_long_term_memory"} <= {
-        tool["name"] for tool in said["tools"]
+        tool["name"] for tool in payload["tools"]
     }
-    assert browser.get("/api/web").json() == said
+    assert browser.get("/api/web").json() == payload
     assert browser.get("/api/sessions").status_code == 200
-    made = browser.put("/api/state/theme", params={"user": "ada"}, json={"value": "dark"})
-    assert made.status_code == 200, made.text
+    created = browser.put("/api/state/theme", params={"user": "ada"}, json={"value": "dark"})
+    assert created.status_code == 200, created.text
     assert app.state.memory.scope(tenant="acme", user="ada").state.get("theme").value == "dark"
     assert key not in signed.text
 
@@ -148,34 +148,34 @@ def test_the_cookie_is_protected_from_scripts_and_other_sites(
     app: Starlette, browsers: Browsers, key: str
 ) -> None:
     """P0.6: HttpOnly, SameSite=Strict; `__Host-` and Secure over https, also behind a proxy."""
-    found = cookie(browsers().sign_in(key))
-    assert found.key == "retain-7700"
-    assert (found["httponly"], found["samesite"], found["path"], found["secure"]) == (
+    result = cookie(browsers().sign_in(key))
+    assert result.key == "retain-7700"
+    assert (result["httponly"], result["samesite"], result["path"], result["secure"]) == (
         True,
         "Strict",
         "/",
         "",
     )
-    assert found["max-age"] == ""
+    assert result["max-age"] == ""
     memory = replace(app.state.memory.settings, allowed_hosts="memory.example.org")
     with Memory.open(settings=memory) as other:
         remote = browsers(OTHER, over=create_app(other))
-        found = cookie(remote.sign_in(key, remember=True))
-        assert found.key == "__Host-retain"
-        assert (found["httponly"], found["samesite"], found["path"], found["secure"]) == (
+        result = cookie(remote.sign_in(key, remember=True))
+        assert result.key == "__Host-retain"
+        assert (result["httponly"], result["samesite"], result["path"], result["secure"]) == (
             True,
             "Strict",
             "/",
             True,
         )
-        assert found["domain"] == ""
-        assert int(found["max-age"]) == 30 * 24 * 3600
+        assert result["domain"] == ""
+        assert int(result["max-age"]) == 30 * 24 * 3600
         assert remote.get("/api/me").status_code == 200
         plain = browsers("http://memory.example.org", over=create_app(other))
         refused = plain.sign_in(key)
         assert refused.status_code == 403
         assert "https" in refused.json()["detail"]
-        plain.cookies.set("retain", found.value)
+        plain.cookies.set("retain", result.value)
         assert plain.get("/api/me").status_code == 401, "a name that any neighbour could set"
 
 
@@ -183,10 +183,10 @@ def test_the_cookie_is_protected_from_scripts_and_other_sites(
 @one_engine
 def test_a_wrong_key_is_rejected(browsers: Browsers, key: str, shown: str) -> None:
     browser = browsers()
-    found = browser.post("/api/web/sign-in", content=f'{{"key": "{shown.encode("unicode_escape").decode()}"}}'.encode(),
+    result = browser.post("/api/web/sign-in", content=f'{{"key": "{shown.encode("unicode_escape").decode()}"}}'.encode(),
                          headers={"Content-Type": "application/json"})  # fmt: skip
-    assert found.status_code == 401, found.text
-    assert "set-cookie" not in found.headers
+    assert result.status_code == 401, result.text
+    assert "set-cookie" not in result.headers
     assert browser.sign_in(key[:-1] + ("a" if key[-1] != "a" else "b")).status_code == 401
     assert browser.get("/api/web").json()["signed_in"] is False
 
@@ -201,10 +201,10 @@ def test_the_sign_in_body_is_validated(browsers: Browsers, key: str) -> None:
     assert mixed_up.status_code == 422
     assert key not in mixed_up.text
     for media in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
-        found = browser.post(
+        result = browser.post(
             "/api/web/sign-in", content=f'{{"key":"{key}"}}', headers={"Content-Type": media}
         )
-        assert found.status_code == 415, "a form of another site can send these"
+        assert result.status_code == 415, "a form of another site can send these"
 
 
 @one_engine
@@ -213,9 +213,9 @@ def test_failed_sign_ins_are_rate_limited(
 ) -> None:
     app = create_app(open_memory(rate_per_second=2))
     good, browser = create_key(app), browsers(over=app)
-    told = [browser.sign_in(f"rtn_wrong{n}").status_code for n in range(8)]
-    assert told[0] == 401
-    assert told[-1] == 429
+    received = [browser.sign_in(f"rtn_wrong{n}").status_code for n in range(8)]
+    assert received[0] == 401
+    assert received[-1] == 429
     assert browser.sign_in(good).status_code == 429, (
         "whoever guesses right is not told at once either"
     )
@@ -233,12 +233,12 @@ def test_wrong_keys_are_rate_limited_on_every_route(
     app = create_app(open_memory(rate_per_second=1))
     good, browser = create_key(app), browsers(over=app)
     spelled = {"X-API-Key": "{}", "Authorization": "Basic {}", "Cookie": "retain-7700={}"}[shown]
-    told = [
+    received = [
         browser.request(method, path, headers={shown: spelled.format(n)}).status_code
         for n in range(8)
     ]
-    assert told[0] in (200, 401)
-    assert 429 in told
+    assert received[0] in (200, 401)
+    assert 429 in received
     assert browser.sign_in(good).status_code == 200
 
 
@@ -260,8 +260,8 @@ def test_requests_without_a_key_do_not_block_sign_ins(
 def test_a_browser_has_the_identity_of_its_key(app: Starlette, browsers: Browsers) -> None:
     browser = browsers()
     browser.sign_in(create_key(app, ["read"], user="ada", agent="scout"))
-    said = browser.get("/api/web").json()
-    assert (said["user"], said["me"]["agent"], said["me"]["permissions"]) == (
+    payload = browser.get("/api/web").json()
+    assert (payload["user"], payload["me"]["agent"], payload["me"]["permissions"]) == (
         "ada",
         "scout",
         ["read"],
@@ -300,12 +300,12 @@ def test_stored_sign_ins_cannot_be_used(app: Starlette, browsers: Browsers, key:
     assert browser.get("/api/me").status_code == 200
     assert browsers().get("/api/me", headers={"X-API-Key": token}).status_code == 401
     browser.post("/api/web/sign-out")
-    deeds = audit_log.list_records(app.state.memory.database, "acme").items
-    assert [(deed.what, deed.subject) for deed in deeds] == [
+    records = audit_log.list_records(app.state.memory.database, "acme").items
+    assert [(record.what, record.subject) for record in records] == [
         ("signout", f"keys {id}"),
         ("signin", f"keys {id}"),
     ]
-    assert all(token not in str(deed) for deed in deeds)
+    assert all(token not in str(record) for record in records)
 
 
 def test_sign_ins_per_key_are_limited(app: Starlette, key: str) -> None:
@@ -322,18 +322,18 @@ def test_sign_ins_per_key_are_limited(app: Starlette, key: str) -> None:
 
 
 def test_signing_out_ends_only_one_sign_in(app: Starlette, browsers: Browsers, key: str) -> None:
-    one, other = browsers(), browsers()
-    token = cookie(one.sign_in(key)).value
+    first, other = browsers(), browsers()
+    token = cookie(first.sign_in(key)).value
     other.sign_in(key)
     assert len(rows(app.state.memory)) == 2
-    out = one.post("/api/web/sign-out")
+    out = first.post("/api/web/sign-out")
     assert out.status_code == 200
     assert out.json()["signed_in"] is False
-    assert not one.cookies
+    assert not first.cookies
     assert len(rows(app.state.memory)) == 1
-    one.cookies.set("retain-7700", token)
-    assert one.get("/api/me").status_code == 401, "whoever kept the cookie has nothing"
-    assert one.post("/api/web/sign-out").status_code == 200
+    first.cookies.set("retain-7700", token)
+    assert first.get("/api/me").status_code == 401, "whoever kept the cookie has nothing"
+    assert first.post("/api/web/sign-out").status_code == 200
     assert other.get("/api/me").status_code == 200
 
 
@@ -389,11 +389,11 @@ def test_a_sign_in_expires_and_never_outlives_its_key(
         == 3 * 24 * 3600
     )
     now.pass_days(0.49)
-    assert [one.get("/api/me").status_code for one in (day, long, short)] == [200, 200, 200]
+    assert [item.get("/api/me").status_code for item in (day, long, short)] == [200, 200, 200]
     now.pass_days(0.02)
-    assert [one.get("/api/me").status_code for one in (day, long, short)] == [401, 200, 200]
+    assert [item.get("/api/me").status_code for item in (day, long, short)] == [401, 200, 200]
     now.pass_days(2.5)
-    assert [one.get("/api/me").status_code for one in (day, long, short)] == [401, 200, 401]
+    assert [item.get("/api/me").status_code for item in (day, long, short)] == [401, 200, 401]
     memory.purge()
     assert len(rows(memory)) == 1, "what has ended is swept"
     now.pass_days(27.1)
@@ -414,9 +414,9 @@ def test_a_write_needs_the_csrf_token(app: Starlette, browsers: Browsers, key: s
     assert token not in (word or "")
     for wrong in (None, "x" * 64, csrf_of("other"), token, (word or "").upper()):
         browser.csrf = wrong
-        found = browser.put(where, json={"value": 1})
-        assert found.status_code == 403
-        assert "X-Retain-CSRF" in found.json()["detail"]
+        created = browser.put(where, json={"value": 1})
+        assert created.status_code == 403
+        assert "X-Retain-CSRF" in created.json()["detail"]
         assert browser.post("/api/web/sign-out").status_code == 403
     assert browser.get("/api/state", params={"user": "ada"}).json()["data"] == []
     browser.csrf = word
@@ -439,10 +439,10 @@ def test_a_cookie_is_ignored_on_cross_site_requests(
     browser.sign_in(create_key(app))
     assert browser.get("/api/me", headers={"Sec-Fetch-Site": site}).status_code == 401
     assert browser.get("/api/me", headers={"Origin": "https://app.example.org"}).status_code == 401
-    found = browser.put(
+    created = browser.put(
         "/api/state/theme", json={"value": 1}, headers={"Origin": "https://app.example.org"}
     )
-    assert found.status_code == 401
+    assert created.status_code == 401
     allowed = browser.get("/api/web", headers={"Origin": "https://app.example.org"})
     assert allowed.json()["signed_in"] is False
     assert "access-control-allow-credentials" not in allowed.headers
@@ -456,24 +456,24 @@ def test_a_cookie_is_ignored_on_cross_site_requests(
 def test_another_site_cannot_write_to_a_keyless_server(browsers: Browsers, memory: Memory) -> None:
     """A form of another site is sent without a preflight; Origin or Sec-Fetch-Site reveals it."""
     browser = browsers()
-    said = browser.get("/api/web").json()
-    assert (said["needs_key"], said["signed_in"], said["csrf"]) == (False, True, None)
-    assert said["me"]["name"] == "local"
+    payload = browser.get("/api/web").json()
+    assert (payload["needs_key"], payload["signed_in"], payload["csrf"]) == (False, True, None)
+    assert payload["me"]["name"] == "local"
     text = {"Content-Type": "text/plain"}
     for headers in (
         {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"},
         {"Origin": "null", "Sec-Fetch-Site": "cross-site"},
         {"Origin": "http://127.0.0.1:9999", "Sec-Fetch-Site": "same-site"},
     ):
-        found = browser.post(
+        result = browser.post(
             "/api/sessions/resume", content='{"stored": null}', headers=text | headers
         )
-        assert found.status_code == 403
+        assert result.status_code == 403
     without = TestClient(browser.app, URL, client=HERE)
-    found = without.post(
+    result = without.post(
         "/api/sessions/resume", content="{}", headers=text | {"Sec-Fetch-Site": "cross-site"}
     )
-    assert found.status_code == 403
+    assert result.status_code == 403
     assert (
         without.put("/api/state/theme?user=ada", content='{"value": 1}', headers=text).status_code
         == 415
@@ -548,14 +548,14 @@ def test_a_cookie_is_limited_to_its_tenant(app: Starlette, browsers: Browsers, k
 def test_a_sign_in_works_in_every_process_and_after_a_restart(url: str) -> None:
     with Memory.open(url, settings=SETTINGS) as memory:
         _, text = Keys(memory.database).create("acme", "x", PERMISSIONS)
-        made, gone = (
+        created, gone = (
             BrowserSessions(memory.database).add("acme", text.split("_")[2]) for _ in range(2)
         )
         with Process(url, auth="keys") as process:
-            assert [by_cookie(process, one.text) for one in (made, gone)] == [200, 200]
+            assert [by_cookie(process, item.text) for item in (created, gone)] == [200, 200]
         BrowserSessions(memory.database).remove(gone.text)
         with Process(url, auth="keys") as process:
-            assert [by_cookie(process, one.text) for one in (made, gone)] == [200, 401]
+            assert [by_cookie(process, item.text) for item in (created, gone)] == [200, 401]
 
 
 @one_engine
@@ -591,12 +591,12 @@ def test_a_person_signs_in_and_out(web: Web) -> None:
     web.open("/sign-in", page)
     signing = """key => fetch("/api/web/sign-in", {method: "POST", headers: {"Content-Type": "application/json"},
         body: JSON.stringify({key})}).then(answer => answer.json())"""
-    said = page.evaluate(signing, key)
-    assert said["signed_in"]
+    answer = page.evaluate(signing, key)
+    assert answer["signed_in"]
     assert page.evaluate("document.cookie") == ""
-    (kept,) = page.context.cookies()
-    assert kept["httpOnly"]
-    assert kept["sameSite"] == "Strict"
+    (cooky,) = page.context.cookies()
+    assert cooky["httpOnly"]
+    assert cooky["sameSite"] == "Strict"
     page.reload()
     again = page.evaluate("fetch('/api/web').then(answer => answer.json())")
-    assert again["csrf"] == said["csrf"]
+    assert again["csrf"] == answer["csrf"]

@@ -46,11 +46,11 @@ def test_every_page_address_serves_the_page_without_a_key(browser: TestClient) -
         "/",
         *(f"/{page}{below}" for page in web_app.PAGES for below in ("", "/", "/a/b%2Fc?d=e")),
     ]:
-        found = browser.get(path)
-        assert found.status_code == 200, path
-        assert found.text.startswith("<!doctype html>")
-        assert found.headers["Content-Type"] == "text/html; charset=utf-8"
-        assert found.headers["Cache-Control"] == "no-cache"
+        value = browser.get(path)
+        assert value.status_code == 200, path
+        assert value.text.startswith("<!doctype html>")
+        assert value.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert value.headers["Cache-Control"] == "no-cache"
     assert browser.get("/api/sessions").status_code == 401
     assert browser.get("/nowhere").status_code == 404
 
@@ -59,10 +59,10 @@ def test_an_unknown_address_serves_a_page_to_browsers(browser: TestClient) -> No
     """A browser gets a page with status 404; programs get a problem."""
     html = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
     for path in ("/nowhere", "/no/such/page", "/chats"):
-        found = browser.get(path, headers=html)
-        assert found.status_code == 404, path
-        assert found.text.startswith("<!doctype html>"), path
-        assert "Content-Security-Policy" in found.headers
+        value = browser.get(path, headers=html)
+        assert value.status_code == 404, path
+        assert value.text.startswith("<!doctype html>"), path
+        assert "Content-Security-Policy" in value.headers
         problem = browser.get(path)
         assert problem.status_code == 404
         assert problem.headers["Content-Type"] == "application/problem+json"
@@ -76,17 +76,17 @@ def test_an_unknown_address_serves_a_page_to_browsers(browser: TestClient) -> No
 
 def test_the_content_security_policy(browser: TestClient) -> None:
     """P0.6"""
-    found = dict(
+    results = dict(
         part.strip().split(" ", 1)
         for part in browser.get("/").headers["Content-Security-Policy"].split(";")
     )
-    assert found["default-src"] == "'none'"
-    assert {found[name] for name in ("script-src", "style-src", "connect-src", "form-action")} == {
-        "'self'"
-    }
-    assert {found[name] for name in ("object-src", "base-uri", "frame-ancestors")} == {"'none'"}
-    assert found["img-src"] == "'self' data: blob:"
-    assert found["require-trusted-types-for"] == "'script'"
+    assert results["default-src"] == "'none'"
+    assert {
+        results[name] for name in ("script-src", "style-src", "connect-src", "form-action")
+    } == {"'self'"}
+    assert {results[name] for name in ("object-src", "base-uri", "frame-ancestors")} == {"'none'"}
+    assert results["img-src"] == "'self' data: blob:"
+    assert results["require-trusted-types-for"] == "'script'"
 
 
 def test_hashed_files_are_cached_forever(browser: TestClient) -> None:
@@ -125,13 +125,13 @@ def test_files_are_sent_in_an_accepted_encoding(
 ) -> None:
     with browser.stream(
         "GET", "/assets/index-a1B2_c3-.js", headers={"Accept-Encoding": accepts}
-    ) as found:
-        raw = b"".join(found.iter_raw())
-    assert (found.headers.get("Content-Encoding") == "gzip") == packed
-    assert found.headers["Vary"] == "Accept-Encoding"
+    ) as result:
+        raw = b"".join(result.iter_raw())
+    assert (result.headers.get("Content-Encoding") == "gzip") == packed
+    assert result.headers["Vary"] == "Accept-Encoding"
     text = (built / "assets" / "index-a1B2_c3-.js").read_bytes()
     assert (gzip.decompress(raw) if packed else raw) == text
-    assert int(found.headers["Content-Length"]) == len(raw)
+    assert int(result.headers["Content-Length"]) == len(raw)
 
 
 @pytest.mark.parametrize(
@@ -148,16 +148,16 @@ def test_files_are_sent_in_an_accepted_encoding(
     ],
 )
 def test_only_files_of_the_site_are_served(browser: TestClient, path: str) -> None:
-    found = browser.get(f"/assets/{path}")
-    assert found.status_code == 404
-    assert found.headers["Content-Type"] == "application/problem+json"
-    assert "secret" not in found.text.replace("secret.js", "")
+    value = browser.get(f"/assets/{path}")
+    assert value.status_code == 404
+    assert value.headers["Content-Type"] == "application/problem+json"
+    assert "secret" not in value.text.replace("secret.js", "")
 
 
 def test_head_requests(browser: TestClient) -> None:
-    found = browser.head("/")
-    assert (found.status_code, found.content) == (200, b"")
-    assert int(found.headers["Content-Length"]) > 0
+    result = browser.head("/")
+    assert (result.status_code, result.content) == (200, b"")
+    assert int(result.headers["Content-Length"]) > 0
     assert browser.post("/").status_code == 405
 
 
@@ -169,8 +169,8 @@ def test_without_a_built_site_the_page_says_how_to_build_it(
     for path in ("/", "/chat/scout"):
         page = here.get(path)
         assert page.status_code == 200
-        for said in ("make site", "Node.js 20", "wheel", "/docs", "/mcp", "/healthz"):
-            assert said in page.text
+        for item in ("make site", "Node.js 20", "wheel", "/docs", "/mcp", "/healthz"):
+            assert item in page.text
         assert "<script" not in page.text
         assert page.headers["Cache-Control"] == "no-cache"
     assert here.get("/assets/index.js").status_code == 404
@@ -178,9 +178,9 @@ def test_without_a_built_site_the_page_says_how_to_build_it(
 
 
 def test_an_unknown_api_address_is_a_problem(calling: Calling) -> None:
-    found = calling().get("/api/nothing")
-    assert found.status_code == 404
-    assert found.headers["Content-Type"] == "application/problem+json"
+    value = calling().get("/api/nothing")
+    assert value.status_code == 404
+    assert value.headers["Content-Type"] == "application/problem+json"
 
 
 def test_the_browser_blocks_injected_html_and_foreign_loads(web: Web) -> None:

@@ -30,9 +30,9 @@ def test_the_script_size_of_the_first_page(web: Web) -> None:
     print("script", size, "in", len(came))
     assert 50_000 < size < MOST_SCRIPT
     assert all(
-        (one.response() or one).headers.get("content-encoding") in ("gzip", "br", "zstd")
-        for one in came
-        if one.sizes()["responseBodySize"] > 2000
+        (item.response() or item).headers.get("content-encoding") in ("gzip", "br", "zstd")
+        for item in came
+        if item.sizes()["responseBodySize"] > 2000
     )
 
 

@@ -44,8 +44,8 @@ def pack(target: str, root: Path, to: Path, **env: str) -> tuple[Path, str]:
         command, cwd=root, env=os.environ | env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    (made,) = to.iterdir()
-    return made, done.stdout + done.stderr
+    (item,) = to.iterdir()
+    return item, done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -60,9 +60,9 @@ def project(tmp_path: Path) -> Path:
 
 
 def test_the_wheel_has_the_page_and_its_version(tmp_path: Path) -> None:
-    made, _ = pack("wheel", ROOT, tmp_path)
-    assert made.name == f"retain-{VERSION}-py3-none-any.whl"
-    with zipfile.ZipFile(made) as wheel:
+    created, _ = pack("wheel", ROOT, tmp_path)
+    assert created.name == f"retain-{VERSION}-py3-none-any.whl"
+    with zipfile.ZipFile(created) as wheel:
         names = wheel.namelist()
         page = wheel.read("retain/server/site/index.html").decode()
         metadata = wheel.read(f"retain-{VERSION}.dist-info/METADATA").decode()
@@ -77,10 +77,10 @@ def test_the_wheel_has_the_page_and_its_version(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_without_node_the_wheel_has_no_page_and_a_warning(project: Path, tmp_path: Path) -> None:
-    made, said = pack("wheel", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
-    assert "THE WEB APP IS NOT IN THIS PACKAGE" in said
-    assert "Node.js 20" in said
-    with zipfile.ZipFile(made) as wheel:
+    created, text = pack("wheel", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
+    assert "THE WEB APP IS NOT IN THIS PACKAGE" in text
+    assert "Node.js 20" in text
+    with zipfile.ZipFile(created) as wheel:
         assert "retain/__init__.py" in wheel.namelist()
         assert not [name for name in wheel.namelist() if "server/site" in name]
 
@@ -96,16 +96,16 @@ def test_the_sdist_has_the_sources_and_the_built_page(project: Path, tmp_path: P
         "import build_site; build_site.STAMP.write_text(build_site.sources())",
     ]
     subprocess.run(script, cwd=project / "scripts", check=True)
-    made, said = pack("sdist", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
-    assert "the web app is built" in said
-    with tarfile.open(made) as sdist:
+    created, text = pack("sdist", project, tmp_path / "out", PATH=str(tmp_path / "nothing"))
+    assert "the web app is built" in text
+    with tarfile.open(created) as sdist:
         sdist.extractall(tmp_path / "there", filter="data")
     (root,) = (tmp_path / "there").iterdir()
     assert {path for path in FILES if not (root / path).is_file()} == set()
-    wheel, said = pack("wheel", root, tmp_path / "again", PATH=str(tmp_path / "nothing"))
-    assert "NOT IN THIS PACKAGE" not in said
-    with zipfile.ZipFile(wheel) as found:
-        assert found.read("retain/server/site/index.html") == b"index.html"
+    wheel, text = pack("wheel", root, tmp_path / "again", PATH=str(tmp_path / "nothing"))
+    assert "NOT IN THIS PACKAGE" not in text
+    with zipfile.ZipFile(wheel) as result:
+        assert result.read("retain/server/site/index.html") == b"index.html"
 
 
 def test_a_server_starts_without_the_page(project: Path, tmp_path: Path) -> None:
@@ -173,10 +173,12 @@ def test_lock_files_name_only_the_public_registry() -> None:
     hosts = set(re.findall(r"https?://([^/\"]+)", (ROOT / "uv.lock").read_text()))
     assert hosts <= {"pypi.org", "files.pythonhosted.org"}
     locked = json.loads((ROOT / "web" / "package-lock.json").read_text())["packages"]
-    wrong = {name: one["resolved"] for name, one in locked.items() if "resolved" in one}
+    wrong = {name: value["resolved"] for name, value in locked.items() if "resolved" in value}
     assert not wrong
-    assert all("integrity" in one for name, one in locked.items() if name and not one.get("link"))
-    named = {name for one in locked.values() for name in one.get("optionalDependencies", {})}
+    assert all(
+        "integrity" in value for name, value in locked.items() if name and not value.get("link")
+    )
+    named = {name for value in locked.values() for name in value.get("optionalDependencies", {})}
     there = {name.rpartition("node_modules/")[2] for name in locked}
     assert named <= there, (
         "npm ci refuses it: what other machines need is missing, make it where the registry has all of it"

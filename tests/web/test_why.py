@@ -30,11 +30,11 @@ def me(memory: Memory) -> Scope:
     me.notes.overwrite(f"# Ada\n\nprefers trains {SCRIPT}")
     me.sessions.add("now", label="This afternoon")
     for place in range(12):
-        said = {"role": "user", "content": f"Question {place} about the sea {SCRIPT}"}
+        payload = {"role": "user", "content": f"Question {place} about the sea {SCRIPT}"}
         me.messages.extend(
             "now",
             [
-                said,
+                payload,
                 {"role": "assistant", "content": f"Answer {place}: " + "the sea is blue. " * 20},
             ],
         )
@@ -44,7 +44,7 @@ def me(memory: Memory) -> Scope:
 def saved_turn(me: Scope, budget: int = 1200) -> str:
     """Save a turn with its context and return the address that explains it."""
     context = me.context("now", QUESTION, budget=budget)
-    said = [
+    messages = [
         {"role": "user", "content": QUESTION},
         {"role": "assistant", "content": f"In **Porto**. {SCRIPT}"},
     ]
@@ -55,7 +55,7 @@ def saved_turn(me: Scope, budget: int = 1200) -> str:
         "cost": 0.25,
         "latency_ms": 1840,
     }
-    return f"/why/{me.save_turn('now', said, usage=usage, context=context).id}"
+    return f"/why/{me.save_turn('now', messages, usage=usage, context=context).id}"
 
 
 def row(web: Web, layer: str, what: str) -> Locator:

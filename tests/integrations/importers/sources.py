@@ -95,7 +95,7 @@ def chatgpt(path: Path) -> Path:
         "title": "My sister",
         "create_time": 1_700_000_000.0,
         "update_time": 1_700_000_100.0,
-        "mapping": {one["id"]: one for one in nodes},
+        "mapping": {item["id"]: item for item in nodes},
         "current_node": "q2",
         "conversation_id": CONVERSATION,
         "id": CONVERSATION,
@@ -123,7 +123,7 @@ def chatgpt(path: Path) -> Path:
 
 def claude(path: Path) -> Path:
     """Write conversations, a project with documents, and memories as in the archive."""
-    said = [
+    values = [
         {"uuid": "m-1", "sender": "human", "text": "Where does my sister live?", "created_at": "2025-03-01T10:00:00.5Z",
          "updated_at": "2025-03-01T10:00:00.5Z", "content": [
              {"type": "text", "text": "Where does my sister live?", "start_timestamp": "2025-03-01", "citations": []}],
@@ -139,7 +139,7 @@ def claude(path: Path) -> Path:
     ]  # fmt: skip
     talks = [
         {"uuid": CONVERSATION, "name": "My sister", "summary": "", "created_at": "2025-03-01T10:00:00Z",
-         "updated_at": "2025-03-01T10:01:00Z", "account": {"uuid": "acct"}, "chat_messages": said},
+         "updated_at": "2025-03-01T10:01:00Z", "account": {"uuid": "acct"}, "chat_messages": values},
         {"uuid": "empty-one", "name": "", "created_at": "2025-03-02T10:00:00Z", "updated_at": "2025-03-02T10:00:00Z",
          "account": {"uuid": "acct"}, "chat_messages": []},
     ]  # fmt: skip

@@ -83,27 +83,27 @@ def test_a_dry_run_matches_the_import_and_a_second_run_adds_nothing(
         return import_from(memory, source, format, tenant="acme", user="ada", **how)
 
     before = memory.counts()
-    told = run(dry_run=True)
+    result = run(dry_run=True)
     assert memory.counts() == before
     seen: list[tuple[int, int]] = []
     done = run(progress=lambda number, total: seen.append((number, total)))
-    assert counts(done) == counts(told)
-    assert done.unplaced == told.unplaced
+    assert counts(done) == counts(result)
+    assert done.unplaced == result.unplaced
     assert done.there.total() == 0
     assert seen[-1][0] == seen[-1][1] > 0
     left = [
-        one
-        for one in done.unplaced
-        if one.what in ("entry", "item", "note", "conversation", "entity", "relation")
+        item
+        for item in done.unplaced
+        if item.what in ("entry", "item", "note", "conversation", "entity", "relation")
     ]
-    left = [one for one in left if not one.reason.startswith("expired")]
+    left = [item for item in left if not item.reason.startswith("expired")]
     assert done.read.total() == done.written.total() + len(left)
-    kept = everything(memory, tmp_path)
+    stored = everything(memory, tmp_path)
     again = run()
     assert again.written.total() == 0
     assert again.there == done.written
     assert again.unplaced == done.unplaced
-    assert everything(memory, tmp_path) == kept
+    assert everything(memory, tmp_path) == stored
     assert [finding for finding in memory.verify() if not finding.ok] == []
     assert memory.scope(tenant="acme", user="ada", agent="scout").sessions.active().id == "mine"
 
@@ -136,8 +136,8 @@ def test_an_interrupted_import_is_completed_by_another_run(
 
 def rows(path: Path) -> list[str]:
     """Return the rows of an export, without generated ids and current times."""
-    found = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    kept = (
+    results = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    stored = (
         "content",
         "session_id",
         "seq",
@@ -152,8 +152,8 @@ def rows(path: Path) -> list[str]:
         "type",
     )
     return sorted(
-        json.dumps([line["table"], {name: line["row"].get(name) for name in kept}])
-        for line in found
+        json.dumps([line["table"], {name: line["row"].get(name) for name in stored}])
+        for line in results
         if "table" in line
     )
 
@@ -164,7 +164,7 @@ def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_pat
         memory, sources.chatgpt(tmp_path / "export.zip"), "chatgpt", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"conversations": 3, "messages": 8, "items": 2}
-    assert {(one.what, one.where) for one in report.unplaced} == {
+    assert {(item.what, item.where) for item in report.unplaced} == {
         ("file", "chat.html"),
         ("file", "file-1-photo.png"),
     }
@@ -204,8 +204,8 @@ def test_chatgpt_every_branch_and_every_field(memory: Memory, me: Scope, tmp_pat
         "Think!",
     ]
     assert me.items.get(("chatgpt", "account"), "user").value["email"] == "ada@example.com"
-    asked = me.context(sources.CONVERSATION, "And my sister?").messages
-    assert {"role": "tool", "tool_call_id": "call", "content": "Lisbon"} in asked
+    messages = me.context(sources.CONVERSATION, "And my sister?").messages
+    assert {"role": "tool", "tool_call_id": "call", "content": "Lisbon"} in messages
     assert shown[4].tokens < 10  # what is kept beside the words costs nothing
 
 
@@ -217,7 +217,7 @@ def test_claude_conversations_projects_and_memories(
         memory, sources.claude(tmp_path / "export.zip"), "claude", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"conversations": 2, "messages": 2, "items": 4, "notes": 2}
-    assert [(one.what, one.where) for one in report.unplaced] == [("file", "readme.txt")]
+    assert [(item.what, item.where) for item in report.unplaced] == [("file", "readme.txt")]
     first, second = me.messages.window(sources.CONVERSATION)
     assert (first.role, first.text) == ("user", "Where does my sister live?")
     assert first.content["original"]["attachments"][0]["extracted_content"] == "Dear"
@@ -249,7 +249,7 @@ def test_claude_conversations_projects_and_memories(
 def test_mem0_memories_with_all_metadata(memory: Memory, tmp_path: Path) -> None:
     report = import_from(memory, sources.mem0(tmp_path / "export.json"), "mem0", tenant="acme")
     assert dict(report.written) == {"entries": 2, "items": 3}
-    assert [one.reason for one in report.unplaced] == [
+    assert [item.reason for item in report.unplaced] == [
         "has no text under memory, data, text, content",
         "is not an object",
     ]
@@ -314,24 +314,26 @@ def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> No
         memory, sources.letta(tmp_path / "agent.af"), "letta", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"entries": 2, "items": 6, "conversations": 1, "messages": 5}
-    assert {(one.what, one.where) for one in report.unplaced} == {
+    assert {(item.what, item.where) for item in report.unplaced} == {
         ("tool", "find"),
         ("vector", "agent.af agents[0] passage-1"),
         ("block", "agent.af agents[0] block-9"),
     }
     agent = memory.scope(tenant="acme", user="ada", agent="memgpt")
-    assert {(one.kind, one.content) for one in agent.entries.list()} == {
+    assert {(item.kind, item.content) for item in agent.entries.list()} == {
         ("core", "human: Name: Ada"),
         ("journal", "Clara bakes."),
     }
-    said = agent.messages.window("letta memgpt")
-    assert [message.text for message in said][1:] == [
+    messages = agent.messages.window("letta memgpt")
+    assert [message.text for message in messages][1:] == [
         "Where does my sister live?",
         "",
         "Lisbon",
         "In Lisbon.",
     ]
-    assert said[2].content["tool_calls"][0]["id"] == said[3].content["tool_call_id"] == "c-1"
+    assert (
+        messages[2].content["tool_calls"][0]["id"] == messages[3].content["tool_call_id"] == "c-1"
+    )
     assert agent.items.get(("letta", "agents"), "memgpt").value["llm_config"] == {"model": "m"}
     assert (
         agent.items.get(("letta", "blocks"), "memgpt/block-0").value["description"] == "Who it is"
@@ -343,14 +345,14 @@ def test_letta_blocks_messages_and_archive(memory: Memory, tmp_path: Path) -> No
         memory, sources.written(tmp_path / "old.af", old), "letta", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"entries": 1, "items": 2, "conversations": 1, "messages": 1}
-    assert [one.what for one in report.unplaced] == ["tool"]
+    assert [item.what for item in report.unplaced] == ["tool"]
 
 
 def test_langgraph_items_keep_their_place(memory: Memory, me: Scope, tmp_path: Path) -> None:
     source = sources.langgraph(tmp_path / "store.db")
     report = import_from(memory, f"sqlite:///{source}", "langgraph", tenant="acme", user="ada")
     assert dict(report.written) == {"items": 3}
-    assert [(one.what, one.where) for one in report.unplaced] == [
+    assert [(item.what, item.where) for item in report.unplaced] == [
         ("item", "cache gone"),
         ("thread", "thread-1"),
     ]
@@ -397,12 +399,12 @@ def test_langgraph_store_on_a_server(memory: Memory, me: Scope, postgres_url: st
                               ('cache', 'gone', '{}', now() - interval '1 day'), ('odd', 'list', '[1]', null)""")
     report = import_from(memory, postgres_url, "langgraph", tenant="acme", user="ada")
     assert dict(report.written) == {"items": 1}
-    assert [(one.what, one.where) for one in report.unplaced] == [
+    assert [(element.what, element.where) for element in report.unplaced] == [
         ("item", "cache gone"),
         ("item", "odd list"),
     ]
-    found = me.items.get(("memories", "ada"), "a")
-    assert (found.value, found.created_at) == (
+    item = me.items.get(("memories", "ada"), "a")
+    assert (item.value, item.created_at) == (
         {"text": "Lisbon", "n": 1.5},
         datetime(2024, 1, 2, 3, 4, 5, tzinfo=UTC),
     )
@@ -414,7 +416,7 @@ def test_openai_sessions_continue_in_ours(memory: Memory, tmp_path: Path) -> Non
         memory, sources.openai_agents(tmp_path / "s.db"), "openai-agents", tenant="acme", user="ada"
     )
     assert dict(report.written) == {"conversations": 2, "messages": 6}
-    assert [(one.what, one.where) for one in report.unplaced] == [
+    assert [(item.what, item.where) for item in report.unplaced] == [
         ("message", "s.db message 7")
     ]  # the SDK passes over it
     session = RetainSession(memory.scope(tenant="acme", user="ada", agent="scout"), "talk-1")
@@ -454,13 +456,13 @@ def test_the_graph_of_the_official_server(memory: Memory, me: Scope, tmp_path: P
         user="ada",
     )
     assert dict(report.written) == {"entities": 2, "relations": 1}
-    assert [one.what for one in report.unplaced] == ["field", "line", "line"]
+    assert [item.what for item in report.unplaced] == ["field", "line", "line"]
     graph = me.graph.read()
-    assert [asdict(one) for one in graph.entities] == [
+    assert [asdict(item) for item in graph.entities] == [
         {"name": "Ada", "type": "person", "observations": ["likes trains", "has a sister"]},
         {"name": "Clara", "type": "person", "observations": []},
     ]
-    assert [(one.start, one.target, one.type) for one in graph.relations] == [
+    assert [(item.start, item.target, item.type) for item in graph.relations] == [
         ("Ada", "Clara", "sister of")
     ]
 
@@ -576,16 +578,16 @@ def test_new_messages_are_added_and_differences_are_listed(
     me.messages.append("talk-1", "user", "Only here")
     again = import_from(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
     assert not again.written
-    assert [one.what for one in again.unplaced] == ["message"]
+    assert [item.what for item in again.unplaced] == ["message"]
     me.messages.append("talk-2", "user", "Only here")
     with sqlite3.connect(path) as database:
         database.execute("insert into agent_messages (session_id, message_data) values ('talk-2', ?)",
                          [json.dumps({"role": "user", "content": "Only there"})])  # fmt: skip
     database.close()
     split = import_from(memory, path, "openai-agents", tenant="acme", user="ada", agent="scout")
-    assert [one.where for one in split.unplaced if one.what == "conversation"] == ["talk-2"]
+    assert [item.where for item in split.unplaced if item.what == "conversation"] == ["talk-2"]
     foreign = import_from(memory, path, "openai-agents", tenant="acme", user="bob", agent="scout")
-    assert [one.where for one in foreign.unplaced if one.what == "conversation"] == [
+    assert [item.where for item in foreign.unplaced if item.what == "conversation"] == [
         "talk-1",
         "talk-2",
     ]
@@ -600,18 +602,18 @@ def test_new_messages_are_added_and_differences_are_listed(
 def test_unstorable_data_is_listed_and_the_rest_is_stored(
     memory: Memory, me: Scope, tmp_path: Path
 ) -> None:
-    said = [
+    contents = [
         {"uuid": str(n), "sender": "human", "text": "x" * size}
         for n, size in enumerate((3, 2 << 20, 4))
     ]
-    talk = {"uuid": "big", "name": "n" * 3000, "chat_messages": said, "notes": "y" * 100_000}
+    talk = {"uuid": "big", "name": "n" * 3000, "chat_messages": contents, "notes": "y" * 100_000}
     report = import_from(
         memory, sources.written(tmp_path / "c.json", [talk]), "claude", tenant="acme", user="ada"
     )
-    assert [(one.what, one.where) for one in report.unplaced] == [("message", "big message 1")]
+    assert [(item.what, item.where) for item in report.unplaced] == [("message", "big message 1")]
     assert len(me.messages.window("big")) == 2
-    kept = me.items.get(("claude", "conversations"), "big").value
-    assert (kept["notes"], kept["label"]) == ("y" * 100_000, "n" * 3000)
+    stored = me.items.get(("claude", "conversations"), "big").value
+    assert (stored["notes"], stored["label"]) == ("y" * 100_000, "n" * 3000)
     facts = [{"id": "1", "memory": "Fine"}, {"id": "2", "memory": "z" * 20_000}, {"id": "1", "memory": "Fine"},
              {"id": "1", "memory": "Other"}]  # fmt: skip
     for dry_run in (True, False):
@@ -622,7 +624,7 @@ def test_unstorable_data_is_listed_and_the_rest_is_stored(
             1,
             1,
         )
-        assert [one.where for one in report.unplaced] == ["1", "2"]
+        assert [item.where for item in report.unplaced] == ["1", "2"]
 
 
 @one_engine
@@ -630,17 +632,17 @@ def test_unexpected_fields_are_stored_or_listed(memory: Memory, me: Scope, tmp_p
     def run(format: str, value: Any) -> list[tuple[str, str]]:
         source = sources.written(tmp_path / "it.json", value)
         report = import_from(memory, source, format, tenant="acme", user="ada", agent="scout")
-        return [(one.what, one.where) for one in report.unplaced]
+        return [(item.what, item.where) for item in report.unplaced]
 
     both = {"results": [{"id": "1", "memory": "first list"}], "memories": [{"id": "2", "memory": "second list"}],
             "extra": {"a": 1}, "relations": ["odd"]}  # fmt: skip
     assert run("mem0", both) == [("relation", "it.json relations[0]")]
-    assert {one.content for one in me.entries.list()} == {"first list", "second list"}
+    assert {item.content for item in me.entries.list()} == {"first list", "second list"}
     assert me.items.get(("mem0", "files"), "it.json").value == {"extra": {"a": 1}}
-    said = [{"content": None, "text": "hi"}, {"content": {"a": 1}},
+    values = [{"content": None, "text": "hi"}, {"content": {"a": 1}},
             {"content": [{"type": "text", "text": "a"}], "text": "b"},
             {"content": ["c", 5]}]  # fmt: skip
-    agent = {"name": "a", "messages": said, "memory_blocks": "odd", "block_ids": 5}
+    agent = {"name": "a", "messages": values, "memory_blocks": "odd", "block_ids": 5}
     blocks = [
         {"value": "one"},
         {"value": "two"},
@@ -658,10 +660,10 @@ def test_unexpected_fields_are_stored_or_listed(memory: Memory, me: Scope, tmp_p
         ("tool", "it.json tools[0]"),
         ("passage", "it.json archival_passages"),
     ]
-    assert [(one.text, one.content["original"]) for one in me.messages.window("letta a")] == [
+    assert [(item.text, item.content["original"]) for item in me.messages.window("letta a")] == [
         ("hi", {}), ("", {"content": {"a": 1}}), ("a", {"text": "b"}), ("c\n", {"content": ["c", 5]}),
     ]  # fmt: skip
-    assert {"block: one", "block: two", "block: 3"} <= {one.content for one in me.entries.list()}
+    assert {"block: one", "block: two", "block: 3"} <= {item.content for item in me.entries.list()}
     nodes = {"root": {"message": None, "colour": "red"}, "a": {"message": "odd", "parent": "root"}}
     assert run("chatgpt", [{"id": "talk", "title": ["odd"], "mapping": nodes}]) == [
         ("message", "it.json[0] node a")
@@ -722,7 +724,7 @@ def test_malicious_archives(
             archive.writestr(name, "[]")
             archive.writestr("../../evil.txt", "x")
         report = import_from(memory, tmp_path / "slip.zip", "chatgpt", tenant="acme", user="ada")
-        assert "../../evil.txt" in [one.where for one in report.unplaced]
+        assert "../../evil.txt" in [item.where for item in report.unplaced]
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "agent.db",
         "agent.db-shm",
@@ -784,7 +786,7 @@ def test_the_owner_must_be_known(memory: Memory, tmp_path: Path) -> None:
         with pytest.raises(Invalid, match="is required, or shared"):
             import_from(memory, source, format, tenant="acme")
         assert memory.tenants() == []
-    told = import_from(
+    result = import_from(
         memory,
         sources.written(tmp_path / "m.json", files["mem0"]),
         "mem0",
@@ -792,7 +794,7 @@ def test_the_owner_must_be_known(memory: Memory, tmp_path: Path) -> None:
         shared=True,
     )
     assert (
-        told.written["entries"],
+        result.written["entries"],
         memory.scope(tenant="acme", user=None, agent="mem0").entries.list()[0].user,
     ) == (
         1,
@@ -827,8 +829,8 @@ def plain(format: str, folder: Path) -> tuple[Path, dict[str, Any]]:
         return source, {"": {**value, "results": value["results"][:2], "count": "two of them"}}
     (agent,) = value["agents"]
     passages = [
-        {name: one[name] for name in one if name != "embedding"}
-        for one in agent["archival_passages"]
+        {name: passage[name] for name in passage if name != "embedding"}
+        for passage in agent["archival_passages"]
     ]
     return source, {
         "": {
@@ -864,8 +866,8 @@ def spoilt(value: Any, data: st.DataObject) -> Any:
 def texts(value: Any) -> Iterator[str]:
     """Return every text in a value, also in JSON inside texts."""
     if isinstance(value, dict | list):
-        for one in value.values() if isinstance(value, dict) else value:
-            yield from texts(one)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts(item)
     elif isinstance(value, str):
         yield value
         if value.startswith(("{", "[")):
@@ -878,16 +880,16 @@ def lost(memory: Memory, folder: Path, tenant: str, said: Any) -> set[str]:
     kinds.
     """
     memory.export(folder / "kept.jsonl", tenants=[tenant])
-    kept = "\n".join(
+    text = "\n".join(
         texts(
             [json.loads(line) for line in (folder / "kept.jsonl").read_text().split("\n") if line]
         )
     )
-    plain = {one.strip() for one in texts(said) if one.isascii() and one.isprintable()} - {
+    plain = {item.strip() for item in texts(said) if item.isascii() and item.isprintable()} - {
         "entity",
         "relation",
     }
-    return {one for one in plain if one not in kept}
+    return {item for item in plain if item not in text}
 
 
 @one_engine
@@ -898,19 +900,19 @@ def test_unexpected_types_anywhere(
     memory: Memory, tmp_path: Path, format: str, data: st.DataObject
 ) -> None:
     """Wrong types are rejected with their place, or listed; every text is stored or reported."""
-    source, said = plain(format, tmp_path)
+    source, text = plain(format, tmp_path)
     if data.draw(st.booleans(), label="spoil it"):
-        name = data.draw(st.sampled_from(sorted(said)))
-        said[name] = spoilt(said[name], data)
+        name = data.draw(st.sampled_from(sorted(text)))
+        text[name] = spoilt(text[name], data)
     elif data.draw(st.booleans(), label="spoil each"):
-        said = {name: spoilt(value, data) for name, value in said.items()}
-    write_plain(source, format, said)
+        text = {name: spoilt(value, data) for name, value in text.items()}
+    write_plain(source, format, text)
     tenant = ids.uuid7()
     memory.scope(tenant=tenant, user="ada", agent="scout").sessions.add("mine")
     with suppress(Invalid):
         report = import_from(memory, source, format, tenant=tenant, user="ada")
-        if not [one for one in report.unplaced if one.what != "file"]:
-            assert lost(memory, tmp_path, tenant, said) == set()
+        if not [item for item in report.unplaced if item.what != "file"]:
+            assert lost(memory, tmp_path, tenant, text) == set()
 
 
 @one_engine
@@ -944,8 +946,12 @@ def test_on_the_command_line(
     assert "would be written" in out
     assert "readme.txt" in out
     status, out, _ = run(source, "--from", "claude", "--user", "ada", "--agent", "scout", "--json")
-    told = json.loads(out)
-    assert (told["written"]["messages"], told["dry_run"], told["unplaced"][0]["where"]) == (
+    payload = json.loads(out)
+    assert (
+        payload["written"]["messages"],
+        payload["dry_run"],
+        payload["unplaced"][0]["where"],
+    ) == (
         2,
         False,
         "readme.txt",

@@ -66,9 +66,9 @@ class AsyncStore(AsyncRetainStore):
         cls, _: str, *, index: Any = None, ttl: Any = None
     ) -> AsyncIterator[AsyncStore]:
         """A store that is empty."""
-        made = cls(scope(index), index=index, ttl=config(ttl))
-        made.store = Store(made.store.scope, index=index, ttl=made.ttl_config)
-        yield made
+        created = cls(scope(index), index=index, ttl=config(ttl))
+        created.store = Store(created.store.scope, index=index, ttl=created.ttl_config)
+        yield created
 
     async def setup(self) -> None:
         """A memory that is open is set up."""

@@ -79,16 +79,16 @@ def sha(text: str) -> str:
 def test_stores(server: Server) -> None:
     """Create, read, update, list, archive and delete."""
     stores = server.client().beta.memory_stores
-    made = [
+    created = [
         stores.create(name=f"Store {n}", description="Notes", metadata={"n": str(n), "x": "y"})
         for n in range(3)
     ]
-    first = made[0]
+    first = created[0]
     assert first.type == "memory_store"
     assert first.id.startswith("memstore_")
     assert first.archived_at is None
     assert stores.retrieve(first.id) == first
-    assert [store.id for store in stores.list(limit=2)] == [store.id for store in reversed(made)]
+    assert [store.id for store in stores.list(limit=2)] == [store.id for store in reversed(created)]
     page = stores.list(limit=2)
     assert len(page.data) == 2
     assert page.has_next_page()
@@ -112,14 +112,16 @@ def test_stores(server: Server) -> None:
     with pytest.raises(anthropic.BadRequestError):
         stores.memories.create(first.id, path="/a", content="")
 
-    early = stores.list(created_at_lte=made[1].created_at, include_archived=True)
-    assert [store.id for store in early] == [made[1].id, made[0].id]
-    assert [store.id for store in stores.list(created_at_gte=made[2].created_at)] == [made[2].id]
+    early = stores.list(created_at_lte=created[1].created_at, include_archived=True)
+    assert [store.id for store in early] == [created[1].id, created[0].id]
+    assert [store.id for store in stores.list(created_at_gte=created[2].created_at)] == [
+        created[2].id
+    ]
 
-    stores.memories.create(made[1].id, path="/a/b", content="x")
-    assert stores.delete(made[1].id).type == "memory_store_deleted"
+    stores.memories.create(created[1].id, path="/a/b", content="x")
+    assert stores.delete(created[1].id).type == "memory_store_deleted"
     with pytest.raises(anthropic.NotFoundError) as caught:
-        stores.retrieve(made[1].id)
+        stores.retrieve(created[1].id)
     assert caught.value.type == "not_found_error"
     assert caught.value.request_id
     assert caught.value.body == {
@@ -127,13 +129,14 @@ def test_stores(server: Server) -> None:
         "error": {"type": "not_found_error", "message": caught.value.api_message},
         "request_id": caught.value.request_id,
     }
-    deeds = [
-        (deed.what, deed.subject) for deed in audit_log.list_records(server.memory.database, "acme")
+    records = [
+        (record.what, record.subject)
+        for record in audit_log.list_records(server.memory.database, "acme")
     ]
-    assert deeds[0] == ("memory_stores_delete", f"memory_stores {made[1].id}")
-    assert [what for what, _ in deeds].count("memory_stores_create") == 3
+    assert records[0] == ("memory_stores_delete", f"memory_stores {created[1].id}")
+    assert [what for what, _ in records].count("memory_stores_create") == 3
     left = server.memory.scope(tenant="acme", user="ada").items.list(limit=100)
-    assert not [item for item in left if made[1].id in (item.key, item.place[0].split()[0])]
+    assert not [item for item in left if created[1].id in (item.key, item.place[0].split()[0])]
 
 
 def test_memories(server: Server) -> None:
@@ -144,90 +147,101 @@ def test_memories(server: Server) -> None:
     store = stores.create(name="Notes").id
     memories, versions = stores.memories, stores.memory_versions
     text = "Ada lives in Lisbon.\r\n\u2028ä🎈"
-    made = memories.create(store, path="/people/ada.md", content=text)
-    assert made.id.startswith("mem_")
-    assert made.memory_version_id.startswith("memver_")
-    assert made.content is None
-    assert (made.content_sha256, made.content_size_bytes) == (sha(text), len(text.encode()))
-    assert memories.retrieve(made.id, memory_store_id=store).content == text
-    assert memories.retrieve(made.id, memory_store_id=store, view="basic") == made
+    created = memories.create(store, path="/people/ada.md", content=text)
+    assert created.id.startswith("mem_")
+    assert created.memory_version_id.startswith("memver_")
+    assert created.content is None
+    assert (created.content_sha256, created.content_size_bytes) == (sha(text), len(text.encode()))
+    assert memories.retrieve(created.id, memory_store_id=store).content == text
+    assert memories.retrieve(created.id, memory_store_id=store, view="basic") == created
 
     new = memories.update(
-        made.id,
+        created.id,
         memory_store_id=store,
         content="Ada moved.",
         view="full",
-        precondition={"type": "content_sha256", "content_sha256": made.content_sha256},
+        precondition={"type": "content_sha256", "content_sha256": created.content_sha256},
     )
     assert new.content == "Ada moved."
-    assert new.created_at == made.created_at
-    assert new.updated_at > made.updated_at
+    assert new.created_at == created.created_at
+    assert new.updated_at > created.updated_at
     with pytest.raises(anthropic.ConflictError) as caught:
         memories.update(
-            made.id,
+            created.id,
             memory_store_id=store,
             content="Lost",
-            precondition={"type": "content_sha256", "content_sha256": made.content_sha256},
+            precondition={"type": "content_sha256", "content_sha256": created.content_sha256},
         )
     assert caught.value.type == "memory_precondition_failed_error"
     again = memories.update(  # already in that state
-        made.id,
+        created.id,
         memory_store_id=store,
         content="Ada moved.",
-        precondition={"type": "content_sha256", "content_sha256": made.content_sha256},
+        precondition={"type": "content_sha256", "content_sha256": created.content_sha256},
     )
     assert again.memory_version_id == new.memory_version_id
-    moved = memories.update(made.id, memory_store_id=store, path="/people/ada/now.md")
+    moved = memories.update(created.id, memory_store_id=store, path="/people/ada/now.md")
     assert (moved.id, moved.path, moved.content_sha256) == (
-        made.id,
+        created.id,
         "/people/ada/now.md",
         sha("Ada moved."),
     )
-    assert moved.created_at == made.created_at
+    assert moved.created_at == created.created_at
 
     with pytest.raises(anthropic.ConflictError):
-        memories.delete(made.id, memory_store_id=store, expected_content_sha256=made.content_sha256)
+        memories.delete(
+            created.id, memory_store_id=store, expected_content_sha256=created.content_sha256
+        )
     gone = memories.delete(
-        made.id, memory_store_id=store, expected_content_sha256=new.content_sha256
+        created.id, memory_store_id=store, expected_content_sha256=new.content_sha256
     )
     assert gone.type == "memory_deleted"
-    assert gone.id == made.id
+    assert gone.id == created.id
     with pytest.raises(anthropic.NotFoundError):
-        memories.retrieve(made.id, memory_store_id=store)
+        memories.retrieve(created.id, memory_store_id=store)
 
-    listed = list(versions.list(store, memory_id=made.id, limit=1, view="full"))
-    assert [one.operation for one in listed] == ["deleted", "modified", "modified", "created"]
-    assert [one.content for one in listed] == [None, "Ada moved.", "Ada moved.", text]
-    assert [one.path for one in listed] == ["/people/ada/now.md"] * 2 + ["/people/ada.md"] * 2
+    listed = list(versions.list(store, memory_id=created.id, limit=1, view="full"))
+    assert [element.operation for element in listed] == [
+        "deleted",
+        "modified",
+        "modified",
+        "created",
+    ]
+    assert [element.content for element in listed] == [None, "Ada moved.", "Ada moved.", text]
+    assert [element.path for element in listed] == ["/people/ada/now.md"] * 2 + [
+        "/people/ada.md"
+    ] * 2
     author = listed[0].created_by
     assert author is not None
     assert author.type == "api_actor"
     assert len(list(versions.list(store, api_key_id=author.api_key_id))) == 4
-    assert [one.id for one in versions.list(store, operation="created")] == [made.memory_version_id]
-    assert not list(versions.list(store, session_id="sesn_1"))
-    assert [one.id for one in versions.list(store, created_at_gte=listed[1].created_at)] == [
-        one.id for one in listed[:2]
+    assert [element.id for element in versions.list(store, operation="created")] == [
+        created.memory_version_id
     ]
-    assert versions.retrieve(made.memory_version_id, memory_store_id=store) == listed[3]
+    assert not list(versions.list(store, session_id="sesn_1"))
+    assert [
+        element.id for element in versions.list(store, created_at_gte=listed[1].created_at)
+    ] == [element.id for element in listed[:2]]
+    assert versions.retrieve(created.memory_version_id, memory_store_id=store) == listed[3]
 
-    redacted = versions.redact(made.memory_version_id, memory_store_id=store)
+    redacted = versions.redact(created.memory_version_id, memory_store_id=store)
     assert redacted.redacted_at is not None
     assert redacted.redacted_by == author
-    assert redacted.created_at == made.created_at
+    assert redacted.created_at == created.created_at
     assert (
         redacted.content,
         redacted.path,
         redacted.content_sha256,
         redacted.content_size_bytes,
     ) == (None,) * 4
-    assert versions.redact(made.memory_version_id, memory_store_id=store) == redacted
+    assert versions.redact(created.memory_version_id, memory_store_id=store) == redacted
     raw = [
         item.raw
         for item in server.memory.scope(tenant="acme", user="ada").items.list(
             (f"{store} versions",)
         )
     ]
-    assert not any("Lisbon" in one for one in raw)
+    assert not any("Lisbon" in element for element in raw)
 
 
 def test_listing_memories(server: Server) -> None:
@@ -303,9 +317,9 @@ def test_items_of_other_applications_are_left_out(server: Server) -> None:
     items.put(("memory_stores",), "mine", {"archived": False, "at": 1})
     items.put((store,), "b", {"text": "t"})
     items.put((f"{store} versions",), "0", {"memory": 5})
-    assert [one.id for one in stores.list()] == [store]
-    assert [one.path for one in stores.memories.list(store)] == ["/a"]
-    assert [one.id for one in stores.memory_versions.list(store)] == [memory.memory_version_id]
+    assert [item.id for item in stores.list()] == [store]
+    assert [item.path for item in stores.memories.list(store)] == ["/a"]
+    assert [item.id for item in stores.memory_versions.list(store)] == [memory.memory_version_id]
     for call in (
         partial(stores.retrieve, "mine"),
         partial(stores.archive, "mine"),
@@ -322,18 +336,18 @@ def test_conflicting_paths(server: Server) -> None:
     """A memory cannot be at, above or below another; the error names the conflict."""
     stores = server.client().beta.memory_stores
     store = stores.create(name="Notes").id
-    one = stores.memories.create(store, path="/a/b", content="")
+    memory = stores.memories.create(store, path="/a/b", content="")
     other = stores.memories.create(store, path="/c", content="")
     for path in ("/a/b", "/a", "/a/b/c/d"):
         with pytest.raises(anthropic.ConflictError) as caught:
             stores.memories.create(store, path=path, content="")
         error = caught.value.body["error"]  # type: ignore[index]
         assert error["type"] == "memory_path_conflict_error"
-        assert (error["conflicting_memory_id"], error["conflicting_path"]) == (one.id, "/a/b")
+        assert (error["conflicting_memory_id"], error["conflicting_path"]) == (memory.id, "/a/b")
         with pytest.raises(anthropic.ConflictError):
             stores.memories.update(other.id, memory_store_id=store, path=path)
-    assert stores.memories.update(one.id, memory_store_id=store, path="/a/b/c").path == "/a/b/c"
-    stores.memories.delete(one.id, memory_store_id=store)
+    assert stores.memories.update(memory.id, memory_store_id=store, path="/a/b/c").path == "/a/b/c"
+    stores.memories.delete(memory.id, memory_store_id=store)
     assert (
         stores.memories.create(store, path="/a", content="").path == "/a"
     )  # empty folders do not conflict
@@ -346,8 +360,8 @@ def test_limits_of_the_vendor(server: Server) -> None:
     store = stores.create(name="N" * 255, description="d" * 1024, metadata={"k" * 64: "v" * 512}).id
     deep = "/" + "/".join("é" * 20 for _ in range(20))
     whole = "x" * 102_400
-    made = stores.memories.create(store, path=deep, content=whole)
-    assert stores.memories.retrieve(made.id, memory_store_id=store).content == whole
+    created = stores.memories.create(store, path=deep, content=whole)
+    assert stores.memories.retrieve(created.id, memory_store_id=store).content == whole
     client = server.client()
     calls: list[Callable[[], object]] = [
         lambda: stores.create(name=""),
@@ -368,9 +382,9 @@ def test_limits_of_the_vendor(server: Server) -> None:
         lambda: stores.memories.create(store, path="/x", content="", extra_body={"unknown": 1}),
         lambda: stores.memories.list(store, extra_query={"unknown": 1}),
         lambda: stores.memories.delete(
-            made.id, memory_store_id=store, expected_content_sha256="ABC"
+            created.id, memory_store_id=store, expected_content_sha256="ABC"
         ),
-        lambda: stores.memory_versions.redact(made.memory_version_id, memory_store_id=store),
+        lambda: stores.memory_versions.redact(created.memory_version_id, memory_store_id=store),
         *(partial(stores.memories.create, store, path=path, content="") for path in BAD_PATHS),
         lambda: client.post("/v1/memory_stores", cast_to=object, body=[1]),
     ]
@@ -404,7 +418,7 @@ def test_ownership_of_stores(server: Server) -> None:
             with pytest.raises(anthropic.NotFoundError):
                 call()
     reader = server.client("acme", ["read"]).beta.memory_stores
-    assert [one.id for one in reader.list()] == [store]
+    assert [item.id for item in reader.list()] == [store]
     for denied in (
         lambda: reader.create(name="x"),
         lambda: reader.delete(store),
@@ -436,21 +450,23 @@ def test_the_asynchronous_client(server: Server) -> None:
             stores = client.beta.memory_stores
             store = await stores.create(name="Shared")
             for number in range(5):
-                made = await stores.memories.create(store.id, path=f"/{number}", content="x")
-            await stores.memories.update(made.id, memory_store_id=store.id, content="y")
-            await stores.memories.delete(made.id, memory_store_id=store.id)
+                created = await stores.memories.create(store.id, path=f"/{number}", content="x")
+            await stores.memories.update(created.id, memory_store_id=store.id, content="y")
+            await stores.memories.delete(created.id, memory_store_id=store.id)
             assert [
-                one.operation
-                async for one in stores.memory_versions.list(store.id, memory_id=made.id, limit=2)
+                version.operation
+                async for version in stores.memory_versions.list(
+                    store.id, memory_id=created.id, limit=2
+                )
             ] == [
                 "deleted",
                 "modified",
                 "created",
             ]
-            found = [item.path async for item in stores.memories.list(store.id, limit=2)]
+            results = [item.path async for item in stores.memories.list(store.id, limit=2)]
             await stores.archive(store.id)
             await stores.delete(store.id)
-            return found
+            return results
 
     assert anyio.run(use_client) == ["/0", "/1", "/2", "/3"]
 
@@ -472,20 +488,20 @@ def test_the_memory_tool_in_a_store(server: Server) -> None:
             "new_str": "Ada Lovelace",
         }
     )
-    (found,) = stores.memories.list(store, view="full")
-    assert found.type == "memory"
-    assert found.content == "Ada Lovelace\n"
+    (memory,) = stores.memories.list(store, view="full")
+    assert memory.type == "memory"
+    assert memory.content == "Ada Lovelace\n"
     tool.call(
         {"command": "rename", "old_path": "/memories/people", "new_path": "/memories/persons"}
     )
-    assert stores.memories.retrieve(found.id, memory_store_id=store).path == "/persons/ada.md"
-    stores.memories.update(found.id, memory_store_id=store, content="Countess\n")
+    assert stores.memories.retrieve(memory.id, memory_store_id=store).path == "/persons/ada.md"
+    stores.memories.update(memory.id, memory_store_id=store, content="Countess\n")
     assert "Countess" in str(tool.call({"command": "view", "path": "/memories/persons/ada.md"}))
     tool.call({"command": "delete", "path": "/memories/persons"})
     assert not list(stores.memories.list(store))
     versions = [
-        (one.operation, one.path, one.created_by is not None)
-        for one in stores.memory_versions.list(store)
+        (version.operation, version.path, version.created_by is not None)
+        for version in stores.memory_versions.list(store)
     ]
     assert versions == [
         ("deleted", "/persons/ada.md", False),
@@ -494,7 +510,7 @@ def test_the_memory_tool_in_a_store(server: Server) -> None:
         ("modified", "/people/ada.md", False),
         ("created", "/people/ada.md", False),
     ]
-    assert not [found for found in server.memory.verify() if found.problem]
+    assert not [memory for memory in server.memory.verify() if memory.problem]
 
 
 def test_concurrent_writers_lose_nothing(server: Server) -> None:
@@ -508,13 +524,16 @@ def test_concurrent_writers_lose_nothing(server: Server) -> None:
 
     def add(number: int) -> int:
         while True:
-            found = stores.memories.retrieve(counter.id, memory_store_id=store)
+            result = stores.memories.retrieve(counter.id, memory_store_id=store)
             try:
                 stores.memories.update(
                     counter.id,
                     memory_store_id=store,
-                    content=f"{found.content} {number}",
-                    precondition={"type": "content_sha256", "content_sha256": found.content_sha256},
+                    content=f"{result.content} {number}",
+                    precondition={
+                        "type": "content_sha256",
+                        "content_sha256": result.content_sha256,
+                    },
                 )
             except anthropic.ConflictError:
                 continue

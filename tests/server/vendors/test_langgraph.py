@@ -72,16 +72,17 @@ def test_the_client_puts_searches_and_deletes(client: SyncLangGraphClient, memor
         == item["value"]
     )
 
-    found = store.search_items(["memories"], query="what is the cat called?", limit=2)["items"]
-    assert found[0]["key"] == "cat"
-    assert found[0]["score"] is not None
-    assert found[0]["score"] > 0.1
+    items = store.search_items(["memories"], query="what is the cat called?", limit=2)["items"]
+    assert items[0]["key"] == "cat"
+    assert items[0]["score"] is not None
+    assert items[0]["score"] > 0.1
     assert [
-        one["key"] for one in store.search_items(["memories"], filter={"n": {"$gte": 2}})["items"]
+        element["key"]
+        for element in store.search_items(["memories"], filter={"n": {"$gte": 2}})["items"]
     ] == ["secret", "cat"]
-    assert [one["key"] for one in store.search_items(["memories"], limit=1, offset=2)["items"]] == [
-        "name"
-    ]
+    assert [
+        element["key"] for element in store.search_items(["memories"], limit=1, offset=2)["items"]
+    ] == ["name"]
     assert store.list_namespaces() == {"namespaces": [["memories", "ada"], ["memories", "bob"]]}
     assert store.list_namespaces(suffix=["bob"], max_depth=1, limit=5) == {
         "namespaces": [["memories"]]
@@ -102,8 +103,8 @@ def test_the_asynchronous_client(address: str, memory: Memory) -> None:
         await asyncio.gather(
             *(client.store.put_item(["a", str(n % 3)], f"k{n}", {"n": n}) for n in range(30))
         )
-        found = await client.store.search_items(["a"], limit=100)
-        assert {one["value"]["n"] for one in found["items"]} == set(range(30))
+        result = await client.store.search_items(["a"], limit=100)
+        assert {element["value"]["n"] for element in result["items"]} == set(range(30))
         assert len((await client.store.list_namespaces(prefix=["a", "*"]))["namespaces"]) == 3
         item = await client.store.get_item(["a", "1"], "k1", refresh_ttl=False)
         assert item["value"] == {"n": 1}
@@ -121,7 +122,7 @@ def test_users_and_tenants_do_not_see_each_other(address: str, memory: Memory) -
     ada.store.put_item(["m"], key="k", value={"of": "ada"})
     bob.store.put_item(["m"], key="k", value={"of": "bob"})
     assert ada.store.get_item(["m"], key="k")["value"] == {"of": "ada"}
-    assert [one["value"] for one in bob.store.search_items([])["items"]] == [{"of": "bob"}]
+    assert [item["value"] for item in bob.store.search_items([])["items"]] == [{"of": "bob"}]
     with pytest.raises(PermissionDeniedError, match="bob"):
         bob.store.get_item(["m"], key="k", headers=ADA)
 
@@ -150,7 +151,7 @@ def test_a_key_is_needed_and_its_permissions_apply(address: str, memory: Memory)
     assert after is not None
     assert after > before
     tenants = memory.scope(tenant="acme").items
-    kept = tenants.put(("m",), "k", {}, ttl=60)
+    tenant = tenants.put(("m",), "k", {}, ttl=60)
     scout = get_sync_client(url=address, api_key=key(memory, agent="scout"))
     assert scout.store.get_item(["m"], key="k")["value"] == {}
     assert len(scout.store.search_items(["m"])["items"]) == 1
@@ -158,7 +159,7 @@ def test_a_key_is_needed_and_its_permissions_apply(address: str, memory: Memory)
         scout.store.delete_item(["m"], key="k")
     with pytest.raises(PermissionDeniedError, match="bound to one user or agent"):
         scout.store.put_item(["m"], key="k", value={})
-    assert tenants.get(("m",), "k") == kept
+    assert tenants.get(("m",), "k") == tenant
 
 
 @one_engine
@@ -193,7 +194,7 @@ def test_errors_have_the_shape_the_client_expects(client: SyncLangGraphClient) -
 def test_writes_are_audited(client: SyncLangGraphClient, memory: Memory) -> None:
     client.store.put_item(["m"], key="k", value={"text": "a secret"})
     client.store.delete_item(["m"], key="k")
-    deeds = memory.database.read(
+    records = memory.database.read(
         "acme", lambda tx: tx.all("select what, subject from audit where tenant = :tenant")
     )
-    assert deeds == [("items_put", "item m k"), ("items_remove", "item m k")]
+    assert records == [("items_put", "item m k"), ("items_remove", "item m k")]

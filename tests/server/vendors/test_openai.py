@@ -103,13 +103,13 @@ def test_a_conversation_from_creation_to_deletion(client: OpenAI, memory: Memory
 def test_pages_in_both_directions(client: OpenAI, own: bool) -> None:
     """For items with their own ids and with ours; newest first by default."""
     talk = client.conversations.create().id
-    said: list[Any] = [{"type": "message", "role": "user", "content": f"{n}"} for n in range(45)]
+    texts: list[Any] = [{"type": "message", "role": "user", "content": f"{n}"} for n in range(45)]
     for start in range(0, 45, 20):
-        given = [
+        inputs = [
             {**item, "id": f"msg_own{start + n}"} if own else item
-            for n, item in enumerate(said[start : start + 20])
+            for n, item in enumerate(texts[start : start + 20])
         ]
-        client.conversations.items.create(talk, items=cast(Any, given))
+        client.conversations.items.create(talk, items=cast(Any, inputs))
     everything = [item.id for item in client.conversations.items.list(talk, order="asc", limit=100)]
     assert len(set(everything)) == 45
     for limit in (1, 20, 45):
@@ -129,17 +129,17 @@ def test_pages_in_both_directions(client: OpenAI, own: bool) -> None:
 
 @one_engine
 def test_an_item_is_found_by_its_id_in_its_conversation_only(client: OpenAI) -> None:
-    one, two = client.conversations.create(items=[QUESTION]).id, client.conversations.create().id
-    item = client.conversations.items.list(one).data[0]
+    first, two = client.conversations.create(items=[QUESTION]).id, client.conversations.create().id
+    item = client.conversations.items.list(first).data[0]
     again: Any = item.to_dict()
-    (twin,) = client.conversations.items.create(one, items=[again]).data
+    (twin,) = client.conversations.items.create(first, items=[again]).data
     assert twin.id != item.id  # an id that we assigned, sent back, is a new item
     (moved,) = client.conversations.items.create(two, items=[again]).data
     assert moved.id == item.id  # in another conversation it is the client's own id
     assert client.conversations.items.retrieve(str(item.id), conversation_id=two).to_dict() == again
     client.conversations.items.delete(str(item.id), conversation_id=two)
     assert client.conversations.items.list(two).data == []
-    assert [str(each.id) for each in client.conversations.items.list(one)] == [twin.id, item.id]
+    assert [str(each.id) for each in client.conversations.items.list(first)] == [twin.id, item.id]
     for _ in range(2):  # the same id twice: the newest counts
         client.conversations.items.create(
             two, items=cast(Any, [{"id": "msg_x", "type": "message", **QUESTION}])
@@ -190,15 +190,15 @@ def test_any_session_is_a_conversation(client: OpenAI, memory: Memory) -> None:
 @one_engine
 def test_a_retry_with_its_key_adds_nothing(client: OpenAI) -> None:
     once = {"Idempotency-Key": "k"}
-    made = [client.conversations.create(items=[QUESTION], extra_headers=once) for _ in range(2)]
-    assert made[0] == made[1]
+    created = [client.conversations.create(items=[QUESTION], extra_headers=once) for _ in range(2)]
+    assert created[0] == created[1]
     with pytest.raises(BadRequestError):
         client.conversations.create(extra_headers=once)
     talk = client.conversations.create().id
-    assert talk != made[0].id
+    assert talk != created[0].id
     for _ in range(2):
         client.conversations.items.create(talk, items=[QUESTION], extra_headers=once)
-    assert [len(client.conversations.items.list(id).data) for id in (talk, made[0].id)] == [1, 1]
+    assert [len(client.conversations.items.list(id).data) for id in (talk, created[0].id)] == [1, 1]
 
 
 @one_engine
@@ -213,22 +213,22 @@ def test_errors_have_the_vendors_shape(client: OpenAI, app: Starlette, address: 
         ({"items": []}, "items"),
         ({"items": [QUESTION], "extra_body": {"nonsense": 1}}, "nonsense"),
     ]
-    for said, field in wrong:
-        with pytest.raises(BadRequestError) as told:
-            client.conversations.items.create(talk, **said)
-        assert (told.value.type, told.value.param, told.value.code) == (
+    for text, field in wrong:
+        with pytest.raises(BadRequestError) as error:
+            client.conversations.items.create(talk, **text)
+        assert (error.value.type, error.value.param, error.value.code) == (
             "invalid_request_error",
             field,
             None,
         )
-    for asked in (
+    for element in (
         {"limit": 0},
         {"limit": 101},
         {"order": "sideways"},
         {"extra_query": {"nonsense": "1"}},
     ):
         with pytest.raises(BadRequestError):
-            client.conversations.items.list(talk, **cast(Any, asked))
+            client.conversations.items.list(talk, **cast(Any, element))
     for metadata in ({"a": "b" * 513}, {"a" * 65: "b"}, {str(n): "" for n in range(17)}, {"a": 1}):
         with pytest.raises(BadRequestError, match="metadata"):
             client.conversations.update(talk, metadata=cast(Any, metadata))
@@ -276,8 +276,8 @@ def test_a_foreign_conversation_is_not_found(
 
 @one_engine
 def test_the_user_defaults(calling: Calling, memory: Memory) -> None:
-    made = calling().post("/v1/conversations", json={"items": [QUESTION]}).json()
-    session = memory.scope(tenant="acme").sessions.get(made["id"])
+    payload = calling().post("/v1/conversations", json={"items": [QUESTION]}).json()
+    session = memory.scope(tenant="acme").sessions.get(payload["id"])
     assert (session.user, session.agent, session.count) == ("default", "assistant", 1)
 
 
@@ -285,8 +285,8 @@ def test_the_user_defaults(calling: Calling, memory: Memory) -> None:
 def test_requests_are_audited_and_absent_from_our_document(
     calling: Calling, http: TestClient
 ) -> None:
-    made = http.post("/v1/conversations", json={}).json()["id"]
-    http.delete(f"/v1/conversations/{made}")
+    created = http.post("/v1/conversations", json={}).json()["id"]
+    http.delete(f"/v1/conversations/{created}")
     done = [row["what"] for row in http.get("/api/audit").json()["data"]]
     assert {"sessions_add", "sessions_remove"} <= set(done)
     assert not [
