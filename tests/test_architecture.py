@@ -110,7 +110,7 @@ def test_engines_are_named_only_in_their_files() -> None:
 
 
 def test_stored_data_is_never_executed() -> None:
-    """B26: no pickle, no eval, no dynamic import, no yaml.load."""
+    """No pickle, no eval, no dynamic import, no yaml.load."""
     for name, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):

@@ -20,7 +20,7 @@ LARGE = "".join(f"line {number} of many\n" for number in range(2000))
 
 
 def test_a_large_result_becomes_a_line_with_a_placeholder(me: Scope) -> None:
-    """R2, R5: the line has the call, its status and the placeholder; the store has the whole."""
+    """The line has the call, its status and the placeholder; the store has the whole."""
 
     @captured(me)
     def read_log(name: str, lines: int = 5) -> str:
@@ -38,7 +38,7 @@ def test_a_large_result_becomes_a_line_with_a_placeholder(me: Scope) -> None:
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_a_small_result_is_returned_unchanged(me: Scope) -> None:
-    """R2: results up to the threshold, and values that are not text."""
+    """Results up to the threshold, and values that are not text."""
     for result in (
         "small",
         "",
@@ -79,7 +79,7 @@ def test_a_result_that_is_not_json_is_returned_unchanged(me: Scope) -> None:
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_the_wrapper_has_the_name_docstring_and_signature_of_the_function(me: Scope) -> None:
-    """R5: frameworks that read them see no difference."""
+    """Frameworks that read them see no difference."""
 
     def search(query: str, *, limit: int = 3) -> str:
         """Search the web."""
@@ -140,7 +140,7 @@ def test_long_arguments_are_shortened_and_others_left_out(me: Scope) -> None:
 
 
 def test_async_functions_with_sync_and_async_scopes(url: str, me: Scope) -> None:
-    """R5: the loop is not blocked, and an AsyncScope is awaited."""
+    """The loop is not blocked, and an AsyncScope is awaited."""
 
     async def read(size: int) -> str:
         await asyncio.sleep(0)

@@ -189,7 +189,7 @@ def test_every_verb_has_the_signature_of_the_library(
 
 
 def test_records_written_over_http_equal_local_records(memory: Memory) -> None:
-    """A1: on each engine, because records come from the engine."""
+    """On each engine, because records come from the engine."""
     local_scope = memory.scope(tenant="acme", user="ada", agent="scout")
     _, key = Keys(memory.database).create("acme", "a test", PERMISSIONS)
     with serving(create_app(memory)) as url, Client(url, key) as client:
@@ -261,7 +261,7 @@ def test_search_and_context_equal_local_results(remote_scope: Scope, local_scope
 
 
 def test_a_blank_user_is_not_every_user() -> None:
-    """S8: a forgotten name must not widen access."""
+    """A forgotten name must not widen access."""
     with Client("http://127.0.0.1:9") as client:
         for wrong in ("", " ", 5):
             with pytest.raises(Invalid, match="user: must"):
@@ -420,7 +420,7 @@ KINDS: list[type[RetainError]] = sorted(
 
 
 def test_every_error_type_is_rebuilt_from_the_response(scripted: ScriptedServer) -> None:
-    """A1: type, message, status and field are those of the library."""
+    """Type, message, status and field are those of the library."""
     with Client(scripted.url, retries=0) as client:
         for kind in KINDS:
             named = re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower()
@@ -514,7 +514,7 @@ SAID = "Your sister Clara lives in Lisbon."
 
 
 def test_a_chat_turn_as_a_whole_and_as_events(tmp_path: Path) -> None:
-    """A1: sync and async; the same key returns the same answer."""
+    """Sync and async; the same key returns the same answer."""
 
     async def go(url: str, key: str) -> tuple[Any, list[Any]]:
         async with AsyncClient(url, key) as client:
@@ -548,7 +548,7 @@ def test_a_chat_turn_as_a_whole_and_as_events(tmp_path: Path) -> None:
 
 
 def test_a_broken_chat_stream_resumes(tmp_path: Path) -> None:
-    """A6: no text is missing or repeated."""
+    """No text is missing or repeated."""
     model, pieces = PausingModel(SAID), []
     with (
         talking(f"sqlite:///{tmp_path}/a.db", model) as running_server,

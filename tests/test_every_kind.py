@@ -378,7 +378,7 @@ def opened(engine: str, folder: Path, **options: Any) -> Iterator[Memory]:
 @pytest.mark.parametrize("target", ENGINES)
 @pytest.mark.parametrize("source", ENGINES)
 def test_an_export_round_trips_byte_for_byte(tmp_path: Path, source: str, target: str) -> None:
-    """P15, B37: ids, numbers, times, expiry, versions and raw JSON, from any engine into any other."""
+    """Ids, numbers, times, expiry, versions and raw JSON, from any engine into any other."""
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     with opened(source, tmp_path / "a") as first, opened(target, tmp_path / "b") as two:
@@ -406,7 +406,7 @@ def test_an_export_round_trips_byte_for_byte(tmp_path: Path, source: str, target
 
 
 def test_work_continues_after_an_import(tmp_path: Path, engine: str) -> None:
-    """B37: numbers, versions and keys continue as in the exported database."""
+    """Numbers, versions and keys continue as in the exported database."""
     with opened("sqlite", tmp_path) as services:
         me = services.scope(tenant="acme", user="ada", agent="scout")
         populate(me)
@@ -440,7 +440,7 @@ def hashed(memory: Memory, user: str) -> str:
 def test_erasing_a_user_leaves_other_users_unchanged(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """B1: compares hashes in every kind, and checks the receipt; also for user names that contain
+    """Compares hashes in every kind, and checks the receipt; also for user names that contain
     one another. CHAOS=full tries all 49.
     """
     memory = open_memory()
@@ -525,7 +525,7 @@ def keys_of(memory: Memory) -> dict[str, list[list[str]]]:
 
 
 def test_every_database_key_starts_with_the_tenant(memory: Memory) -> None:
-    """D2: no id can be probed, or collide, between tenants."""
+    """No id can be probed, or collide, between tenants."""
     result = keys_of(memory)
     assert result.pop("retain_schema")
     assert result.pop("leases")[0] == ["tenant", "what"], "who is at work is not memory"

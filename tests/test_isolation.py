@@ -468,7 +468,7 @@ def answered(call: Verb, me: Scope) -> str:
 
 
 def test_sixteen_tenants_write_concurrently(memory: Memory, url: str) -> None:
-    """B9: after 16 x 200 concurrent writes, every row is in its own tenant."""
+    """After 16 x 200 concurrent writes, every row is in its own tenant."""
     tenants = [f"tenant {n:02}" for n in range(16)]
 
     def write(tenant: str) -> None:

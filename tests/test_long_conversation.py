@@ -91,7 +91,7 @@ def test_folding_thousands_of_messages_with_random_model_failures(
     open_memory: Callable[..., Memory],
     limited: Limited,
 ) -> None:
-    """S4, S5, P6, P7, P8, B29: a summary covers exactly what successful calls read; every cut is
+    """A summary covers exactly what successful calls read; every cut is
     between pairs.
     """
     chance = random.Random(SEED)
@@ -186,7 +186,7 @@ _sessions = count()
 def test_tool_calls_and_results_are_never_separated(
     shared: Memory, steps: list[tuple[Any, ...]]
 ) -> None:
-    """B29, P8: parallel calls, results in any order and up to five messages late, and results
+    """Parallel calls, results in any order and up to five messages late, and results
     without a call.
     """
     me = shared.scope(tenant="acme", user="ada", agent="scout")

@@ -170,7 +170,7 @@ def test_every_named_test_exists(bug: str, file: str, test: str) -> None:
 
 
 def test_acknowledged_messages_are_stored_and_rejected_ones_are_not(me: Scope) -> None:
-    """B2: every third batch has one invalid message; such a batch is rejected as a whole."""
+    """Every third batch has one invalid message; such a batch is rejected as a whole."""
     me.sessions.add("s")
     acknowledged = []
     for n in range(30):
@@ -225,7 +225,7 @@ def time_zones(url: str, engine: str, set_time_zone: Callable[[str], None]) -> I
 def test_time_zones_change_nothing(
     url: str, engine: str, set_time_zone: Callable[[str], None]
 ) -> None:
-    """B16: the same work stores the same bytes in every time zone."""
+    """The same work stores the same bytes in every time zone."""
     moment = datetime(2026, 3, 29, 0, 59, 59, 999_999, UTC)
     exports = set()
     for name in time_zones(url, engine, set_time_zone):
@@ -260,7 +260,7 @@ def test_time_zones_change_nothing(
 def test_pages_are_full_if_most_keys_have_expired(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """B22: 99 of 100 keys have expired; every page still has ten live keys."""
+    """99 of 100 keys have expired; every page still has ten live keys."""
     now = [1_000_000_000_000]
     memory = open_memory(clock=lambda: now[0])
     sql = """insert into state (tenant, area, key, user_id, value, version, expires_at, created_at, updated_at)
@@ -313,7 +313,7 @@ def everything(memory: Memory) -> list[Any]:
 
 @pytest.mark.slow_on_postgres
 def test_everything_is_readable_after_an_upgrade(empty_url: str) -> None:
-    """B35: everything readable before an upgrade reads the same after it, from version 1 on."""
+    """Everything readable before an upgrade reads the same after it, from version 1 on."""
     with Memory.open(empty_url, settings=SETTINGS) as memory:
         for tenant in ("acme", "other"):
             fill(memory, tenant, tables=TABLES[:6])

@@ -172,7 +172,7 @@ def test_migrations_through_a_pooler(empty_url: str, pooler: int) -> None:
 
 
 def test_many_threads_and_tenants_share_four_connections(direct_url: str, pooler: int) -> None:
-    """H6: numbers have no gaps, every row is in its own tenant, no transaction stays open."""
+    """Numbers have no gaps, every row is in its own tenant, no transaction stays open."""
     with Memory.open(
         through_pooler(direct_url, pooler), settings=replace(SETTINGS, postgres_pool=24)
     ) as memory:

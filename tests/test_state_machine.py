@@ -275,7 +275,7 @@ class MemoryMachine(RuleBasedStateMachine):
 
     @rule(owner=users, stored=st.none() | ids)
     def resume(self, owner: ScopeNames, stored: str | None) -> None:
-        """C6: the active session, whatever id the client has stored, or a new one."""
+        """The active session, whatever id the client has stored, or a new one."""
         assert owner.user is not None
         assert owner.agent is not None
         session = self.scope(owner).sessions.resume(stored)
@@ -322,7 +322,7 @@ class MemoryMachine(RuleBasedStateMachine):
         }
 
     def list_sessions(self, owner: ScopeNames, limit: int) -> None:
-        """C4: the last used first, in pages."""
+        """The last used first, in pages."""
         mine = [
             (talk.updated, id)
             for (tenant, id), talk in self.talks.items()

@@ -160,7 +160,7 @@ def test_the_service_embeds_text(service: FakeService) -> None:
 
 
 def test_every_misbehaviour_of_f7_has_a_name() -> None:
-    """F7: the fifteen, and five more."""
+    """The fifteen, and five more."""
     fifteen = "500 429 hang drip reset invalid-json empty html huge wrong-dimension nan wrong-count junk injection babble"
     assert set(MISBEHAVIOURS) == {
         *fifteen.split(),
@@ -285,7 +285,7 @@ def test_wrong_answers(service: FakeService) -> None:
 
 
 def test_wrong_vectors(service: FakeService) -> None:
-    """F7: for tests of embedders."""
+    """For tests of embedders."""
     service.misbehave("wrong-dimension")
     assert [len(vector) for vector in vectors(service)] == [9, 9, 9]
     service.misbehave("wrong-count")

@@ -51,7 +51,7 @@ def test_errors_do_not_reveal_the_database_address(
     faults: FaultyDatabase,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """S6: also for callers with a key; the log has the reason and the request id."""
+    """Also for callers with a key; the log has the reason and the request id."""
     client = calling()
 
     faults.fail("read", Unreachable(problem=f"{WHERE}\nDETAIL: more"), times=None)

@@ -87,7 +87,7 @@ def test_pages_and_filters(open_memory: Callable[..., Memory], now: Now) -> None
 
 @one_engine
 def test_secrets_are_masked_whatever_the_setting(memory: Memory) -> None:
-    """S13: the log is permanent."""
+    """The log is permanent."""
     secret = "gh" + "p_" + "a1" * 18
     memory.database.write(
         "acme", lambda tx: audit_log.add(tx, "ci", "state_set", f"state user:ada {secret}")

@@ -252,7 +252,7 @@ def test_responses_expire_after_a_day(open_memory: Callable[..., Memory], now: N
 
 
 def test_responses_are_erased_with_the_user_and_not_exported(memory: Memory, tmp_path: Any) -> None:
-    """D6: responses contain user data."""
+    """Responses contain user data."""
     send_request(memory, "entries_add", "k", lambda me: me.entries.add("CANARY"))
     memory.export(tmp_path / "all.jsonl")
     assert (tmp_path / "all.jsonl").read_bytes().count(b"CANARY") == 1

@@ -490,7 +490,7 @@ def unchanged(memory: Memory, me: Scope, tries: Callable[[], None]) -> None:
 def test_ids_and_keys_are_stored_exactly_or_rejected(
     shared: Memory, mine: Scope, endpoint: Way
 ) -> None:
-    """B23, B25: no name is ever changed."""
+    """No name is ever changed."""
 
     def bad() -> None:
         for name, value in MALICIOUS.items():
@@ -510,7 +510,7 @@ def test_ids_and_keys_are_stored_exactly_or_rejected(
 
 @pytest.mark.parametrize("dots", [".", ".."])
 def test_new_names_must_fit_a_url_path(shared: Memory, mine: Scope, dots: str) -> None:
-    """B23: a browser turns `/agents/x/..` into `/agents`; existing names can still be read and
+    """A browser turns `/agents/x/..` into `/agents`; existing names can still be read and
     removed.
     """
     adds: dict[str, Callable[[], Any]] = {
@@ -639,7 +639,7 @@ BAD_JSON: dict[str, Any] = {
 
 @pytest.mark.parametrize("endpoint", JSONS, ids=str)
 def test_json_round_trips_or_is_rejected(shared: Memory, mine: Scope, endpoint: Way) -> None:
-    """B23, B24, B25: the text rule applies at every depth, keys included."""
+    """The text rule applies at every depth, keys included."""
     for name, value in GOOD_JSON.items():
         result = endpoint.send(shared, mine, value)
         assert json.dumps(result) == json.dumps(value), (
@@ -713,14 +713,14 @@ def test_json_text_is_stored_byte_for_byte(shared: Memory, mine: Scope, written:
 def test_json_text_changed_by_the_text_rule_is_rewritten(
     shared: Memory, mine: Scope, written: str, kept: dict[str, Any]
 ) -> None:
-    """B23, B25: also with a surrogate under a duplicate key."""
+    """Also with a surrogate under a duplicate key."""
     assert mine.messages.append("s", "user", JsonText(written)).content == kept
     assert mine.messages.window("s", last=1)[0].content == kept
     assert mine.state.set("k", JsonText(written)).value == kept
 
 
 def test_text_cut_at_every_offset_is_valid(shared: Memory, mine: Scope) -> None:
-    """B25: emoji halves from careless UTF-16 truncation never break a session."""
+    """Emoji halves from careless UTF-16 truncation never break a session."""
     units = "👨‍👩‍👧‍👦🇩🇪e\u0301".encode("utf-16-le")
     cuts = [units[:n].decode("utf-16-le", "surrogatepass") for n in range(0, len(units) + 1, 2)]
     cuts += [units[n:].decode("utf-16-le", "surrogatepass") for n in range(0, len(units), 2)]

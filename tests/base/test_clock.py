@@ -68,7 +68,7 @@ def test_the_local_zone_does_not_matter(zone: str) -> None:
     ids=str,
 )
 def test_an_invalid_time_is_rejected_by_name(moment: Any) -> None:
-    """B21: a naive datetime is ambiguous."""
+    """A naive datetime is ambiguous."""
     with pytest.raises(Invalid) as error:
         clock.from_datetime(moment, "since")
     assert error.value.field == "since"

@@ -265,7 +265,7 @@ def kept(memory: Memory) -> bytes:
 
 
 def test_masked_secrets_are_stored_nowhere(open_memory: Callable[..., Memory]) -> None:
-    """S13: in every kind, nested, in streams, in tool arguments, in the index."""
+    """In every kind, nested, in streams, in tool arguments, in the index."""
     memory = open_memory(secrets="mask")
     before = masking.counts().get("github-token", 0)
     write_everywhere(memory, GITHUB)
@@ -354,7 +354,7 @@ def test_nothing_is_masked_when_off(memory: Memory) -> None:
 
 @one_engine
 def test_model_output_is_masked(open_memory: Callable[..., Memory]) -> None:
-    """S13: a summary of older content does not restore a secret; nothing is rejected for it."""
+    """A summary of older content does not restore a secret; nothing is rejected for it."""
     before = open_memory()
     session = before.scope(tenant="acme", user="ada", agent="scout").sessions.add()
     before.scope(tenant="acme", user="ada", agent="scout").messages.extend(

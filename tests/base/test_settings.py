@@ -34,7 +34,7 @@ def test_defaults() -> None:
 
 
 def test_file_then_environment_then_flags(tmp_path: Path) -> None:
-    """D7: the later source wins, and each value knows its origin."""
+    """The later source wins, and each value knows its origin."""
     file = write(tmp_path / "x.yaml", "tenant: file\nuser: file\nagent: file\npostgres_pool: 7\n")
     env = {"RETAIN_USER": "env", "RETAIN_AGENT": "env", "PATH": "/bin", "RETAINED": "x"}
     settings = Settings.load(file, env, agent="flag", database=None)
@@ -195,7 +195,7 @@ def test_a_value_has_the_type_of_its_setting(
 
 
 def test_every_setting_can_be_set_everywhere(tmp_path: Path) -> None:
-    """D7: and its default round-trips."""
+    """And its default round-trips."""
     for field in FIELDS:
         default: Any = field.default
         env = {f"RETAIN_{field.name.upper()}": str(default)}
@@ -257,7 +257,7 @@ def test_a_password_is_in_no_error_and_no_name() -> None:
 
 
 def test_common_variables_of_the_summary_model(tmp_path: Path) -> None:
-    """S3: OPENAI_SUMMARY_MODEL and OPENAI_SUMMARY_URL; our own variable wins, and the origin names
+    """OPENAI_SUMMARY_MODEL and OPENAI_SUMMARY_URL; our own variable wins, and the origin names
     it.
     """
     env = {"OPENAI_SUMMARY_MODEL": "small", "OPENAI_SUMMARY_URL": "http://there/v1"}

@@ -74,7 +74,7 @@ def test_the_estimate_is_accurate() -> None:
 
 @pytest.mark.parametrize("character", "a0-\n=é字😀")
 def test_a_repeated_character_is_not_free(character: str) -> None:
-    """B28: a budget sees any text."""
+    """A budget sees any text."""
     assert tokens.estimate(character * 80_000) >= 10_000
 
 
@@ -157,7 +157,7 @@ def is_whole(text: str, part: str, *, end: bool) -> bool:
 @pytest.mark.parametrize("end", [False, True])
 @pytest.mark.parametrize("odd", ODD)
 def test_no_grapheme_is_split_at_any_offset(odd: str, end: bool) -> None:
-    """B25: families, flags, skin tones, combining marks, Hangul, conjuncts, line ends: at every
+    """Families, flags, skin tones, combining marks, Hangul, conjuncts, line ends: at every
     offset.
     """
     for before in range(40):

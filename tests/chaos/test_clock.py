@@ -39,7 +39,7 @@ class Clock:
 def test_order_survives_clock_jumps(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """P4, B13, B14: back a day under load, then frozen, then forward: the history is consistent."""
+    """Back a day under load, then frozen, then forward: the history is consistent."""
     clock = Clock(NOON)
     memory = open_memory(clock=clock)
     me, history = scope_of(memory), History()

@@ -16,7 +16,7 @@ from tests.conftest import SETTINGS
 
 @pytest.mark.parametrize("run", range(sizes.CROWD_RUNS))
 def test_64_threads_on_one_session_have_a_consistent_history(memory: Memory, run: int) -> None:
-    """P4, H1: gap-free and in order, while four readers only ever see a prefix."""
+    """Gap-free and in order, while four readers only ever see a prefix."""
     me = scope_of(memory)
     me.sessions.add(SESSION)
     history = History()
@@ -29,7 +29,7 @@ def test_64_threads_on_one_session_have_a_consistent_history(memory: Memory, run
 
 
 def test_8_processes_on_one_file_lose_no_write(tmp_path: Path) -> None:
-    """B6, H4: every write is stored, in one order, and none was rejected as busy."""
+    """Every write is stored, in one order, and none was rejected as busy."""
     url, log, go = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log", tmp_path / "go"
     jobs = [
         Job(url, str(log), f"p{n}", threads=2, writes=sizes.PROCESS_WRITES // 2, go=str(go))

@@ -32,7 +32,7 @@ FAULTS = [
 def test_a_failed_system_call_is_a_typed_error_and_never_a_false_acknowledgement(
     tmp_path: Path, call: str, error: str, number: int
 ) -> None:
-    """F4: nothing acknowledged is lost, the file is intact, and the process continues after the
+    """Nothing acknowledged is lost, the file is intact, and the process continues after the
     fault.
     """
     if shutil.which("strace") is None and not os.environ.get("CI"):
@@ -116,7 +116,7 @@ def _reserve(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_a_disk_that_fills_up(small_disk: Path) -> None:
-    """F5: Full while some space is left; reads work; an emergency purge works without any space;
+    """Full while some space is left; reads work; an emergency purge works without any space;
     writing resumes without a restart.
     """
     path = small_disk / "agent.db"
@@ -161,7 +161,7 @@ def wait_for_disk_check() -> None:
 
 @pytest.mark.slow
 def test_an_emergency_purge_on_a_full_disk(small_disk: Path) -> None:
-    """F5: nobody has the database open, no byte is free, and `retain purge --emergency` still
+    """Nobody has the database open, no byte is free, and `retain purge --emergency` still
     works.
     """
     path = small_disk / "agent.db"
@@ -180,7 +180,7 @@ def test_an_emergency_purge_on_a_full_disk(small_disk: Path) -> None:
 def test_a_disk_that_fills_without_warning_loses_nothing(
     small_disk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """F5: without the low-water mark, SQLite itself reaches the end of the disk."""
+    """Without the low-water mark, SQLite itself reaches the end of the disk."""
     path = small_disk / "agent.db"
     monkeypatch.setattr(files, "MIN_FREE_MIB", 0)
     monkeypatch.setattr(sqlite, "BALLAST_MIB", 0)

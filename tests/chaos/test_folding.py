@@ -29,7 +29,7 @@ KEPT = 12
 def test_processes_never_fold_the_same_turns_twice(
     open_memory: Open, url: str, tmp_path: Path
 ) -> None:
-    """S4, B5: three fold while a fourth appends; every range went to one model, once, and is
+    """Three fold while a fourth appends; every range went to one model, once, and is
     covered once.
     """
     memory = open_memory(summary_enabled=True)
@@ -69,7 +69,7 @@ def test_processes_never_fold_the_same_turns_twice(
 def test_a_process_killed_while_folding_leaves_one_summary_at_most(
     open_memory: Open, url: str, tmp_path: Path, moment: str
 ) -> None:
-    """F14, P7: killed before its commit, nothing happened; after its lease expired, another folds."""
+    """Killed before its commit, nothing happened; after its lease expired, another folds."""
     memory = open_memory(summary_enabled=True)
     me = scope_of(memory)
     me.sessions.add(SESSION)

@@ -107,7 +107,7 @@ class Server:
     ("database", "workers"), sizes.HTTP_SERVERS, indirect=["database"], ids=str
 )
 def test_restarts_under_load_lose_nothing(database: str, workers: int) -> None:
-    """P1, P2, P4, F1, F10: 64 clients with keys; kill -9 or SIGTERM at any time, then a new server."""
+    """64 clients with keys; kill -9 or SIGTERM at any time, then a new server."""
     history, chance = History(), random.Random()
     with Server(database, workers) as server, Client(server.url, server.key) as client:
         crowd = Crowd(client.scope(user=USER, agent=AGENT), history, writers=CLIENTS, readers=2)
@@ -128,7 +128,7 @@ def test_restarts_under_load_lose_nothing(database: str, workers: int) -> None:
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
 def test_requests_in_flight_at_sigterm_are_completed(database: str) -> None:
-    """F10: appends that wait for the database during shutdown finish, and their responses arrive."""
+    """Appends that wait for the database during shutdown finish, and their responses arrive."""
     held, leave = threading.Event(), threading.Event()
 
     def hold(tx: Transaction) -> None:
@@ -170,7 +170,7 @@ def test_requests_in_flight_at_sigterm_are_completed(database: str) -> None:
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("database", ["sqlite", "modern"], indirect=True)
 def test_a_killed_turn_is_completed_once(database: str) -> None:
-    """P1, F1: kill -9 during the model call; the same key completes the turn; a repetition changes
+    """Kill -9 during the model call; the same key completes the turn; a repetition changes
     nothing.
     """
     payload = {"message": "Where to?", "session_id": SESSION, "agent_id": AGENT, "key": "k"}

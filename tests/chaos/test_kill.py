@@ -38,7 +38,7 @@ def lines(log: Path) -> int:
 
 @pytest.mark.parametrize("round_", range(sizes.KILLED_FILES))
 def test_kill_9_loses_no_acknowledged_write(tmp_path: Path, round_: int) -> None:
-    """P1, P2, P4, F1: kill a writer, retry its doubtful writes with the same keys, kill that one,
+    """Kill a writer, retry its doubtful writes with the same keys, kill that one,
     and so on.
     """
     url, log = f"sqlite:///{tmp_path}/agent.db", tmp_path / "log"

@@ -64,7 +64,7 @@ def inode(path: Path) -> tuple[int, int]:
 
 
 def test_writers_wait_for_a_lock_of_another_process(tmp_path: Path) -> None:
-    """B10: seconds of contention are waited out, and nothing is rebuilt or deleted because of it."""
+    """Seconds of contention are waited out, and nothing is rebuilt or deleted because of it."""
     path = tmp_path / "agent.db"
     with Memory.open(f"sqlite:///{path}", settings=SETTINGS) as memory:
         me, history = new_session(memory), History()
@@ -85,7 +85,7 @@ def test_writers_wait_for_a_lock_of_another_process(tmp_path: Path) -> None:
 
 
 def test_a_short_wait_raises_busy(memory_with: Callable[..., Memory], tmp_path: Path) -> None:
-    """B10: the file is left alone, and later writes work."""
+    """The file is left alone, and later writes work."""
     memory = memory_with(wait_seconds=0.2)
     path = tmp_path / "agent.db"
     me = new_session(memory)
@@ -122,7 +122,7 @@ def memory_with(tmp_path: Path) -> Iterator[Callable[..., Memory]]:
 def test_a_long_reader_cannot_make_the_log_grow_without_bound(
     memory_with: Callable[..., Memory], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B31: a long reader under heavy writing is stopped with ReadTooLong, and the log shrinks
+    """A long reader under heavy writing is stopped with ReadTooLong, and the log shrinks
     again.
     """
     monkeypatch.setattr("retain.storage.sqlite.engine.OLD_READER_SECONDS", 0.5)

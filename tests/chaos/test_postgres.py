@@ -80,7 +80,7 @@ def kill(server: PostgresServer) -> None:
 def test_server_crashes_under_load_lose_nothing(
     server: PostgresServer, crashing: Memory, blow: Callable[[PostgresServer], None], times: int
 ) -> None:
-    """P1, P2, P4, F3: every acknowledged message once and in order, and the same Memory continues."""
+    """Every acknowledged message once and in order, and the same Memory continues."""
     me, history = scope_of(crashing), History()
     with Crowd(me, history, writers=12, readers=2, keyed=lambda writer: writer % 4 != 0) as crowd:
         for _ in range(times):

@@ -43,7 +43,7 @@ def empty_url(engine: str, tmp_path: Path) -> Iterator[str]:
 def test_processes_start_at_once_on_an_empty_database(
     empty_url: str, tmp_path: Path, round_: int
 ) -> None:
-    """B19: each finds every table and writes; none sees a partial schema."""
+    """Each finds every table and writes; none sees a partial schema."""
     log, go = tmp_path / "log", tmp_path / "go"
     jobs = [
         Job(empty_url, str(log), f"p{n}", threads=1, writes=3, go=str(go))
@@ -64,7 +64,7 @@ def test_processes_start_at_once_on_an_empty_database(
 def test_a_migration_with_an_open_transaction_and_16_waiters_neither_hangs_nor_fails(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """B20: a reader holds the tables while 16 processes migrate; appends continue, and it happens
+    """A reader holds the tables while 16 processes migrate; appends continue, and it happens
     once.
     """
     memory = open_memory()

@@ -30,7 +30,7 @@ def agent_of(request: ModelRequest) -> str:
 
 @one_engine
 def test_each_agent_has_its_own_memory_and_reads_earlier_answers(url: str) -> None:
-    """A6, J5: in the given order; the system text names the others; no agent sees another's
+    """In the given order; the system text names the others; no agent sees another's
     entries.
     """
     model = ScriptedModel(lambda request: f"{agent_of(request)} agrees.")
@@ -80,7 +80,7 @@ def test_each_agent_has_its_own_memory_and_reads_earlier_answers(url: str) -> No
 
 
 def test_a_failing_agent_does_not_lose_the_others_and_a_retry_calls_it_alone(url: str) -> None:
-    """A6: the other answers are not repeated."""
+    """The other answers are not repeated."""
     down = True
 
     def say(request: ModelRequest) -> str:

@@ -165,7 +165,7 @@ def test_entries_saved_after_a_search_result_have_its_trust(
 
 
 def test_changes_by_a_model_are_audited(talk: Any) -> None:
-    """D6: each change of a tool under the name of its action, beside the turn."""
+    """Each change of a tool under the name of its action, beside the turn."""
     chat = talk(
         calling(
             ("save_to_core", {"content": "Tea."}),
@@ -274,7 +274,7 @@ def test_deep_arguments_are_saved(talk: Any) -> None:
 
 @pytest.mark.parametrize("mode", ["mask", "reject"])
 def test_a_secret_in_an_answer_is_masked(talk: Any, mode: str) -> None:
-    """D6: the first answer and its repetition have what is stored."""
+    """The first answer and its repetition have what is stored."""
     chat = talk(
         calling(("save_to_journal", {"content": f"The key is {SECRET}"})),
         f"The key is {SECRET} indeed.",
@@ -325,7 +325,7 @@ def test_an_error_says_whether_the_message_is_stored(talk: Any) -> None:
 
 
 def test_stored_content_is_not_repeated_in_later_prompts(talk: Any) -> None:
-    """R9: neither in the next round nor in the next turn; the placeholder stands in its place."""
+    """Neither in the next round nor in the next turn; the placeholder stands in its place."""
     content = "the harbour has a crane " * 400
     store = calling(("store_memory", {"content": content, "description": "the harbour"}))
     chat = talk(store, "Stored.", "Yes.")

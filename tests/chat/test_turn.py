@@ -89,7 +89,7 @@ def chat(url: str) -> Any:
 
 @one_engine
 def test_a_turn_is_emitted_and_stored(chat: Any) -> None:
-    """A1, T1: context, model, saved turn; events; turns.get has the report."""
+    """Context, model, saved turn; events; turns.get has the report."""
     talk = chat("In Turin.", model=ScriptedModel("In Turin.", cost=0.5))
     talk.me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
     done = talk.say(key="k")
@@ -142,7 +142,7 @@ def test_recall_uses_an_already_stored_question(chat: Any) -> None:
 
 @one_engine
 def test_sequential_and_parallel_tools(chat: Any) -> None:
-    """A1: the agent's memory tools; each round is recorded; calls and results are stored in order."""
+    """The agent's memory tools; each round is recorded; calls and results are stored in order."""
     talk = chat(
         calling(("save_to_core", {"content": "Mary lives in Turin."}), text="I note that."),
         calling(
@@ -214,7 +214,7 @@ def test_tool_errors_are_returned_to_the_model(chat: Any) -> None:
 
 @one_engine
 def test_an_agent_uses_its_tools_prompt_and_model(url: str) -> None:
-    """A2: and its notes where its prompt places them."""
+    """And its notes where its prompt places them."""
     settings = replace(SETTINGS)
     own = ScriptedModel("I am another.", name="other-model")
     with Memory.open(
@@ -259,7 +259,7 @@ def test_the_number_of_parallel_tools_is_limited(chat: Any) -> None:
 
 @one_engine
 def test_a_large_output_becomes_a_reference_at_once(chat: Any) -> None:
-    """R5: the model sees the line in the next round, and so do readers of the session."""
+    """The model sees the line in the next round, and so do readers of the session."""
     talk = chat(calling(("manage_long_term_memory", {"operation": "read"})), "Long.")
     talk.me.notes.append(
         "\n".join(f"Line {n} of what Ada likes, and there is a lot of it." for n in range(400))
@@ -326,7 +326,7 @@ def test_an_overtaken_retry_answers_its_own_message(chat: Any) -> None:
 
 @one_engine
 def test_without_a_model_the_answer_lists_matching_memory(chat: Any) -> None:
-    """A3: stored, answered, marked; repeatable, without quoting itself."""
+    """Stored, answered, marked; repeatable, without quoting itself."""
     talk = chat()
     assert "There are no related memories yet." in talk.say("Hello!").text
     talk.me.entries.add("Ada's sister Mary lives in Turin.", kind="core")
@@ -360,7 +360,7 @@ def test_without_a_model_the_answer_lists_matching_memory(chat: Any) -> None:
 
 @one_engine
 def test_why_names_everything_that_an_answer_without_a_model_cites(chat: Any) -> None:
-    """X3: also what the context of a model would have left out."""
+    """Also what the context of a model would have left out."""
     talk = chat(context_tokens=300)
     for n in range(8):
         session = talk.me.sessions.add().id
@@ -374,7 +374,7 @@ def test_why_names_everything_that_an_answer_without_a_model_cites(chat: Any) ->
 
 @one_engine
 def test_a_turn_without_a_server_folds_long_sessions(chat: Any) -> None:
-    """S2: no background job runs beside the library and `retain chat`."""
+    """No background job runs beside the library and `retain chat`."""
     talk = chat("Fine.", summary_enabled=True, summary_threshold=4, summary_keep_last=2,
                 summary_model="extractive")  # fmt: skip
     for n in range(4):
@@ -426,7 +426,7 @@ def test_invalid_input_does_nothing(chat: Any) -> None:
 
 @one_engine
 def test_an_image_is_sent_once_and_stored(chat: Any) -> None:
-    """A4: an image for the model, a reference in the conversation; later turns have the
+    """An image for the model, a reference in the conversation; later turns have the
     placeholder.
     """
     talk = chat("A pixel.", "It was a pixel.")
@@ -463,7 +463,7 @@ INVALID_IMAGES: list[tuple[Any, type[Exception]]] = [
 
 @one_engine
 def test_invalid_images_are_rejected(memory: Memory, me: Scope) -> None:
-    """P16, S6: detected by the first bytes; no URL is fetched; nothing is stored."""
+    """Detected by the first bytes; no URL is fetched; nothing is stored."""
     session = me.sessions.add().id
     for image, error in INVALID_IMAGES:
         with pytest.raises(error):
@@ -475,7 +475,7 @@ def test_invalid_images_are_rejected(memory: Memory, me: Scope) -> None:
 
 
 def test_turns_of_one_session_are_ordered_within_a_process(chat: Any) -> None:
-    """A1: U A U A, in order of arrival."""
+    """U A U A, in order of arrival."""
     gate = threading.Event()
 
     def slow(request: ModelRequest) -> str:
@@ -654,7 +654,7 @@ def expire(memory: Memory, session: str) -> None:
 def test_turns_of_one_session_are_ordered_between_processes(
     url: str, memory: Memory, me: Scope
 ) -> None:
-    """A1: by a lease that the other process waits for."""
+    """By a lease that the other process waits for."""
     session = me.sessions.add().id
     with child(url, session, "k0", "m0") as first, child(url, session, "k1", "m1") as other:
         assert [process.wait(120) for process in (first, other)] == [0, 0]
@@ -683,7 +683,7 @@ STREAMS = [
 def test_a_misbehaving_service_leaves_only_the_message(
     tmp_path: Any, how: str, limited: Limited
 ) -> None:
-    """F7: through a complete turn: typed, never a partial answer, and a retry with the key
+    """Through a complete turn: typed, never a partial answer, and a retry with the key
     completes.
     """
     with FakeService("In Turin, as she said.", retry_after=60) as service:
@@ -709,7 +709,7 @@ def test_a_misbehaving_service_leaves_only_the_message(
 
 @pytest.mark.parametrize("how", ["injection", "babble"])
 def test_model_output_is_data(tmp_path: Any, how: str) -> None:
-    """F7, S4: an answer with instructions or a forged placeholder is stored as text, and forges
+    """An answer with instructions or a forged placeholder is stored as text, and forges
     nothing later.
     """
     with FakeService("In Turin.") as service:

@@ -204,7 +204,7 @@ def test_commands_in_a_pipe(run: Run, env: dict[str, str]) -> None:
 
 
 def test_long_sessions_are_summarized(run: Run, env: dict[str, str]) -> None:
-    """S2: by the model, without a server or a job beside the command; later answers use it."""
+    """By the model, without a server or a job beside the command; later answers use it."""
     summary = "Ada asked about the harbour of Porto several times."
 
     def answer(request: ModelRequest) -> str:

@@ -25,7 +25,7 @@ def turn(url: str) -> str:
 
 
 def test_a_table_with_a_bar_per_layer(run: Run, turn: str) -> None:
-    """X3: `retain context --session … --message …` shows it now."""
+    """`retain context --session … --message …` shows it now."""
     done = run('retain context --session trip --message "And now?" --budget 1000')
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
@@ -36,7 +36,7 @@ def test_a_table_with_a_bar_per_layer(run: Run, turn: str) -> None:
 
 
 def test_explain_a_stored_turn(run: Run, turn: str) -> None:
-    """X3: `retain context explain TURN` shows what the turn was given, not what it would be given
+    """`retain context explain TURN` shows what the turn was given, not what it would be given
     now.
     """
     run("retain entries add 'Ada likes trains.' --kind core --agent scout")
@@ -50,7 +50,7 @@ def test_explain_a_stored_turn(run: Run, turn: str) -> None:
 
 
 def test_recalled_items_are_explained(run: Run, url: str, turn: str) -> None:
-    """X1, X3: from another conversation and from a document, now and later."""
+    """From another conversation and from a document, now and later."""
     with Memory.open(url, settings=SETTINGS) as memory:
         me = memory.scope(tenant="default", user="ada", agent="scout")
         me.sessions.add("old talk")

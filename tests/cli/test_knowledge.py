@@ -29,7 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]
 
 
 def test_files_and_folders(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """G1: a bad file does not stop the rest, and sets the exit status."""
+    """A bad file does not stop the rest, and sets the exit status."""
     status, out, err = run(capsys, "knowledge", "add", "paper.pdf", "docs", "--user", "ada")
     assert status == 1
     assert out.splitlines() == ["added  paper.pdf", "added  docs/guide.md", "2 added, 1 failed."]

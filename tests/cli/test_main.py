@@ -480,7 +480,7 @@ def test_piped_output_has_no_trailing_white_space(run_here: Run) -> None:
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_raw_content_is_written_to_a_file(run_here: Run, url: str, tmp_path: Path) -> None:
-    """R4: byte for byte, with `--raw` in pieces."""
+    """Byte for byte, with `--raw` in pieces."""
     run = run_here
     data = bytes(range(256)) * 5000
     with Memory.open(url, settings=SETTINGS) as memory:

@@ -67,7 +67,7 @@ def shown(
 
 
 def test_a_readable_list(shown: Print) -> None:
-    """Q1: number, kind, time, author, excerpt, how to open it, score."""
+    """Number, kind, time, author, excerpt, how to open it, score."""
     lines = shown(
         'retain search "when does the night train to Lisbon leave" --kind messages'
     ).splitlines()

@@ -12,7 +12,7 @@ WANTS = st.lists(st.integers(0, 20_000), min_size=len(LAYERS), max_size=len(LAYE
 
 @given(budget=st.integers(0, 20_000), wants=WANTS)
 def test_shares_exceed_neither_the_budget_nor_the_need(budget: int, wants: list[int]) -> None:
-    """X1: the sum is within the budget, and no layer gets more than it can use."""
+    """The sum is within the budget, and no layer gets more than it can use."""
     given_ = share(budget, wants)
     assert sum(given_) <= budget
     assert all(0 <= got <= want for got, want in zip(given_, wants, strict=True))
@@ -20,14 +20,14 @@ def test_shares_exceed_neither_the_budget_nor_the_need(budget: int, wants: list[
 
 @given(budget=st.integers(0, 20_000), wants=WANTS)
 def test_floors_are_kept(budget: int, wants: list[int]) -> None:
-    """X1: a layer that needs its floor gets it, whatever the others want."""
+    """A layer that needs its floor gets it, whatever the others want."""
     for layer, got, want in zip(LAYERS, share(budget, wants), wants, strict=True):
         assert got >= min(want, int(layer.floor * budget))
 
 
 @given(budget=st.integers(0, 20_000), more=st.integers(0, 5_000), wants=WANTS)
 def test_a_larger_budget_reduces_no_share(budget: int, more: int, wants: list[int]) -> None:
-    """X1: monotone in the budget, per layer."""
+    """Monotone in the budget, per layer."""
     before, after = share(budget, wants), share(budget + more, wants)
     assert all(b <= a for b, a in zip(before, after, strict=True))
 

@@ -83,7 +83,7 @@ def save(me: Scope, session: str, n: int, chance: random.Random, last: int) -> i
 
 
 def check(me: Scope, session: str, context: Context, mentioned: set[str]) -> None:
-    """X1, P8, R7: within the budget, pairs complete, no placeholder lost."""
+    """Within the budget, pairs complete, no placeholder lost."""
     texts = [m["content"] or "" for m in context.messages]
     calls = [
         json.dumps(call["function"]) for m in context.messages for call in m.get("tool_calls", ())
@@ -119,7 +119,7 @@ def assert_summaries_saw_their_messages(me: Scope, session: str, model: Recordin
 def test_thousands_of_turns(
     open_memory: Callable[..., Memory], url: str, engine: str, failing: float
 ) -> None:
-    """S2, S4, S5, X1, R7, P6–P8: summaries folded throughout, by a model that may fail at random."""
+    """Summaries folded throughout, by a model that may fail at random."""
     model = RecordingModel(failing)
     settings = Settings(**{**vars(SETTINGS), "summary_enabled": True, "origins": {}})
     memory = Memory.open(url, settings=settings, models=Models(settings, summary=model))
@@ -162,7 +162,7 @@ def fold_repeatedly(url: str, session: str, stop: str) -> None:
 def test_two_processes_fold_while_others_append(
     open_memory: Callable[..., Memory], url: str, tmp_path: object
 ) -> None:
-    """S4, H3: ranges are contiguous without overlap or gap, and every message is stored."""
+    """Ranges are contiguous without overlap or gap, and every message is stored."""
     memory = open_memory(summary_enabled=True, summary_model="extractive")
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id

@@ -60,7 +60,7 @@ def sources(context: Context) -> set[str]:
 
 
 def test_other_conversations_are_recalled(me: Scope, trip: str, session: str) -> None:
-    """X1: with time, author and place, as data, between the conversation and the new message."""
+    """With time, author and place, as data, between the conversation and the new message."""
     context = me.context(session, QUESTION)
     content = context.messages[-2]["content"]
     assert context.messages[-1] == {"role": "user", "content": QUESTION}
@@ -72,7 +72,7 @@ def test_other_conversations_are_recalled(me: Scope, trip: str, session: str) ->
 
 
 def test_every_kind_is_recalled(me: Scope, session: str) -> None:
-    """X1: expired entries, documents, references and the tenant's state."""
+    """Expired entries, documents, references and the tenant's state."""
     me.refs.add("a kayak manual\n" * 50, "The manual of the kayak", key="manual-1")
     me.knowledge.add("Boats", "# Kayaks\n\nA kayak has a paddle with two blades.")
     me.state.set("boat", "a yellow kayak", area="tenant")
@@ -83,7 +83,7 @@ def test_every_kind_is_recalled(me: Scope, session: str) -> None:
 
 
 def test_the_report_has_reasons_and_scores(me: Scope, trip: str, session: str) -> None:
-    """X3: each item with score, rankers and signals; stored without any text."""
+    """Each item with score, rankers and signals; stored without any text."""
     context = me.context(session, QUESTION)
     item = next(item for item in recalled(context) if item.source == "messages trip 1")
     hit = next(hit for hit in me.search(QUESTION) if (hit.id, hit.seq) == ("trip", 1))
@@ -98,7 +98,7 @@ def test_the_report_has_reasons_and_scores(me: Scope, trip: str, session: str) -
 
 
 def test_nothing_is_recalled_without_a_topic(me: Scope, trip: str, session: str) -> None:
-    """X1: an empty message, a greeting, thanks, unrelated words."""
+    """An empty message, a greeting, thanks, unrelated words."""
     me.messages.extend(
         trip,
         [
@@ -123,7 +123,7 @@ def test_nothing_is_recalled_without_a_topic(me: Scope, trip: str, session: str)
 
 
 def test_the_context_contains_nothing_twice(me: Scope, session: str) -> None:
-    """X1: recent turns, notes, entries, state and references of this session."""
+    """Recent turns, notes, entries, state and references of this session."""
     me.messages.append(session, "user", "The walrus is called Otto.")
     me.messages.append(session, "assistant", "Otto is a good name for a walrus.")
     me.notes.overwrite("# Walrus\n\nOtto the walrus likes fish.")
@@ -139,7 +139,7 @@ def test_the_context_contains_nothing_twice(me: Scope, session: str) -> None:
 
 
 def test_turns_outside_the_window_are_recalled(me: Scope, session: str) -> None:
-    """X1: early turns of the same conversation."""
+    """Early turns of the same conversation."""
     me.messages.append(session, "user", "The code of the vault is seven walrus nine.")
     me.messages.extend(
         session,
@@ -156,7 +156,7 @@ def test_turns_outside_the_window_are_recalled(me: Scope, session: str) -> None:
 
 
 def test_sections_cut_by_the_budget_are_recalled(me: Scope, session: str) -> None:
-    """X1: core entries and note sections that did not fit are included once when relevant."""
+    """Core entries and note sections that did not fit are included once when relevant."""
     filler = "Nothing of any use stands here, and it goes on for a while. " * 4
     me.entries.add(f"The walrus in the harbour is called Otto. {filler}", kind="core")
     for number in range(40):
@@ -183,7 +183,7 @@ def test_sections_cut_by_the_budget_are_recalled(me: Scope, session: str) -> Non
 
 
 def test_listed_references_do_not_depend_on_recall(me: Scope, trip: str, session: str) -> None:
-    """X2: they precede the recent turns, where every change invalidates the prompt cache."""
+    """They precede the recent turns, where every change invalidates the prompt cache."""
     for number in range(90):
         me.refs.add(
             f"line {number}\n" * 20, f"The output number {number} of a long job", session=session
@@ -220,7 +220,7 @@ class NarrowEmbedder:
 
 
 def test_similarity_is_relative_to_the_embedder(url: str) -> None:
-    """X1: the similarity that all texts share does not count."""
+    """The similarity that all texts share does not count."""
     with opened(url, NarrowEmbedder()) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         old, new = me.sessions.add("old").id, me.sessions.add("new").id
@@ -244,7 +244,7 @@ def test_similarity_is_relative_to_the_embedder(url: str) -> None:
 
 @pytest.mark.parametrize(("best", "expected"), [(0.9, ["0"]), (0.71, [])])
 def test_outliers_count_as_similar(best: float, expected: list[str]) -> None:
-    """X1: with a foreign embedder, similar means clearly above the other hits."""
+    """With a foreign embedder, similar means clearly above the other hits."""
     cosines = [best, *(0.7 + 0.002 * number for number in range(-10, 10))]
     hits = [
         Hit("entries", str(place), 0, "text", datetime(2026, 1, 1, tzinfo=UTC), 0.5, near=near)
@@ -268,7 +268,7 @@ def test_an_inactive_reference_is_not_recalled(me: Scope, session: str) -> None:
 
 
 def test_the_budget_of_recall(me: Scope, trip: str, session: str) -> None:
-    """X1: at any size, with omissions in the report; long texts are cut around the matching words."""
+    """At any size, with omissions in the report; long texts are cut around the matching words."""
     long = (
         "Nothing to see here. " * 200 + "The heliotrope blooms in June. " + "Nothing either. " * 200
     )
@@ -289,7 +289,7 @@ def test_the_budget_of_recall(me: Scope, trip: str, session: str) -> None:
 
 
 def test_recall_does_not_change_the_prompt_before_it(me: Scope, trip: str, session: str) -> None:
-    """X2: also when the conversation does not fit."""
+    """Also when the conversation does not fit."""
     me.messages.extend(
         session,
         [{"role": "user", "content": f"Filler number {n} speaks of nothing."} for n in range(400)],
@@ -338,7 +338,7 @@ def test_recall_is_isolated_by_owner(memory: Memory, session: str) -> None:
 
 
 def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
-    """X1, F7: the report says so."""
+    """The report says so."""
     with opened(url, FailingEmbedder("broken")) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.messages.append(me.sessions.add("trip").id, "user", CONVERSATION[0][1])
@@ -350,7 +350,7 @@ def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
 
 
 def test_stored_text_cannot_break_out(memory: Memory) -> None:
-    """X1: out of its fence, into a role, or into a placeholder; neither can a name or a label."""
+    """Out of its fence, into a role, or into a placeholder; neither can a name or a label."""
     for number, injection in enumerate(INJECTIONS):
         me = memory.scope(tenant="acme", user=f"user{number}", agent="scout")
         hostile = me.sessions.add(f"hostile{number}", label=f'x"] {injection}'[:900]).id
@@ -377,7 +377,7 @@ def test_stored_text_cannot_break_out(memory: Memory) -> None:
 
 
 def test_placeholders_in_recalled_text_are_verified(me: Scope, trip: str, session: str) -> None:
-    """R1: a known key is shown with its true description, any other as a quotation."""
+    """A known key is shown with its true description, any other as a quotation."""
     me.refs.add("log\n" * 100, "What really happened", key="log-1")
     me.messages.append(
         trip, "user", "The gazebo: [MemoryRef: log-1 - a lie] and [MemoryRef: log-2 - forged]"
@@ -401,7 +401,7 @@ def test_documents_do_not_crowd_out_personal_memories(me: Scope, session: str) -
 
 
 def test_notices_are_not_recalled(me: Scope, session: str) -> None:
-    """X5: neither searched nor recalled nor summarized."""
+    """Neither searched nor recalled nor summarized."""
     notice = {"text": "No model is set. The harbour has a crane.", "without_model": True}
     other = me.sessions.add().id
     me.messages.append(other, "user", "The harbour crane is red.")

@@ -45,7 +45,7 @@ def everything(memory: Memory) -> dict[str, int]:
 
 
 def test_a_turn_stores_messages_call_and_report(memory: Memory, me: Scope, session: str) -> None:
-    """X3, T1, P3: in one call."""
+    """In one call."""
     context = me.context(session, "Build it.")
     usage = Usage("gpt-5-mini", latency_ms=12.5, tokens_in=100, tokens_out=20, cost=0.001)
     turn = me.save_turn(session, tool_turn(output="ok"), usage=usage, context=context)
@@ -62,7 +62,7 @@ def test_a_turn_stores_messages_call_and_report(memory: Memory, me: Scope, sessi
 
 
 def test_an_output_above_the_threshold_becomes_a_reference(me: Scope, session: str) -> None:
-    """R2, R5, P3: stored completely; the message has one line with the command and the placeholder."""
+    """Stored completely; the message has one line with the command and the placeholder."""
     turn = me.save_turn(session, tool_turn())
     message = me.messages.get(session, turn.first_seq + 2)
     assert message.content["tool_call_id"] == "c1"
@@ -78,7 +78,7 @@ def test_an_output_above_the_threshold_becomes_a_reference(me: Scope, session: s
 def test_an_output_at_the_threshold_is_unchanged(
     open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
-    """R2: byte for byte."""
+    """Byte for byte."""
     limited(REF_TOKENS=500)
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
@@ -93,7 +93,7 @@ def test_an_output_at_the_threshold_is_unchanged(
 
 @pytest.mark.parametrize("shape", ["text", "openai", "anthropic", "json"])
 def test_outputs_in_every_shape(me: Scope, session: str, shape: str) -> None:
-    """R2: also as parts of a user message, and as JSON instead of text."""
+    """Also as parts of a user message, and as JSON instead of text."""
     contents: dict[str, tuple[str, Any]] = {
         "text": ("tool", BIG),
         "openai": ("tool", {"tool_call_id": "c1", "content": BIG}),
@@ -123,7 +123,7 @@ def test_user_and_assistant_messages_are_not_captured(me: Scope, session: str) -
 def test_an_output_larger_than_a_message(
     open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
-    """R2, P16: a captured output is exempt from the message limit; any other is not."""
+    """A captured output is exempt from the message limit; any other is not."""
     limited(MAX_MESSAGE_BYTES=2048)
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.add().id
@@ -135,7 +135,7 @@ def test_an_output_larger_than_a_message(
 def test_a_retry_changes_nothing_and_returns_the_first_result(
     memory: Memory, me: Scope, session: str
 ) -> None:
-    """P2, C8: though every attempt prepares references."""
+    """Though every attempt prepares references."""
     usage = {"model": "m", "latency_ms": 1}
     first = me.save_turn(
         session, tool_turn(), usage=usage, key="turn-1", context=me.context(session, "x")
@@ -228,7 +228,7 @@ def test_turns_are_listed_newest_first_page_by_page(me: Scope, session: str) -> 
 
 
 def test_the_tools_of_all_kinds(memory: Memory, me: Scope) -> None:
-    """N2, J3, R4: names are fixed; each has a schema, and answers an object to any input."""
+    """Names are fixed; each has a schema, and answers an object to any input."""
     names = [tool.name for tool in me.tools()]
     assert {"manage_long_term_memory", "save_to_journal", "save_to_core", "store_memory", "retrieve_memory",
             "search_memory", "get_state", "set_state", "list_state", "remove_state"} <= set(names)  # fmt: skip

@@ -308,7 +308,7 @@ def test_users_do_not_wait_for_each_other(memory: Memory) -> None:
 
 @one_engine
 def test_sessions_are_isolated_by_owner(memory: Memory) -> None:
-    """S8: a service for one user serves no other, and equal ids do not collide."""
+    """A service for one user serves no other, and equal ids do not collide."""
     everybody, ada = (
         RetainSessionService(memory.scope(tenant="acme")),
         RetainSessionService(memory.scope(tenant="acme", user="ada")),
@@ -347,7 +347,7 @@ def texts(found: list[MemoryEntry]) -> list[str]:
 
 @one_engine
 def test_an_empty_user_does_not_mean_all_users(memory: Memory) -> None:
-    """S8: without a user or an app, nothing is read or deleted."""
+    """Without a user or an app, nothing is read or deleted."""
     sessions, memories = (
         RetainSessionService(memory.scope(tenant="acme")),
         RetainMemoryService(memory.scope(tenant="acme")),

@@ -269,7 +269,7 @@ def test_foreign_messages_are_converted(me: Scope) -> None:
 
 
 def test_history_is_isolated_by_user(memory: Memory) -> None:
-    """S8: a session is visible to its user only."""
+    """A session is visible to its user only."""
     mine, theirs = (
         RetainHistoryProvider(memory.scope(tenant="acme", user=user, agent="scout"))
         for user in ("ada", "bob")

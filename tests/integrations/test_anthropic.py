@@ -383,7 +383,7 @@ def test_concurrent_edits_are_all_stored(me: Scope, memory: Memory) -> None:
 
 @one_engine
 def test_files_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
-    """S8: each user has separate files, and so has the tenant; search finds their content."""
+    """Each user has separate files, and so has the tenant; search finds their content."""
     others = [
         memory.scope(tenant="acme", user="bob"),
         memory.scope(tenant="other", user="ada"),

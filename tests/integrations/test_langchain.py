@@ -72,7 +72,7 @@ def read_table(name: str) -> str:
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
-    """A9: in another conversation and process the fact is present, fenced, and once."""
+    """In another conversation and process the fact is present, fenced, and once."""
     with open_memory() as memory:
         agent = create_agent(
             speaking("Hello Ada!"),
@@ -134,7 +134,7 @@ def test_the_conversation_is_included_once(me: Scope) -> None:
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_large_result_becomes_a_reference(me: Scope, kind: str) -> None:
-    """R5: 200 kB become a line with a placeholder in the model's messages, the state and the
+    """200 kB become a line with a placeholder in the model's messages, the state and the
     session.
     """
     model = speaking(calling("read_table", name="people"), "It is empty.")

@@ -94,7 +94,7 @@ def history(scope: Scope, session: str = "talk") -> RetainChatMessageHistory:
 
 
 def test_every_message_round_trips(me: Scope, memory: Memory) -> None:
-    """A9: every message class; and the session is an ordinary session."""
+    """Every message class; and the session is an ordinary session."""
     talk = history(me)
     assert talk.messages == []
     talk.add_messages(EVERY)
@@ -158,7 +158,7 @@ def test_a_cleared_history_is_empty_and_continues(me: Scope) -> None:
 
 @one_engine
 def test_histories_are_isolated_by_user(memory: Memory) -> None:
-    """S8: the scope has the user, whatever session is named."""
+    """The scope has the user, whatever session is named."""
     history(memory.scope(tenant="acme", user="ada", agent="scout")).add_user_message("my secret")
     for other in (
         memory.scope(tenant="acme", user="bob", agent="scout"),
@@ -214,7 +214,7 @@ def test_concurrent_creation_of_one_session(me: Scope) -> None:
 
 
 def test_under_a_buffer_window_memory(open_memory: Callable[..., Memory]) -> None:
-    """A9: under `ConversationBufferWindowMemory` with `k`, `return_messages`, `memory_key` and `input_key`."""
+    """Under `ConversationBufferWindowMemory` with `k`, `return_messages`, `memory_key` and `input_key`."""
 
     def remembering(scope: Scope, **how: Any) -> ConversationBufferWindowMemory:
         return ConversationBufferWindowMemory(

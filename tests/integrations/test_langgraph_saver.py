@@ -207,7 +207,7 @@ OWN = [(Own.__module__, "Own")]
 
 @one_engine
 def test_a_class_is_never_turned_into_plain_data(me: Scope) -> None:
-    """B26: reading imports only allowed classes; otherwise nothing is written in their place."""
+    """Reading imports only allowed classes; otherwise nothing is written in their place."""
     built = (
         StateGraph(Tasks)
         .add_node("go", lambda _: {"log": [Own("Ada")]})
@@ -232,7 +232,7 @@ def test_a_class_is_never_turned_into_plain_data(me: Scope) -> None:
 
 @one_engine
 def test_pickle_is_rejected(me: Scope) -> None:
-    """B26: in either direction, whatever the serializer says."""
+    """In either direction, whatever the serializer says."""
     own = {
         "channel_values": {"own": object()},
         "channel_versions": {"own": "1"},

@@ -66,7 +66,7 @@ DIFFERENT = {
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("engine", ["sqlite", "modern"], indirect=True)
 def test_the_vendor_suite_passes(url: str) -> None:
-    """A9: LangGraph's tests of its SQLite store with ours, except those about its SQL."""
+    """LangGraph's tests of its SQLite store with ours, except those about its SQL."""
     left_out = [f"--deselect=tests/test_store.py::{name}" for name in NOT_OURS]
     outcome = vendors.run(
         vendors.fetch(*RELEASE),
@@ -473,7 +473,7 @@ def test_a_batch_reads_the_state_before_and_writes_atomically(me: Scope) -> None
 
 @one_engine
 def test_users_are_isolated(memory: Memory) -> None:
-    """S8: the scope has the user; namespaces cannot lead out of it."""
+    """The scope has the user; namespaces cannot lead out of it."""
     ada, bob, everybody = (
         RetainStore(memory.scope(tenant="acme", user=user)) for user in ("ada", "bob", None)
     )
@@ -533,7 +533,7 @@ def recall(question: str, runtime: ToolRuntime) -> str:
 
 
 def test_an_agent_remembers_across_a_restart(open_memory: Callable[..., Memory]) -> None:
-    """A9: a real agent with the framework's fake model; the second recalls a fact of the first."""
+    """A real agent with the framework's fake model; the second recalls a fact of the first."""
 
     def ask(said: str, tool: str, **arguments: str) -> list[BaseMessage]:
         call = {"name": tool, "args": arguments, "id": "call-1", "type": "tool_call"}

@@ -410,7 +410,7 @@ def test_stored_content_cannot_change_its_role(memory: Memory) -> None:
 
 @one_engine
 def test_sessions_are_isolated_by_user(memory: Memory) -> None:
-    """S8: the scope has the user; sessions of others are neither read nor written."""
+    """The scope has the user; sessions of others are neither read nor written."""
     asyncio.run(session(memory).add_items([{"role": "user", "content": "Mine."}]))
     other = RetainSession(memory.scope(tenant="acme", user="bob", agent="scout"), "talk")
     assert asyncio.run(other.get_items()) == []

@@ -436,7 +436,7 @@ def test_foreign_changes_to_a_session_are_harmless(me: Scope) -> None:
 
 
 def test_conversations_are_isolated_by_user(memory: Memory) -> None:
-    """S8: a conversation is visible to its user only."""
+    """A conversation is visible to its user only."""
 
     async def work() -> None:
         mine, theirs = (

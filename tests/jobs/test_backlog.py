@@ -11,7 +11,7 @@ from tests.conftest import START, Now
 
 
 def test_the_backlog_is_counted_and_processed(open_memory: Callable[..., Memory], now: Now) -> None:
-    """T2: sessions to fold, agents with fading journals, expired state and old messages; then zero."""
+    """Sessions to fold, agents with fading journals, expired state and old messages; then zero."""
     memory = open_memory(
         clock=now, summary_enabled=True, summary_model="extractive", summary_threshold=3, summary_keep_last=1,
         consolidate="propose", retention_days=30,

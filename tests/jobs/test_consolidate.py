@@ -60,7 +60,7 @@ def statuses(me: Scope) -> list[str]:
 
 
 def test_off_does_nothing(opened: Open, now: Now) -> None:
-    """J7: off is the default."""
+    """Off is the default."""
     assert SETTINGS.consolidate == "off"
     model = ScriptedModel(first_of)
     memory = opened("off", model)
@@ -70,7 +70,7 @@ def test_off_does_nothing(opened: Open, now: Now) -> None:
 
 
 def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
-    """J7: considered entries are not due any more."""
+    """Considered entries are not due any more."""
     model = ScriptedModel(first_of)
     memory = opened("propose", model)
     scout, critic = journals(memory, now, "scout", "critic")
@@ -89,7 +89,7 @@ def test_propose_proposes_for_each_agent_once(opened: Open, now: Now) -> None:
 
 
 def test_due_depends_on_age(opened: Open, now: Now) -> None:
-    """J7: from five days, two before expiry, until a week after it, to the microsecond."""
+    """From five days, two before expiry, until a week after it, to the microsecond."""
     memory = opened("propose")
     memory.scope(tenant="acme", user=None, agent="scout").entries.add("x")
     for age, due in (
@@ -103,7 +103,7 @@ def test_due_depends_on_age(opened: Open, now: Now) -> None:
 
 
 def test_accept_creates_core_entries(opened: Open, now: Now) -> None:
-    """J7: also from open proposals; with the source of their entries; each can be undone."""
+    """Also from open proposals; with the source of their entries; each can be undone."""
     waiting = opened("propose", ScriptedModel(first_of))
     (critic,) = journals(waiting, now, "critic")
     consolidate.run(waiting.services, "acme")
@@ -135,7 +135,7 @@ def test_knowledge_creates_documents_of_trusted_entries(opened: Open, now: Now) 
 
 
 def test_a_failure_is_reported_and_the_others_continue(opened: Open, now: Now) -> None:
-    """J7: the error names the agent; nothing was written; the next round retries."""
+    """The error names the agent; nothing was written; the next round retries."""
     model = ScriptedModel("nonsense", first_of, first_of)
     memory = opened("accept", model)
     a, b = journals(memory, now, "a", "b")
@@ -150,7 +150,7 @@ def test_a_failure_is_reported_and_the_others_continue(opened: Open, now: Now) -
 
 
 def test_failures_are_counted_per_answer(opened: Open, now: Now) -> None:
-    """J7: of one agent's 90 entries two parts are stored and one fails; the next round retries only
+    """Of one agent's 90 entries two parts are stored and one fails; the next round retries only
     that one.
     """
     model = ScriptedModel(first_of, "nonsense", first_of)
@@ -178,7 +178,7 @@ def test_failures_are_counted_per_answer(opened: Open, now: Now) -> None:
 
 
 def test_invalid_answers_are_not_retried_forever(opened: Open, now: Now) -> None:
-    """J7: at most three times, however many rounds there are."""
+    """At most three times, however many rounds there are."""
     model = ScriptedModel("nonsense")
     memory = opened("propose", model)
     journals(memory, now, "scout")
@@ -187,7 +187,7 @@ def test_invalid_answers_are_not_retried_forever(opened: Open, now: Now) -> None
 
 
 def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
-    """J7: a call's timeout and half a minute; a worker that loses it stops, and its results stay."""
+    """A call's timeout and half a minute; a worker that loses it stops, and its results stay."""
     ends: list[int] = []
     taken: list[leases.Lease | None] = []
 
@@ -221,7 +221,7 @@ def test_the_lease_covers_a_call_and_is_renewed(opened: Open, now: Now) -> None:
 
 
 def test_the_first_error_is_reported(opened: Open, now: Now) -> None:
-    """J7: when the database is gone, the lease cannot be released either; that is not the cause."""
+    """When the database is gone, the lease cannot be released either; that is not the cause."""
 
     def think(request: ModelRequest) -> str:
         memory.close()
@@ -234,7 +234,7 @@ def test_the_first_error_is_reported(opened: Open, now: Now) -> None:
 
 
 def test_every_model_call_is_recorded(opened: Open, now: Now) -> None:
-    """T1: with its cost, also when it failed."""
+    """With its cost, also when it failed."""
     memory = opened("propose", ScriptedModel(first_of, cost=0.25))
     journals(memory, now, "scout")
     consolidate.run(memory.services, "acme")
@@ -248,7 +248,7 @@ def test_every_model_call_is_recorded(opened: Open, now: Now) -> None:
 
 
 def test_work_of_another_process_is_skipped(opened: Open, now: Now) -> None:
-    """J7: by lease, which is released, also after a failure."""
+    """By lease, which is released, also after a failure."""
     model = ScriptedModel(first_of)
     memory = opened("propose", model)
     (me,) = journals(memory, now, "scout")
@@ -263,7 +263,7 @@ def test_work_of_another_process_is_skipped(opened: Open, now: Now) -> None:
 
 
 def test_six_concurrent_workers_call_the_model_once(opened: Open, now: Now) -> None:
-    """J7: a journal is paid for once."""
+    """A journal is paid for once."""
     model = ScriptedModel(first_of)
     memory = opened("accept", model)
     scopes = journals(memory, now, "a", "b", "c")
@@ -291,7 +291,7 @@ def test_without_a_model_the_rule_is_used(opened: Open, now: Now) -> None:
 
 
 def test_consolidation_is_a_job_of_the_worker(opened: Open, now: Now) -> None:
-    """J7: `retain jobs` runs it in every round, in every tenant."""
+    """`retain jobs` runs it in every round, in every tenant."""
     memory = opened("propose", ScriptedModel(first_of))
     journals(memory, now, "scout")
     worker = JobRunner(memory.services)

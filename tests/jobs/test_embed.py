@@ -94,7 +94,7 @@ def test_without_an_embedder_nothing_is_due(memory: Memory) -> None:
     "how", ["error", "nan", "wrong-dimension", "zero", "wrong-count", "unavailable"]
 )
 def test_an_embedder_that_fails_for_a_third_loses_nothing(memory: Memory, how: str) -> None:
-    """B2: every row is stored and found by words, the others have vectors, and pending ones are
+    """Every row is stored and found by words, the others have vectors, and pending ones are
     counted.
     """
     fake = FakeEmbedder(
@@ -190,7 +190,7 @@ def test_a_row_removed_while_it_is_embedded_gets_no_vector(memory: Memory) -> No
 
 
 def test_another_embedder_embeds_again_while_search_works(memory: Memory) -> None:
-    """B36: vectors of two models are never compared; eventually all are the new one's."""
+    """Vectors of two models are never compared; eventually all are the new one's."""
     texts = add_messages(using(memory, FakeEmbedder(16, name="old")), 20)
     memory.run_jobs()
     new = FakeEmbedder(24, name="new")
@@ -207,7 +207,7 @@ def test_another_embedder_embeds_again_while_search_works(memory: Memory) -> Non
 
 
 def test_another_dimension_embeds_again(memory: Memory) -> None:
-    """B36: the name alone does not determine it; no vector of the old dimension stays."""
+    """The name alone does not determine it; no vector of the old dimension stays."""
     texts = add_messages(using(memory, FakeEmbedder(16)), 20)
     job = EmbedJob()
     job.run(memory.services, "acme")
@@ -327,7 +327,7 @@ memory.run_jobs()"""
 def test_rows_of_a_killed_process_are_embedded_after_a_restart(
     url: str, open_memory: Open, now: Now
 ) -> None:
-    """P12, B36: the process dies between the write and the vector, holding the lease."""
+    """The process dies between the write and the vector, holding the lease."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, url],
         capture_output=True,
@@ -391,7 +391,7 @@ def test_lag_of_old_content_counts_from_the_last_round(open_memory: Open, now: N
 
 
 def test_a_search_does_not_wait_for_a_hanging_service(open_memory: Open, limited: Limited) -> None:
-    """F7: it continues with words, says so, and the failure is recorded; jobs may wait longer."""
+    """It continues with words, says so, and the failure is recorded; jobs may wait longer."""
     limited(QUERY_VECTOR_SECONDS=0.2)
     with FakeService(dimension=8) as service:
         arguments = {

@@ -60,7 +60,7 @@ def seqs(me: Scope, session: str = "s") -> list[int]:
 def test_only_messages_older_than_the_limit_are_removed(
     memory: Memory, me: Scope, time_: Time
 ) -> None:
-    """C7: to the microsecond; the session stays and records its first message."""
+    """To the microsecond; the session stays and records its first message."""
     me.sessions.add("s")
     for _ in range(10):
         add_messages(me, 1)
@@ -141,7 +141,7 @@ def count_rows(tx: Transaction) -> int:
 def test_no_transaction_removes_more_than_five_hundred_rows(
     memory: Memory, me: Scope, time_: Time
 ) -> None:
-    """P10, L9: counted before and after each transaction; progress is reported."""
+    """Counted before and after each transaction; progress is reported."""
     me.sessions.add("s")
     for _ in range(3):
         add_messages(me, 400)
@@ -253,7 +253,7 @@ def test_an_interrupted_purge_leaves_complete_batches_and_can_be_repeated(
 
 
 def test_a_clock_jump_does_not_break_the_order(memory: Memory, me: Scope, time_: Time) -> None:
-    """F6: a purge removes a prefix by number and stops at the first message that is recent enough."""
+    """A purge removes a prefix by number and stops at the first message that is recent enough."""
     me.sessions.add("s")
     for day in (0, 5, -20, 3, 8, -1):
         time_.now = START + round(day * clock.DAY)
@@ -363,7 +363,7 @@ def test_concurrent_purges_do_not_reset_numbering(open_memory: Callable[..., Mem
 def test_a_purge_of_almost_everything_ends(
     memory: Memory, me: Scope, time_: Time, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C7: an emptied session does not become due again; messages added meanwhile stay."""
+    """An emptied session does not become due again; messages added meanwhile stay."""
     for session in ("s", "t"):
         me.sessions.add(session)
         add_messages(me, 3, session)
@@ -382,7 +382,7 @@ def test_a_purge_of_almost_everything_ends(
 def test_jobs_remove_old_messages_by_themselves(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
-    """C7: once an hour, without `retain purge`."""
+    """Once an hour, without `retain purge`."""
     memory = open_memory(clock=now, retention_days=30, embedder="none")
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s")

@@ -34,7 +34,7 @@ def due(memory: Memory, since: int = 0) -> list[str]:
 
 
 def test_sessions_above_the_threshold_are_due(open_memory: Open) -> None:
-    """S2: by the number of stored messages that no summary covers."""
+    """By the number of stored messages that no summary covers."""
     memory = with_model(open_memory(summary_enabled=True), ScriptedModel(ANSWER))
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
@@ -81,7 +81,7 @@ def test_disabled_summaries_are_never_due(open_memory: Open) -> None:
 
 
 def test_a_failure_is_reported_and_does_not_stop_the_others(open_memory: Open) -> None:
-    """S4: never swallowed, and retried in the next round."""
+    """Never swallowed, and retried in the next round."""
 
     def moody(request: ModelRequest) -> str:
         if "m7m" in request.prompt:
@@ -115,7 +115,7 @@ def test_a_missing_model_is_reported_once(open_memory: Open) -> None:
 
 
 def test_every_call_is_recorded_with_its_cost(open_memory: Open) -> None:
-    """T1: also failed ones; for the session's user and agent."""
+    """Also failed ones; for the session's user and agent."""
     model = ScriptedModel("", ANSWER, name="priced", cost=0.25)
     memory = with_model(open_memory(summary_enabled=True), model)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -223,7 +223,7 @@ def test_results_add_up_with_bounded_errors() -> None:
 
 
 def test_a_direct_fold_is_recorded_too(open_memory: Open) -> None:
-    """T1: a failed call included; for the user and agent of the scope."""
+    """A failed call included; for the user and agent of the scope."""
     memory = with_model(
         open_memory(summary_enabled=True), ScriptedModel("", ANSWER, name="m", cost=0.5)
     )
@@ -256,7 +256,7 @@ class Odd:
 
 
 def test_impossible_usage_is_harmless(open_memory: Open) -> None:
-    """T1: the fold counts, and plausible values are recorded."""
+    """The fold counts, and plausible values are recorded."""
     memory = with_model(open_memory(summary_enabled=True), Odd())
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     fill(me, "long", 41)
@@ -272,7 +272,7 @@ def test_impossible_usage_is_harmless(open_memory: Open) -> None:
 
 
 def test_an_unexpected_error_is_one_failure(open_memory: Open) -> None:
-    """S4: such as an invalid model name; the next session is tried, and so is the next round."""
+    """Such as an invalid model name; the next session is tried, and so is the next round."""
     memory = open_memory(summary_enabled=True, model="nobody:model")
     memory = Memory(replace(memory.services, models=Models(memory.settings)), memory.migrations)
     me = memory.scope(tenant="acme", user="ada", agent="scout")

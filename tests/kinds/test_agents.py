@@ -21,7 +21,7 @@ def at(micros: int) -> datetime:
 
 
 def test_an_agent_round_trips(open_memory: Callable[..., Memory]) -> None:
-    """A2: name, system prompt, model, tools, colour and icon."""
+    """Name, system prompt, model, tools, colour and icon."""
     me = open_memory(clock=lambda: START).scope(tenant="acme")
     agent = me.agents.add(
         "cook",
@@ -103,7 +103,7 @@ def test_edit_changes_only_the_given_fields(open_memory: Callable[..., Memory]) 
     ],
 )
 def test_only_displayable_colours_are_accepted(me: Scope, color: str) -> None:
-    """A7: no other text can hide in a colour."""
+    """No other text can hide in a colour."""
     me.agents.add("cook", color="#1f6FEB", icon="👨‍👩‍👧‍👦")
     calls: list[Callable[[], Any]] = [
         lambda: me.agents.add("other", color=color),
@@ -222,7 +222,7 @@ def test_oversized_agents_are_rejected(me: Scope) -> None:
 
 
 def test_an_unknown_tool_is_an_error(me: Scope) -> None:
-    """A10: an agent without its tools would say nothing about it."""
+    """An agent without its tools would say nothing about it."""
     with pytest.raises(
         Invalid, match="there is no tool 'search'; there are .*search_memory"
     ) as error:

@@ -132,7 +132,7 @@ def test_lists(me: Scope) -> None:
 
 
 def test_threads_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
-    """P11, S8: threads of a user and those of the tenant are separate."""
+    """Threads of a user and those of the tenant are separate."""
     everyone, bob = memory.scope(tenant="acme"), memory.scope(tenant="acme", user="bob")
     for scope, text in ((me, b"ada"), (everyone, b"all"), (bob, b"bob")):
         scope.checkpoints.add("t", "1", ("bytes", text), metadata={"run_id": "r"})
@@ -355,7 +355,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def test_cost_does_not_grow_with_the_thread(memory: Memory, me: Scope) -> None:
-    """B18: with 1,000 steps, reading the newest, a middle one, a page and adding a step cost as
+    """With 1,000 steps, reading the newest, a middle one, a page and adding a step cost as
     much as with 10.
     """
     faulty_memory, faults = with_faults(memory)

@@ -56,7 +56,7 @@ def exported(memory: Memory, **which: Any) -> bytes:
 
 
 def test_the_fields_of_an_entry(me: Scope, now: Now) -> None:
-    """J1: the agent, its author and user; a journal entry has its expiry."""
+    """The agent, its author and user; a journal entry has its expiry."""
     journal = me.entries.add("  Looked at trains.\n")
     assert journal == Entry(
         journal.id, "scout", "journal", None, "Looked at trains.", "ada", "user", 1, at(START), at(START),
@@ -85,7 +85,7 @@ def test_the_source_is_stored(memory: Memory) -> None:
 
 
 def test_a_journal_entry_expires_to_the_microsecond(memory: Memory, me: Scope, now: Now) -> None:
-    """J1: expiry is checked on read: the row neither changes nor disappears."""
+    """Expiry is checked on read: the row neither changes nor disappears."""
     entry = me.entries.add("Rain.")
     core = me.entries.add("Ada lives in Porto.", kind="core")
     before = exported(memory)
@@ -120,7 +120,7 @@ def test_a_journal_entry_expires_to_the_microsecond(memory: Memory, me: Scope, n
     ],
 )
 def test_blank_content_is_rejected(me: Scope, blank: str) -> None:
-    """J2: also zero-width spaces."""
+    """Also zero-width spaces."""
     entry = me.entries.add("kept")
     calls: list[Callable[[], Any]] = [
         lambda: me.entries.add(blank),
@@ -141,7 +141,7 @@ def test_content_of_characters_that_python_does_not_know_is_accepted(me: Scope) 
 
 @pytest.mark.parametrize("letter", ["a", "é", "語", "😀"])
 def test_content_has_at_most_ten_thousand_characters(me: Scope, letter: str) -> None:
-    """J2: characters, not bytes, without surrounding white space."""
+    """Characters, not bytes, without surrounding white space."""
     longest = letter * 10_000
     kinds: tuple[EntryKind, ...] = ("journal", "core")
     for kind in kinds:
@@ -222,7 +222,7 @@ def test_the_core_tool_answers_to_the_letter(me: Scope) -> None:
 
 
 def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
-    """J7: an agent writes to a shared board, and gets the list of boards when it names another."""
+    """An agent writes to a shared board, and gets the list of boards when it names another."""
     save = tool(me, "save_to_whiteboard")
     assert save.call({"content": "x"}) == {
         "error": "You do not share a board 'main'. The boards that you share: none."
@@ -241,7 +241,7 @@ def test_the_whiteboard_tool(memory: Memory, me: Scope) -> None:
 
 @pytest.mark.parametrize("name", ["save_to_journal", "save_to_core", "save_to_whiteboard"])
 def test_tool_errors_tell_the_model_what_to_do(memory: Memory, me: Scope, name: str) -> None:
-    """J3: no agent, blank, too long, and unknown arguments."""
+    """No agent, blank, too long, and unknown arguments."""
     nobody = memory.scope(tenant="acme", user="ada")
     answer = tool(nobody, name).call({"content": "x"})
     assert isinstance(answer, dict)
@@ -274,7 +274,7 @@ def test_tools_need_one_argument(me: Scope) -> None:
 
 
 def test_the_prompt_section_to_the_letter(me: Scope, now: Now) -> None:
-    """J4: oldest first, dates in UTC, only the last week of the journal."""
+    """Oldest first, dates in UTC, only the last week of the journal."""
     assert me.entries.prompt() == ""
     me.entries.add("An old thing.")
     now.pass_days(6)
@@ -318,7 +318,7 @@ def test_a_kind_without_entries_has_no_section(memory: Memory, now: Now) -> None
 
 
 def test_entries_of_the_same_time_are_ordered_by_id(me: Scope) -> None:
-    """J4: a stable order even with a stopped clock."""
+    """A stable order even with a stopped clock."""
     me.entries.add_many(
         [{"id": id, "content": id, "created_at": at(START)} for id in ("b", "a", "c")]
     )
@@ -345,7 +345,7 @@ FORGERIES = [
 def test_content_cannot_forge_prompt_structure(
     memory: Memory, me: Scope, now: Now, kind: Any, text: str
 ) -> None:
-    """J4: every line at the margin is ours, and none is a placeholder."""
+    """Every line at the margin is ours, and none is a placeholder."""
     memory.scope(tenant="acme").entries.share("main", ["scout"])
     for content in ("first", text, "last"):
         me.entries.add(content, kind=kind)
@@ -379,7 +379,7 @@ def test_multiple_lines_are_indented(me: Scope, now: Now) -> None:
 
 
 def test_the_section_has_a_piece_per_entry(me: Scope, now: Now) -> None:
-    """X1: the least valuable goes first: journal before core, old before new."""
+    """The least valuable goes first: journal before core, old before new."""
     old = me.entries.add("Old.", kind="core")
     me.entries.add("Rain.")
     now.micros += 1
@@ -412,7 +412,7 @@ def test_the_section_has_a_piece_per_entry(me: Scope, now: Now) -> None:
 
 
 def test_a_scope_without_an_agent_has_no_private_memory(memory: Memory, me: Scope) -> None:
-    """J5: private entries belong to an agent."""
+    """Private entries belong to an agent."""
     me.entries.add("x")
     nobody = memory.scope(tenant="acme", user="ada").entries
     assert nobody._read(lambda tx: nobody.section(tx, ASK)) is None
@@ -432,7 +432,7 @@ def test_a_scope_without_an_agent_has_no_private_memory(memory: Memory, me: Scop
 
 
 def test_an_agent_never_sees_other_agents_entries(memory: Memory, me: Scope, now: Now) -> None:
-    """J1, J5: through no method, tool, section or id; a foreign id looks unknown."""
+    """Through no method, tool, section or id; a foreign id looks unknown."""
     mine = [me.entries.add("secret journal"), me.entries.add("secret core", kind="core")]
     before = exported(memory)
     for other in (
@@ -469,7 +469,7 @@ def test_an_agent_never_sees_other_agents_entries(memory: Memory, me: Scope, now
 
 
 def test_entries_of_one_user_are_hidden_from_another(memory: Memory, me: Scope, now: Now) -> None:
-    """J1, S8: with a user, the agent sees entries written with that user and with none."""
+    """With a user, the agent sees entries written with that user and with none."""
     alone, bob = (
         memory.scope(tenant="acme", user=None, agent="scout"),
         memory.scope(tenant="acme", user="bob", agent="scout"),
@@ -499,7 +499,7 @@ def test_entries_of_one_user_are_hidden_from_another(memory: Memory, me: Scope, 
 def test_an_administrator_sees_the_entries_of_every_agent(
     memory: Memory, me: Scope, now: Now
 ) -> None:
-    """J6: a scope without agent counts, edits and removes them too."""
+    """A scope without agent counts, edits and removes them too."""
     entry = me.entries.add("of scout")
     now.micros += 1
     memory.scope(tenant="acme", user=None, agent="critic").entries.add("of critic", kind="core")
@@ -537,7 +537,7 @@ def test_lists_are_newest_first_in_pages_of_100(me: Scope, now: Now) -> None:
 
 
 def test_search_requires_all_words_in_any_case(me: Scope) -> None:
-    """J7: percent, underscore and backslash are ordinary characters; case folding works in every
+    """Percent, underscore and backslash are ordinary characters; case folding works in every
     script.
     """
     for text in (
@@ -566,7 +566,7 @@ def test_search_requires_all_words_in_any_case(me: Scope) -> None:
 
 
 def test_search_ranks_best_first(open_memory: Callable[..., Memory], now: Now) -> None:
-    """J7, Q1: any word form, expired entries too, and the agent's boards."""
+    """Any word form, expired entries too, and the agent's boards."""
     memory = open_memory(clock=now)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     me.entries.add("Ada was painting boats.")
@@ -606,7 +606,7 @@ def test_a_long_entry_is_indexed_in_chunks(memory: Memory, me: Scope, now: Now) 
 
 
 def test_search_pages_skip_non_matching_entries(me: Scope) -> None:
-    """J7: a page is full while there are more matches, however rare the word."""
+    """A page is full while there are more matches, however rare the word."""
     me.entries.add_many(
         [
             {"content": f"needle {n}" if n % 150 == 0 else "hay", "created_at": at(START - n)}
@@ -696,7 +696,7 @@ def test_removed_entries_are_gone(memory: Memory, me: Scope) -> None:
 
 
 def test_remove_many(memory: Memory, me: Scope) -> None:
-    """J6: with proposals made from them, in one transaction; an unknown id is no error."""
+    """With proposals made from them, in one transaction; an unknown id is no error."""
     for place in ("harbour", "station", "harbour", "station"):
         me.entries.add(f"Ada goes to the {place} in Porto.")
     assert me.consolidations.propose(days=0)
@@ -772,7 +772,7 @@ def test_64_threads_add_without_loss(memory: Memory) -> None:
 
 
 def test_only_members_see_a_board(memory: Memory, me: Scope, now: Now) -> None:
-    """J7: members read and write it, and see authors; to others it does not exist."""
+    """Members read and write it, and see authors; to others it does not exist."""
     admin, critic = (
         memory.scope(tenant="acme"),
         memory.scope(tenant="acme", user="ada", agent="critic"),
@@ -825,7 +825,7 @@ def test_only_members_see_a_board(memory: Memory, me: Scope, now: Now) -> None:
 
 
 def test_only_the_author_changes_a_line_on_a_board(memory: Memory) -> None:
-    """J7: no agent can change another's words."""
+    """No agent can change another's words."""
     memory.scope(tenant="acme").entries.share("main", ["a", "b"])
     a, b = (
         memory.scope(tenant="acme", user=None, agent="a"),
@@ -842,7 +842,7 @@ def test_only_the_author_changes_a_line_on_a_board(memory: Memory) -> None:
 
 
 def test_share_replaces_the_members(memory: Memory) -> None:
-    """J7: an agent creates boards and changes its own; a removed member sees nothing of it, even
+    """An agent creates boards and changes its own; a removed member sees nothing of it, even
     its own lines.
     """
     a, b = (
@@ -865,7 +865,7 @@ def test_share_replaces_the_members(memory: Memory) -> None:
 
 
 def test_concurrent_creations_of_a_board_do_not_merge_members(memory: Memory) -> None:
-    """J7: one of them wins; the second agent finds a board it does not own."""
+    """One of them wins; the second agent finds a board it does not own."""
     admin = memory.scope(tenant="acme").entries
     scopes = {
         "a": memory.scope(tenant="acme", user=None, agent="a").entries,
@@ -894,7 +894,7 @@ def test_concurrent_creations_of_a_board_do_not_merge_members(memory: Memory) ->
 def test_concurrent_shares_by_administrators_do_not_merge_members(
     memory: Memory,
 ) -> None:
-    """J7: the last call wins completely."""
+    """The last call wins completely."""
     admin = memory.scope(tenant="acme").entries
     lists = [["a", "c"], ["b", "d"], ["a", "d"], ["e"]]
     with ThreadPoolExecutor(4) as threads:
@@ -928,7 +928,7 @@ def test_boards_are_separate(memory: Memory, me: Scope) -> None:
 
 
 def test_an_import_keeps_ids_and_times(memory: Memory, me: Scope, now: Now) -> None:
-    """J7: also through JSON, also twice; the claimed source is not trusted."""
+    """Also through JSON, also twice; the claimed source is not trusted."""
     me.entries.add("é \x00 😀\nline", kind="core")
     now.pass_days(1)
     old = me.entries.add("fades")
@@ -948,7 +948,7 @@ def test_an_import_keeps_ids_and_times(memory: Memory, me: Scope, now: Now) -> N
 
 
 def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
-    """J7, P3: the error names the item."""
+    """The error names the item."""
     me.entries.add_many([{"id": "a", "content": "here"}])
     wrong: list[tuple[Any, str]] = [
         ([], "entries: must be a non-empty list of entries."),
@@ -982,7 +982,7 @@ def test_an_import_is_all_or_nothing(me: Scope, now: Now) -> None:
 def test_the_command_line_matches_the_library(
     memory: Memory, me: Scope, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """J6, J7: lists with filters, boards, export and import, and a hint when nothing is found."""
+    """Lists with filters, boards, export and import, and a hint when nothing is found."""
     core = me.entries.add("Ada lives in Porto.", kind="core")
     me.entries.add("Rain.")
 

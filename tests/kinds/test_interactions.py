@@ -28,7 +28,7 @@ def at(micros: int) -> datetime:
 
 
 def test_an_interaction_round_trips(open_memory: Callable[..., Memory]) -> None:
-    """T1: route, model, parameters, latency, tokens, cost, time."""
+    """Route, model, parameters, latency, tokens, cost, time."""
     me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
     me.sessions.add("s1")
     sent = me.interactions.add(
@@ -64,7 +64,7 @@ def test_an_interaction_round_trips(open_memory: Callable[..., Memory]) -> None:
 
 
 def test_defaults_of_omitted_fields(memory: Memory) -> None:
-    """T1: tenant-wide when the scope names nobody; an unknown cost is not zero."""
+    """Tenant-wide when the scope names nobody; an unknown cost is not zero."""
     sent = memory.scope(tenant="acme").interactions.add("r", "m", latency_ms=0)
     assert (sent.tokens_in, sent.tokens_out, sent.cost, sent.parameters, sent.error) == (
         None,
@@ -84,7 +84,7 @@ def test_defaults_of_omitted_fields(memory: Memory) -> None:
 
 
 def test_unknown_tokens_and_latencies_are_left_out(me: Scope) -> None:
-    """T2: sums and percentiles of the calls of which they are known; None if there is none."""
+    """Sums and percentiles of the calls of which they are known; None if there is none."""
     sent = me.interactions.add("r", "m")
     assert (sent.latency_ms, sent.tokens_in, sent.tokens_out) == (None, None, None)
     assert me.interactions.list().items == [sent]
@@ -202,7 +202,7 @@ BYS: tuple[tuple[By, Split | None], ...] = (
 
 
 def test_totals_and_lists_match_plain_python(calls: tuple[Memory, list[Interaction]]) -> None:
-    """T2: for the tenant, a user, an agent, and every filter; never another tenant's."""
+    """For the tenant, a user, an agent, and every filter; never another tenant's."""
     memory, created = calls
     choices: list[dict[str, Any]] = [
         {},
@@ -284,7 +284,7 @@ def test_pages_of_calls_of_the_same_time(open_memory: Callable[..., Memory]) -> 
 
 @pytest.mark.parametrize("amount", [1, 2, 19, 20, 21, 99, 100, 101])
 def test_percentiles_are_nearest_rank(shared: Memory, amount: int) -> None:
-    """T2: a measured value, never an interpolated one."""
+    """A measured value, never an interpolated one."""
     me = shared.scope(tenant=f"tenant {amount}", user="ada", agent="scout")
     latencies = [float(n * n) for n in range(amount)]
     for latency in random.Random(amount).sample(latencies, amount):
@@ -318,7 +318,7 @@ def zone(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_days_are_utc_days_everywhere(open_memory: Callable[..., Memory], zone: str) -> None:
-    """B16: whatever the time zone of the machine or the server."""
+    """Whatever the time zone of the machine or the server."""
     midnight = int(datetime(2026, 3, 29, tzinfo=UTC).timestamp()) * 1_000_000
     now = [midnight - 1]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")

@@ -88,7 +88,7 @@ def test_an_item_exists_until_removed(timed: Memory, now: Now) -> None:
 
 
 def test_items_are_isolated_by_owner(memory: Memory) -> None:
-    """S8: the same place and key of two users, the tenant and another tenant are four documents."""
+    """The same place and key of two users, the tenant and another tenant are four documents."""
     scopes = [
         memory.scope(tenant="acme", user="ada"),
         memory.scope(tenant="acme", user="bob"),
@@ -294,7 +294,7 @@ def test_places_filter_by_prefix_and_suffix(memory: Memory) -> None:
 
 
 def test_filters_compare_json_values(memory: Memory) -> None:
-    """S8: no part of a filter is ignored, and it means the same everywhere."""
+    """No part of a filter is ignored, and it means the same everywhere."""
     me = memory.scope(tenant="acme", user="ada").items
     values: dict[str, dict[str, Any]] = {
         "one": {"n": 1, "kind": "fact", "deep": {"a": 1, "b": [1, 2]}, "a.b": 1},

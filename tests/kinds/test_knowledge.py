@@ -45,7 +45,7 @@ def is_verified(memory: Memory) -> bool:
 
 
 def test_a_document_and_its_passages(memory: Memory, me: Scope) -> None:
-    """G1: the text is stored; search finds its passages, each with its headings."""
+    """The text is stored; search finds its passages, each with its headings."""
     created = me.knowledge.add("The guide", GUIDE, path="docs/guide.md")
     assert (created.title, created.path, created.media, created.user, created.source) == (
         "The guide",
@@ -85,7 +85,7 @@ def test_passages_join_to_the_text(text: str, media: Any) -> None:
 
 
 def test_adding_again_replaces(open_memory: Callable[..., Memory], now: Now) -> None:
-    """G1: by path, or by title without a path; the id stays, so citations remain valid."""
+    """By path, or by title without a path; the id stays, so citations remain valid."""
     memory = open_memory(clock=now)
     me = memory.scope(tenant="acme", user="ada")
     first = me.knowledge.add("Guide", GUIDE, path="a.md")
@@ -158,7 +158,7 @@ def test_documents_are_isolated_by_owner(memory: Memory, me: Scope) -> None:
 
 
 def test_search_alone_and_with_other_kinds(memory: Memory, me: Scope) -> None:
-    """G1, P12: at once, with title and place; never another user's."""
+    """At once, with title and place; never another user's."""
     created = me.knowledge.add("The guide", GUIDE)
     me.sessions.add("s")
     me.messages.append("s", "user", "I saw a penguin on Linux")
@@ -358,7 +358,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.slow_on_postgres
 def test_files_of_every_format(me: Scope, folder: Path) -> None:
-    """G1: text, Markdown, HTML and PDF; titles and paths are kept for citation."""
+    """Text, Markdown, HTML and PDF; titles and paths are kept for citation."""
     results = {
         name: me.knowledge.add_file(folder / name)
         for name in ("guide.md", "page.html", "sub/paper.pdf", "sub/notes.txt")

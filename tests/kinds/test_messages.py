@@ -47,7 +47,7 @@ def at(micros: int) -> datetime:
 
 
 def test_a_message_round_trips(me: Scope, session: str) -> None:
-    """C2, C3: content, author, tokens, cost and time, exactly."""
+    """Content, author, tokens, cost and time, exactly."""
     content = {
         "text": "Look: é 😀 \u202e",
         "parts": [{"type": "image", "url": "data:;base64,AA=="}, {"b": 1.5, "a": [None, True]}],
@@ -110,7 +110,7 @@ def test_messages_survive_closing_the_database(open_memory: Callable[..., Memory
 def test_an_assistant_message_has_the_agent_as_author(
     memory: Memory, me: Scope, session: str
 ) -> None:
-    """C2: `author` tells agents of a group apart."""
+    """`author` tells agents of a group apart."""
     roles: list[Any] = ["system", "user", "assistant", "tool"]
     assert [me.messages.append(session, role, "x").author for role in roles] == [
         None,
@@ -128,7 +128,7 @@ def test_an_assistant_message_has_the_agent_as_author(
 
 
 def test_history_can_be_imported(open_memory: Callable[..., Memory]) -> None:
-    """C2: with its own times, in any zone, in the given order."""
+    """With its own times, in any zone, in the given order."""
     me = open_memory(clock=lambda: START).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
     india = timezone(timedelta(hours=5, minutes=30))
@@ -149,7 +149,7 @@ def test_history_can_be_imported(open_memory: Callable[..., Memory]) -> None:
 
 
 def test_a_naive_or_invalid_time_is_rejected(me: Scope, session: str) -> None:
-    """B21: a datetime without a zone is ambiguous."""
+    """A datetime without a zone is ambiguous."""
     too_early = datetime(1969, 12, 31, 23, 59, 59, tzinfo=UTC)
     moments: list[Any] = [datetime(2026, 1, 1), too_early, "2026-01-01T00:00:00Z", 1_700_000_000]
     for moment in moments:
@@ -259,7 +259,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/map.png"
 def test_provider_messages_are_accepted(
     me: Scope, session: str, sent: dict[str, Any], role: str, kept: dict[str, Any]
 ) -> None:
-    """C2: fields beside role and content become part of the content; a retry finds it by the same
+    """Fields beside role and content become part of the content; a retry finds it by the same
     key.
     """
     (message,) = me.messages.extend(session, [sent], key="k")
@@ -270,7 +270,7 @@ def test_provider_messages_are_accepted(
 
 
 def test_text_of_parts_is_readable(me: Scope, session: str) -> None:
-    """C2: text blocks are the message's text; a message of tool results only is no user turn."""
+    """Text blocks are the message's text; a message of tool results only is no user turn."""
     sent = me.messages.extend(session, [
         {"role": "user", "content": [{"type": "text", "text": "Where?"}, IMAGE, {"type": "text", "text": "And when?"}]},
         {"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "look", "input": {}}]},
@@ -316,7 +316,7 @@ def test_a_provider_object_is_accepted(me: Scope, session: str) -> None:
 
 
 def test_context_messages_can_be_saved_back(me: Scope, session: str) -> None:
-    """X2: a session made from a context's messages has the same context, in both formats."""
+    """A session made from a context's messages has the same context, in both formats."""
     me.messages.extend(session, [
         {"role": "user", "content": [{"type": "text", "text": "Where is this?"}, IMAGE]},
         {"role": "assistant", "content": None, "tool_calls": [TOOL_CALL]},
@@ -423,7 +423,7 @@ def test_an_unknown_or_foreign_session_is_rejected(memory: Memory, me: Scope, se
 
 
 def test_append_is_idempotent_on_key(open_memory: Callable[..., Memory]) -> None:
-    """C8, P2: also after reopening the database and after other writes."""
+    """Also after reopening the database and after other writes."""
     memory = open_memory()
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
@@ -500,7 +500,7 @@ def test_64_concurrent_identical_appends_are_one_message(me: Scope, session: str
 
 
 def test_concurrent_contents_with_one_key_store_one(me: Scope, session: str) -> None:
-    """B3, P2: exactly one is written, the others get KeyReused."""
+    """Exactly one is written, the others get KeyReused."""
     start = threading.Barrier(16)
 
     def append(n: int) -> str:
@@ -520,7 +520,7 @@ def test_concurrent_contents_with_one_key_store_one(me: Scope, session: str) -> 
 
 
 def test_expected_last_seq_detects_conflicts(me: Scope, session: str) -> None:
-    """P5, B17: a conflict, never a silent reload."""
+    """A conflict, never a silent reload."""
     assert me.messages.append(session, "user", "a", expected_last_seq=0).seq == 1
     for wrong in (0, 2, 2**53):
         with pytest.raises(OutOfOrder) as error:
@@ -616,7 +616,7 @@ def test_1000_appends_with_a_frozen_clock_keep_their_order(
 
 
 def test_order_survives_a_clock_going_backwards(open_memory: Callable[..., Memory]) -> None:
-    """B14: reads order by number, never by time."""
+    """Reads order by number, never by time."""
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
@@ -647,7 +647,7 @@ TURNS = ["question one", "answer one", "question two", "answer two"]
 
 
 def test_turns_only_omits_tool_messages(me: Scope, session: str) -> None:
-    """C3: in every kind of window."""
+    """In every kind of window."""
     me.messages.extend(session, CONVERSATION)
     assert texts(me.messages.window(session, turns_only=True)) == TURNS
     assert texts(me.messages.window(session, turns_only=True, last=3)) == TURNS[1:]
@@ -675,7 +675,7 @@ CALLS: list[tuple[Any, bool]] = [
 
 
 def test_detection_of_tool_calls(me: Scope) -> None:
-    """C3: an assistant message with tool calls is no final answer; user content is not inspected."""
+    """An assistant message with tool calls is no final answer; user content is not inspected."""
     for content, calls in CALLS:
         session = me.sessions.add().id
         me.messages.append(session, "assistant", content)
@@ -687,7 +687,7 @@ def test_detection_of_tool_calls(me: Scope) -> None:
 def test_minutes_are_measured_by_the_database_clock(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """C3: to the microsecond."""
+    """To the microsecond."""
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
@@ -706,7 +706,7 @@ def test_minutes_are_measured_by_the_database_clock(
 
 
 def test_a_token_window_is_a_contiguous_suffix(me: Scope, session: str) -> None:
-    """C3: the newest messages that fit; one that does not fit ends the window."""
+    """The newest messages that fit; one that does not fit ends the window."""
     sizes = [4, 40, 400, 4000, 400, 40, 4]
     sent = me.messages.extend(session, [NewMessage("user", "x" * size) for size in sizes])
     assert [m.tokens for m in sent] == [tokens.estimate("x" * size) + 4 for size in sizes]
@@ -723,7 +723,7 @@ def test_a_token_window_is_a_contiguous_suffix(me: Scope, session: str) -> None:
 
 
 def test_a_long_session_is_paged_backwards(memory: Memory, me: Scope, session: str) -> None:
-    """C1, C3: the newest before a number, until none is left, with any limit."""
+    """The newest before a number, until none is left, with any limit."""
     sent = me.messages.extend(
         session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(1, 101)]
     )
@@ -756,7 +756,7 @@ def test_message_tokens_count_what_a_model_reads(me: Scope, session: str) -> Non
 
 
 def test_a_window_larger_than_one_read(me: Scope, session: str) -> None:
-    """C3: reading in parts leaves no gap."""
+    """Reading in parts leaves no gap."""
     me.messages.extend(
         session, [NewMessage("user" if n % 3 else "tool", str(n)) for n in range(900)]
     )
@@ -799,7 +799,7 @@ def test_a_context_reads_a_bounded_size_of_long_messages(me: Scope, session: str
 def test_windows_are_suffixes(
     me: Scope, roles: list[str], last: int, budget: int, turns_only: bool
 ) -> None:
-    """B15: the last N are the N newest, oldest first, on every engine."""
+    """The last N are the N newest, oldest first, on every engine."""
     session = me.sessions.add().id
     sent = (
         me.messages.extend(session, [NewMessage(r, "x" * n) for n, r in enumerate(roles)])
@@ -824,7 +824,7 @@ def test_windows_are_suffixes(
 
 
 def test_the_narrowest_limit_of_a_window_counts(open_memory: Callable[..., Memory]) -> None:
-    """C3: the last messages, a time box and a number of tokens can be combined."""
+    """The last messages, a time box and a number of tokens can be combined."""
     now = [START]
     me = open_memory(clock=lambda: now[0]).scope(tenant="acme", user="ada", agent="scout")
     session = me.sessions.resume().id
@@ -840,7 +840,7 @@ def test_the_narrowest_limit_of_a_window_counts(open_memory: Callable[..., Memor
 
 
 def test_forward_pages_are_complete(me: Scope, session: str) -> None:
-    """C3: oldest first; messages appended while paging come last."""
+    """Oldest first; messages appended while paging come last."""
     me.messages.extend(
         session, [NewMessage("tool" if n % 2 else "user", str(n)) for n in range(10)]
     )
@@ -870,7 +870,7 @@ def test_get_by_number(me: Scope, session: str) -> None:
 
 
 def test_numbering_continues_after_a_purge(open_memory: Callable[..., Memory]) -> None:
-    """P4, C7: purged numbers are never reused, and windows start with what is left."""
+    """Purged numbers are never reused, and windows start with what is left."""
     now = [START]
     memory = open_memory(clock=lambda: now[0])
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -893,7 +893,7 @@ def test_numbering_continues_after_a_purge(open_memory: Callable[..., Memory]) -
 
 
 def test_append_reads_no_history(memory: Memory, me: Scope, engine: str) -> None:
-    """B18: work under the session's lock does not grow with the session."""
+    """Work under the session's lock does not grow with the session."""
     faulty_memory, faults = with_faults(memory)
     messages = faulty_memory.scope(tenant="acme", user="ada", agent="scout").messages
     counter = WorkCounter("messages", "message_keys", "sessions")
@@ -915,7 +915,7 @@ def test_append_reads_no_history(memory: Memory, me: Scope, engine: str) -> None
 
 
 def test_a_long_random_conversation_round_trips(me: Scope, session: str) -> None:
-    """C3: order and content, exactly, for many shapes."""
+    """Order and content, exactly, for many shapes."""
     chance = random.Random(7)
     sent: list[Message] = []
     contents: list[Any] = [

@@ -67,7 +67,7 @@ def test_unwritten_notes_are_empty(me: Scope) -> None:
 
 
 def test_each_user_and_agent_has_a_document(memory: Memory, me: Scope) -> None:
-    """N1: one per tenant, user and agent."""
+    """One per tenant, user and agent."""
     others = [("acme", "ada", "cook"), ("acme", "bob", "scout"), ("other", "ada", "scout")]
     me.notes.overwrite("mine")
     for tenant, user, agent in others:
@@ -86,7 +86,7 @@ def test_each_user_and_agent_has_a_document(memory: Memory, me: Scope) -> None:
 def test_notes_need_a_user_and_an_agent(
     memory: Memory, user: str | None, agent: str | None, missing: str
 ) -> None:
-    """N1: a scope without one of them is an error; the tool answers with advice."""
+    """A scope without one of them is an error; the tool answers with advice."""
     notes = memory.scope(tenant="acme", user=user, agent=agent).notes
     calls: list[Callable[[], Any]] = [
         notes.read,
@@ -107,7 +107,7 @@ def test_notes_need_a_user_and_an_agent(
 
 
 def test_a_document_and_its_times(timed: Scope) -> None:
-    """N1, N4: a change returns what a later read returns."""
+    """A change returns what a later read returns."""
     first = timed.notes.overwrite("# A\ntext é")
     assert (first.text, first.version) == ("# A\ntext é", 1)
     assert first.tokens == tokens.estimate(first.text) > 0
@@ -129,7 +129,7 @@ def test_a_document_and_its_times(timed: Scope) -> None:
 
 
 def test_every_operation_stores_a_version(timed: Scope) -> None:
-    """N4: history, newest first, with operation and source."""
+    """History, newest first, with operation and source."""
     notes = timed.notes
     notes.overwrite("# A\none")
     notes.append("# B\ntwo")
@@ -155,7 +155,7 @@ def test_every_operation_stores_a_version(timed: Scope) -> None:
 
 
 def test_the_source_of_a_version_is_stored(memory: Memory) -> None:
-    """N4: the scope determines the source."""
+    """The scope determines the source."""
     memory.scope(tenant="acme", user="ada", agent="scout").notes.append("by the user")
     memory.scope(tenant="acme", user="ada", agent="scout", source="admin").notes.append(
         "by an admin"
@@ -202,7 +202,7 @@ def test_history_is_paged_newest_first(me: Scope) -> None:
 
 
 def test_diff_of_versions(me: Scope) -> None:
-    """N4: to the letter, against the previous version or any other."""
+    """To the letter, against the previous version or any other."""
     me.notes.overwrite("# A\none\ntwo\n")
     me.notes.replace_section("A", "one\nzwei")
     me.notes.overwrite("# A")
@@ -232,7 +232,7 @@ def test_a_diff_preserves_line_endings_and_separators(me: Scope) -> None:
 
 
 def test_any_version_can_be_restored(me: Scope) -> None:
-    """N4: as a new version; the versions in between stay."""
+    """As a new version; the versions in between stay."""
     for text in ("one", "two", "three"):
         me.notes.overwrite(text)
     assert me.notes.restore(1).text == "one"
@@ -259,7 +259,7 @@ VERBS: list[Callable[[Scope, int | None], Note]] = [
 def test_compare_and_set_on_every_operation(
     me: Scope, verb: Callable[[Scope, int | None], Note]
 ) -> None:
-    """N4: the error names the current version."""
+    """The error names the current version."""
     me.notes.overwrite("# A\nold")
     for wrong in (0, 2, 7):
         with pytest.raises(WrongVersion) as error:
@@ -282,7 +282,7 @@ def test_compare_and_set_on_the_first_version(me: Scope) -> None:
 
 
 def test_an_unknown_heading_lists_the_existing_ones(me: Scope) -> None:
-    """N2: nothing is changed."""
+    """Nothing is changed."""
     me.notes.overwrite("# Tea\n## Milk\n")
     with pytest.raises(NoSection) as error:
         me.notes.replace_section("Coffee", "x")
@@ -296,7 +296,7 @@ def test_an_unknown_heading_lists_the_existing_ones(me: Scope) -> None:
 def test_a_document_has_a_maximum_size(
     open_memory: Callable[..., Memory], limited: Limited
 ) -> None:
-    """N1: in stored bytes; nothing is written above it."""
+    """In stored bytes; nothing is written above it."""
     limited(MAX_NOTES_BYTES=1024)
     me = open_memory().scope(tenant="acme", user="ada", agent="scout")
     assert me.notes.overwrite("é" * 512).version == 1
@@ -340,7 +340,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_round_trips(me: Scope, text: str) -> None:
-    """N1: unchanged through every method and the tool, in history, diff and prompt."""
+    """Unchanged through every method and the tool, in history, diff and prompt."""
     assert me.notes.overwrite(text).text == text
     assert me.notes.read().text == text
     assert me.notes.append(text).text == f"{text}\n\n{text}"
@@ -369,7 +369,7 @@ def test_unstorable_characters_are_replaced(me: Scope) -> None:
 )
 @hypothesis_settings(max_examples=25)
 def test_the_last_version_equals_the_document(me: Scope, steps: list[tuple[str, str]]) -> None:
-    """N4: after any sequence of changes: no gaps, no equal neighbours, the last is what is read."""
+    """After any sequence of changes: no gaps, no equal neighbours, the last is what is read."""
     for verb, text in steps:
         notes: Any = me.notes
         last = notes.read().version
@@ -391,7 +391,7 @@ def test_the_last_version_equals_the_document(me: Scope, steps: list[tuple[str, 
 
 
 def test_64_threads_append_without_loss(memory: Memory, me: Scope) -> None:
-    """N4, P9: each append once, and versions from 1 without gaps."""
+    """Each append once, and versions from 1 without gaps."""
     start = threading.Barrier(64)
 
     def work(n: int) -> list[int]:
@@ -413,7 +413,7 @@ def test_64_threads_append_without_loss(memory: Memory, me: Scope) -> None:
 
 
 def test_writers_of_different_sections_do_not_overwrite_each_other(me: Scope) -> None:
-    """N4: a section edit is recomputed on the other writer's result."""
+    """A section edit is recomputed on the other writer's result."""
     me.notes.overwrite("\n".join(f"# S{n}\nold\n" for n in range(8)))
     start = threading.Barrier(16)
 
@@ -434,7 +434,7 @@ def test_writers_of_different_sections_do_not_overwrite_each_other(me: Scope) ->
 
 
 def test_one_of_many_overwrites_of_a_version_wins(me: Scope) -> None:
-    """N4: compare and set."""
+    """Compare and set."""
     start = threading.Barrier(16)
 
     def work(n: int) -> int:
@@ -485,7 +485,7 @@ def wait_for_exit(writer: subprocess.Popen[str]) -> None:
 
 
 def test_two_processes_lose_nothing(url: str, me: Scope) -> None:
-    """N4: all appends are stored, and each section has its last content."""
+    """All appends are stored, and each section has its last content."""
     me.notes.overwrite("# one\n\n# two\n\n# Log")
     writers = [start_writer(url, name, 20) for name in ("one", "two")]
     for writer in writers:
@@ -515,7 +515,7 @@ def test_changes_are_listed_oldest_first(me: Scope) -> None:
 
 
 def test_a_cursor_from_before_an_erasure(memory: Memory, me: Scope) -> None:
-    """N5: after an erasure, all versions are returned until they reach the cursor; then only newer
+    """After an erasure, all versions are returned until they reach the cursor; then only newer
     ones.
     """
     for text in ("one", "two", "three"):
@@ -530,7 +530,7 @@ def test_a_cursor_from_before_an_erasure(memory: Memory, me: Scope) -> None:
 
 
 def test_a_waiting_client_sees_changes_of_another_process(url: str, me: Scope) -> None:
-    """N5: the waiting call returns with the change."""
+    """The waiting call returns with the change."""
     before = me.notes.overwrite("# far\n\n# Log")
     writer = start_writer(url, "far", 1)
     with ThreadPoolExecutor(1) as threads:
@@ -553,7 +553,7 @@ def test_a_waiting_client_sees_the_first_version(me: Scope) -> None:
 
 
 def test_a_feed_restarts_after_an_erasure(memory: Memory, me: Scope) -> None:
-    """N5: versions start at 1 again; a client with a larger cursor gets all of them."""
+    """Versions start at 1 again; a client with a larger cursor gets all of them."""
     for n in range(5):
         me.notes.overwrite(str(n))
     memory.erase("ada", tenant="acme")
@@ -579,7 +579,7 @@ def test_wait_is_bounded(me: Scope) -> None:
 
 
 def test_the_tool_is_as_specified(me: Scope) -> None:
-    """N2: name, arguments, operations and defaults."""
+    """Name, arguments, operations and defaults."""
     tool = tool_of(me)
     assert tool.name == "manage_long_term_memory"
     properties = tool.parameters["properties"]
@@ -601,7 +601,7 @@ def test_the_tool_is_as_specified(me: Scope) -> None:
 
 
 def test_every_operation_answers_to_the_letter(me: Scope) -> None:
-    """N2: through the tool, as a model calls it."""
+    """Through the tool, as a model calls it."""
     call = tool_of(me).call
     assert call() == call({}) == {"success": True, "operation": "read", "version": 0, "notes": ""}
     assert call({"operation": "overwrite", "content": "# Tea\n- green\n\n# Plans\n- Lisbon\n"}) == {
@@ -737,7 +737,7 @@ def test_the_tool_reports_duplicate_headings(me: Scope) -> None:
 def test_tool_errors_tell_the_model_what_to_do(
     me: Scope, arguments: dict[str, Any], error: str | None
 ) -> None:
-    """N2: nothing is changed."""
+    """Nothing is changed."""
     me.notes.overwrite("# Tea\n## Milk\nno\n")
     answer = tool_of(me).call(arguments)
     assert list(answer) == ["error"]
@@ -746,7 +746,7 @@ def test_tool_errors_tell_the_model_what_to_do(
 
 
 def test_tool_and_methods_have_the_same_effect(memory: Memory) -> None:
-    """N2: the same steps by a model and by a program store the same versions."""
+    """The same steps by a model and by a program store the same versions."""
     by_model, by_hand = (
         memory.scope(tenant="acme", user="ada", agent=agent) for agent in ("model", "hand")
     )
@@ -773,7 +773,7 @@ def test_tool_and_methods_have_the_same_effect(memory: Memory) -> None:
 
 @pytest.mark.slow
 def test_notes_are_edited_from_a_shell(tmp_path: Path) -> None:
-    """N1, N4: from standard input, by section; diff and text verbatim, errors with advice."""
+    """From standard input, by section; diff and text verbatim, errors with advice."""
 
     def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         where = ["--database", f"sqlite:///{tmp_path}/a.db", "--user", "ada", "--agent", "scout"]
@@ -800,7 +800,7 @@ def test_notes_are_edited_from_a_shell(tmp_path: Path) -> None:
 
 
 def test_the_prompt_section_has_the_document_in_pieces(memory: Memory, me: Scope) -> None:
-    """N3: joined they are the document; the first are worth most; each names its version."""
+    """Joined they are the document; the first are worth most; each names its version."""
     text = "Speak German.\n\n# Tea\n- green\n## Milk\nno\n\n# Plans\n[MemoryRef: trip - a trip]\n"
     me.notes.overwrite("old")
     me.notes.overwrite(text)
@@ -828,7 +828,7 @@ def test_the_prompt_section_has_the_document_in_pieces(memory: Memory, me: Scope
 
 @pytest.mark.slow_on_postgres
 def test_a_document_of_headings_has_few_pieces(memory: Memory, me: Scope) -> None:
-    """N3: 64 KB of headings do not become hundreds of report items, and no two pieces have equal
+    """64 KB of headings do not become hundreds of report items, and no two pieces have equal
     value.
     """
     me.notes.overwrite("# a\n" * 16_000)
@@ -854,7 +854,7 @@ def test_empty_notes_have_no_section(memory: Memory, me: Scope) -> None:
 
 
 def test_verify_finds_a_missing_or_different_version(memory: Memory, me: Scope) -> None:
-    """D5: what `retain verify` checks for notes."""
+    """What `retain verify` checks for notes."""
     me.notes.overwrite("one")
     me.notes.overwrite("two")
 

@@ -178,7 +178,7 @@ def test_the_setting_decides_which_sources_are_reviewed(
 
 
 def test_the_setting_is_validated() -> None:
-    """D7: known words in any order, and `off` as YAML reads it."""
+    """Known words in any order, and `off` as YAML reads it."""
     assert Settings().review == "tool"
     assert Settings(review=" agent ,tool").review == "tool,agent"
     assert (
@@ -383,7 +383,7 @@ def test_the_queue_covers_all_agents_and_boards_newest_first(
 
 @one_engine
 def test_signs_are_computed_outside_transactions(memory: Memory) -> None:
-    """D4: long texts take long to inspect; an export has no signs."""
+    """Long texts take long to inspect; an export has no signs."""
     held = add_pending(memory)
     memory, faults = with_faults(memory)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -417,7 +417,7 @@ def test_signs_are_computed_outside_transactions(memory: Memory) -> None:
 def test_a_tool_says_that_the_entry_is_pending(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
-    """J3: the fixed answer with a note; trusted entries have the usual note."""
+    """The fixed answer with a note; trusted entries have the usual note."""
     memory = open_memory(clock=now, review="agent,journal")
     memory.scope(tenant="acme").entries.share("main", ["scout"])
     me = scope_of(memory, "user")
@@ -454,7 +454,7 @@ def test_a_tool_says_that_the_entry_is_pending(
 
 
 def test_imported_entries(open_memory: Callable[..., Memory], now: Now) -> None:
-    """J7: a pending state is trusted; an accepted one only where imports are; no source is gained."""
+    """A pending state is trusted; an accepted one only where imports are; no source is gained."""
     memory = open_memory(clock=now)
     me = scope_of(memory, "user")
     me.entries.add("counts", kind="core")
@@ -509,7 +509,7 @@ def test_a_backup_keeps_pending_entries(memory: Memory, me: Scope) -> None:
 def test_the_migration_accepts_existing_entries_and_downgrades_safely(
     open_memory: Callable[..., Memory], now: Now
 ) -> None:
-    """D3: up: existing entries are accepted; down: nothing pending or derived from it reaches a
+    """Up: existing entries are accepted; down: nothing pending or derived from it reaches a
     prompt.
     """
     memory = open_memory(clock=now, consolidate="accept")

@@ -23,7 +23,7 @@ def test_a_new_client_gets_a_session_and_finds_it_again(me: Scope) -> None:
 
 
 def test_a_stale_id_is_replaced_by_the_active_session(me: Scope) -> None:
-    """C6: only the active session is confirmed."""
+    """Only the active session is confirmed."""
     old = me.sessions.resume()
     new = me.sessions.add()
     assert me.sessions.resume(old.id).id == new.id
@@ -59,7 +59,7 @@ def test_a_client_may_choose_its_id_once(me: Scope) -> None:
 
 
 def test_lists_are_ordered_by_last_use(memory: Memory, me: Scope) -> None:
-    """C4: recent sessions of a user and of the tenant, page by page."""
+    """Recent sessions of a user and of the tenant, page by page."""
     mine = [me.sessions.add(f"s{n}") for n in range(7)]
     other = memory.scope(tenant="acme", user="bob", agent="scout").sessions.add("bobs")
     for n in (3, 0, 5):
@@ -80,7 +80,7 @@ def test_lists_are_ordered_by_last_use(memory: Memory, me: Scope) -> None:
 
 
 def test_search_requires_all_words_in_label_or_id(memory: Memory, me: Scope) -> None:
-    """C4: in any case and script, the same on every engine; % and _ are ordinary characters."""
+    """In any case and script, the same on every engine; % and _ are ordinary characters."""
     for id, label in (
         ("a", "Lisbon by TRAIN"),
         ("b", "STRASSE in Lisbon"),
@@ -116,7 +116,7 @@ def test_search_requires_all_words_in_label_or_id(memory: Memory, me: Scope) -> 
 def test_search_pages_follow_the_list_order(
     open_memory: Callable[..., Memory], now: Now, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """C4: though last use is stored to the minute, and however many rows are read."""
+    """Though last use is stored to the minute, and however many rows are read."""
     monkeypatch.setattr(sessions, "_MAX_ROWS_PER_READ", 7)
     me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
     dice = random.Random(6)

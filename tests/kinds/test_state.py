@@ -87,7 +87,7 @@ def test_json_text_is_stored_verbatim(me: Scope) -> None:
 
 
 def test_set_replaces_and_increments_the_version(timed: Memory, now: Now) -> None:
-    """K1: upsert, with versions and times."""
+    """Upsert, with versions and times."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     first = me.state.set("theme", "dark", ttl=60)
     assert (first.version, first.created_at, first.updated_at) == (1, at(START), at(START))
@@ -122,7 +122,7 @@ def test_state_survives_closing_the_database(open_memory: Callable[..., Memory])
 
 
 def test_areas_are_separate(memory: Memory, me: Scope) -> None:
-    """K1: a user's, a session's and the tenant's keys are different keys."""
+    """A user's, a session's and the tenant's keys are different keys."""
     session = me.sessions.add("s").id
     for area in ("user", "tenant", f"session:{session}"):
         me.state.set("k", area, area=area)
@@ -268,7 +268,7 @@ def test_one_of_many_first_writers_wins(me: Scope) -> None:
 
 
 def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None:
-    """P10, B21: never returned at or after its expiry, by any read."""
+    """Never returned at or after its expiry, by any read."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     item = me.state.set("k", "v", ttl=1.5)
     me.state.set("stays", "v")
@@ -297,7 +297,7 @@ def test_a_key_expires_at_the_exact_microsecond(timed: Memory, now: Now) -> None
 
 
 def test_the_ttl_is_exact_to_the_microsecond(timed: Memory, now: Now) -> None:
-    """B21: the boundary, one microsecond before and at it."""
+    """The boundary, one microsecond before and at it."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     for ttl in (1e-9, 1e-6, 0.000_001_4, 0.001, 1, 86_400, 10**9):
         end = now.micros + max(1, round(ttl * SECOND))
@@ -309,7 +309,7 @@ def test_the_ttl_is_exact_to_the_microsecond(timed: Memory, now: Now) -> None:
 
 
 def test_expiry_ignores_the_calendar(timed: Memory, now: Now) -> None:
-    """B21: an hour is an hour, across DST changes, leap days and new year."""
+    """An hour is an hour, across DST changes, leap days and new year."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     for day in (
         "2024-02-29T23:59:59",
@@ -433,7 +433,7 @@ def test_lists_are_in_byte_order_on_every_engine(me: Scope) -> None:
 
 
 def test_a_prefix_is_literal(me: Scope) -> None:
-    """K1: no wildcard or pattern, no folding of case or accents."""
+    """No wildcard or pattern, no folding of case or accents."""
     for key in ODD:
         me.state.set(key, key)
     for prefix in (
@@ -458,7 +458,7 @@ def test_a_prefix_is_literal(me: Scope) -> None:
 
 
 def test_pages_are_complete(timed: Memory, now: Now) -> None:
-    """K1: with a prefix, with keys expiring in between, no key twice."""
+    """With a prefix, with keys expiring in between, no key twice."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     for n in range(25):
         me.state.set(f"k{n:02}", n, ttl=10 if n % 2 else None)
@@ -518,7 +518,7 @@ def section_text(scope: Scope, session: str = "s") -> str:
 
 
 def test_the_prompt_section(memory: Memory, me: Scope) -> None:
-    """X1: keys of the user and this session, a line each, in order; no others."""
+    """Keys of the user and this session, a line each, in order; no others."""
     assert section(me) is None
     for id in ("s", "t"):
         me.sessions.add(id)
@@ -550,7 +550,7 @@ def test_the_prompt_section(memory: Memory, me: Scope) -> None:
 
 
 def test_the_section_has_the_newest_keys(timed: Memory, now: Now) -> None:
-    """X1: at most fifty, ordered by name; the newest are worth most."""
+    """At most fifty, ordered by name; the newest are worth most."""
     me = timed.scope(tenant="acme", user="ada", agent="scout")
     for n in range(60):
         now.micros += SECOND

@@ -30,7 +30,7 @@ def turns_of(me: Scope, session: str, seq: int) -> list[Turn]:
 
 
 def test_an_answer_leads_to_its_turn(me: Scope, session: str) -> None:
-    """X3: each message of a turn leads to it, tool messages too."""
+    """Each message of a turn leads to it, tool messages too."""
     first = add_answer(me, session, "user", "assistant")
     second = add_answer(me, session, "user", "assistant", "tool", "assistant")
     assert [turns_of(me, session, seq) for seq in range(1, 8)] == [[first]] * 2 + [[second]] * 4 + [
@@ -40,7 +40,7 @@ def test_an_answer_leads_to_its_turn(me: Scope, session: str) -> None:
 
 
 def test_a_question_leads_to_the_turns_that_answered_it(me: Scope, session: str) -> None:
-    """X3: when saved alone; one per agent of a group, newest first."""
+    """When saved alone; one per agent of a group, newest first."""
     alone = add_question(me, session)
     first = add_answer(me, session, "assistant", "tool", "assistant")
     result = add_question(me, session)

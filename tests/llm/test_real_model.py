@@ -68,7 +68,7 @@ def model(settings: Settings) -> Model:
 
 
 def test_the_model_answers(model: Model) -> None:
-    """A3: by name and base URL, without a key."""
+    """By name and base URL, without a key."""
     done = model.complete(
         "Answer in one short sentence.", f"{TALK[0][1]} Where does Mary live?", max_tokens=60
     )
@@ -95,7 +95,7 @@ def test_the_model_answers_after_a_timed_out_request(model: Model, settings: Set
 
 
 def test_the_model_summarises_a_conversation(settings: Settings, tmp_path: Path) -> None:
-    """S2: the summary has the facts of the covered messages, which stay readable."""
+    """The summary has the facts of the covered messages, which stay readable."""
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
         me = memory.scope(user="ada", agent="scout")
         session = me.sessions.add("trip")
@@ -114,7 +114,7 @@ def test_the_model_summarises_a_conversation(settings: Settings, tmp_path: Path)
 
 
 def test_a_chat_with_memory(settings: Settings, tmp_path: Path) -> None:
-    """A1: context, streamed text, a saved turn; facts of another session are recalled."""
+    """Context, streamed text, a saved turn; facts of another session are recalled."""
     events: list[Event] = []
     with Memory.open(f"sqlite:///{tmp_path}/agent.db", settings=settings) as memory:
         me = memory.scope(user="ada", agent="scout")

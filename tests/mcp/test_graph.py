@@ -145,7 +145,7 @@ def without_descriptions(value: Any) -> Any:
 
 
 def test_equivalence_over_stdio(official: Ask, file: Path, tmp_path: Path) -> None:
-    """A8: the same tools and resources, byte-identical answers, and the same errors."""
+    """The same tools and resources, byte-identical answers, and the same errors."""
     file.unlink(missing_ok=True)
     left = tmp_path / "memory of mine.jsonl"
     left.touch()
@@ -241,7 +241,7 @@ def test_random_calls_are_equivalent(memory: Memory, official: Ask, file: Path) 
 
 @pytest.mark.slow
 def test_many_processes_write_one_graph(tmp_path: Path) -> None:
-    """B6: one process per client on one file; every entity and observation is stored."""
+    """One process per client on one file; every entity and observation is stored."""
     database = f"sqlite:///{tmp_path}/shared.db"
     with Memory.open(database, settings=SETTINGS) as memory:
         memory.scope(user="ada").graph.add([Entity("all", "shared")])

@@ -37,7 +37,7 @@ def request(number: int, method: str, **params: Any) -> bytes:
 
 @pytest.mark.parametrize("revision", [MODERN, LEGACY])
 def test_a_round_trip(tmp_path: Path, revision: str) -> None:
-    """A8: the file is created, the flags select the owner, and no other can be named."""
+    """The file is created, the flags select the owner, and no other can be named."""
     database = f"sqlite:///{tmp_path}/new.db"
 
     async def use() -> None:
@@ -139,7 +139,7 @@ def test_without_the_library_it_names_the_extra(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_many_processes_write_to_one_file(tmp_path: Path) -> None:
-    """B6: one process per client on one file; everything acknowledged is stored."""
+    """One process per client on one file; everything acknowledged is stored."""
     database = f"sqlite:///{tmp_path}/shared.db"
     Memory.open(database, settings=SETTINGS).close()
 

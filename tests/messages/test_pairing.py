@@ -70,7 +70,7 @@ def test_a_result_is_recognised_in_every_shape(shape: str) -> None:
 @pytest.mark.parametrize("asking", ASKING)
 @pytest.mark.parametrize("answering", ANSWERING)
 def test_no_cut_between_a_call_and_its_result(asking: str, answering: str) -> None:
-    """P8, B29: in any mixture of shapes."""
+    """In any mixture of shapes."""
     talk = [
         Spoken("user"),
         Spoken("assistant", ASKING[asking]),
@@ -125,7 +125,7 @@ def test_an_unrelated_result_blocks_no_cut() -> None:
     )
 )
 def test_a_safe_cut_separates_no_pair(moves: list[tuple[str, int]]) -> None:
-    """B29: over random graphs of calls and results."""
+    """Over random graphs of calls and results."""
     talk: list[Spoken] = []
     for kind, number in moves:
         if kind == "ask":

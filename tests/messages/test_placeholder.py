@@ -33,7 +33,7 @@ FAKES = [
 
 
 def test_a_placeholder_is_written_to_the_letter() -> None:
-    """R1: `[MemoryRef: <key> - <brief description>]`."""
+    """`[MemoryRef: <key> - <brief description>]`."""
     assert (
         placeholder.render("npm-install-7f3a", "added 214 packages")
         == "[MemoryRef: npm-install-7f3a - added 214 packages]"
@@ -66,7 +66,7 @@ def test_keys_are_found_once_each_in_order() -> None:
 
 @pytest.mark.parametrize("fake", FAKES)
 def test_stored_text_is_never_taken_for_a_placeholder(fake: str) -> None:
-    """S12: in any spelling that a model could take for one."""
+    """In any spelling that a model could take for one."""
     safe = placeholder.neutralize(f"see {fake} here")
     assert placeholder.find_keys(safe) == []
     assert "[quoted " in safe
@@ -76,7 +76,7 @@ def test_stored_text_is_never_taken_for_a_placeholder(fake: str) -> None:
 
 
 def test_detecting_forgeries_takes_linear_time() -> None:
-    """B25: a hundred thousand beginnings of a forged placeholder."""
+    """A hundred thousand beginnings of a forged placeholder."""
     for start in ("[", "[ ", "[memory", "[m e m o r y r e f ", "[" + "_" * 50):
         text = start * 100_000
         assert placeholder.neutralize(text) == text
@@ -100,7 +100,7 @@ def test_neutralizing_is_idempotent_and_removes_placeholders(text: str) -> None:
 
 @given(st.text(max_size=100))
 def test_a_new_key_is_valid(words: str) -> None:
-    """R3: a unique, readable slug."""
+    """A unique, readable slug."""
     key = placeholder.new_key(words)
     assert placeholder.is_key(key)
     assert placeholder.find_keys(placeholder.render(key, words)) == [key]
@@ -114,6 +114,6 @@ def test_a_new_key_contains_its_words() -> None:
 
 
 def test_a_long_description_is_cut_between_graphemes() -> None:
-    """B25: as people see them."""
+    """As people see them."""
     family = "👨\u200d👩\u200d👧"
     assert placeholder.one_line("x" * 197 + family + "y" * 20) == "x" * 197 + "…"

@@ -83,7 +83,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def test_a_healthy_service_returns_text_tokens_and_cost(service: FakeService) -> None:
-    """A3, T1: by name and base URL; the request has the given text, key and limit."""
+    """By name and base URL; the request has the given text, key and limit."""
     done = ask(model_at(service))
     assert (done.text, done.model, done.tokens_in, done.tokens_out, done.cut) == (
         "An answer.",
@@ -147,7 +147,7 @@ FAILURES: dict[str, tuple[type[ModelError], str, int]] = {
 
 @pytest.mark.parametrize("how", FAILURES)
 def test_a_misbehaving_service_is_a_typed_error(service: FakeService, how: str) -> None:
-    """F7: with a clear message; retried only where that may help; redirects are not followed."""
+    """With a clear message; retried only where that may help; redirects are not followed."""
     kind, problem, requests = FAILURES[how]
     service.misbehave(how)
     with pytest.raises(ModelError) as error:
@@ -162,7 +162,7 @@ def test_a_misbehaving_service_is_a_typed_error(service: FakeService, how: str) 
 
 @pytest.mark.parametrize("how", ["hang", "drip"])
 def test_an_endless_response_is_cut_off(service: FakeService, how: str) -> None:
-    """F7: the deadline covers the whole call; slow bytes do not extend it. The service sees the
+    """The deadline covers the whole call; slow bytes do not extend it. The service sees the
     connection close.
     """
     service.misbehave(how)
@@ -175,7 +175,7 @@ def test_an_endless_response_is_cut_off(service: FakeService, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["injection", "babble"])
 def test_model_output_is_returned_as_text(service: FakeService, how: str) -> None:
-    """F7: instructions or long answers are returned unchanged: the caller decides."""
+    """Instructions or long answers are returned unchanged: the caller decides."""
     service.misbehave(how)
     done = ask(model_at(service), "one two three", max_tokens=2)
     expected = {
@@ -192,7 +192,7 @@ def test_invalid_characters_do_not_spoil_an_answer() -> None:
 
 
 def test_a_huge_answer_is_not_kept_in_memory(service: FakeService) -> None:
-    """F7: neither 50 MB nor what decompresses to it; the service cannot even send it all."""
+    """Neither 50 MB nor what decompresses to it; the service cannot even send it all."""
     model = model_at(service)
     ask(model)
     for how in ("huge", "packed"):
@@ -249,7 +249,7 @@ def test_a_hanging_name_server(service: FakeService, monkeypatch: pytest.MonkeyP
 
 
 def test_five_failures_open_the_breaker(service: FakeService) -> None:
-    """F7: it opens, says so, lets one call through after the pause, and closes when that succeeds."""
+    """It opens, says so, lets one call through after the pause, and closes when that succeeds."""
     now = 0.0
     model = RemoteModel(
         "gpt-5-mini",
@@ -465,7 +465,7 @@ JSON = st.recursive(
 @settings(max_examples=60)
 @given(body=JSON.map(lambda value: json.dumps(value).encode()) | st.binary(max_size=60))
 def test_any_body_is_an_answer_or_a_typed_error(body: bytes, limited: Limited) -> None:
-    """F7: whatever comes back, only a ModelError or a Completion results."""
+    """Whatever comes back, only a ModelError or a Completion results."""
     with FakeService() as service:
         service.body = body
         with contextlib.suppress(ModelError):
@@ -490,7 +490,7 @@ def test_any_body_is_an_answer_or_a_typed_error(body: bytes, limited: Limited) -
     ],
 )
 def test_other_providers_by_name(service: FakeService, name: str, path: str, header: str) -> None:
-    """A3: each in its own protocol; a custom OpenAI-compatible URL needs no provider."""
+    """Each in its own protocol; a custom OpenAI-compatible URL needs no provider."""
     error = pytest.raises(
         ModelError,
         match="its service rejected the request with 404: no such path: .*; check model and base_url",
@@ -589,7 +589,7 @@ def test_unsendable_text_is_cleaned(service: FakeService) -> None:
 
 
 def test_models_per_purpose() -> None:
-    """S3: the summary model defaults to the main one; `extractive` is none; a given double wins."""
+    """The summary model defaults to the main one; `extractive` is none; a given double wins."""
     double, other = ScriptedModel("x"), ScriptedModel("y")
     assert Models(Settings()).main is None
     assert Models(Settings()).summary is None
@@ -609,7 +609,7 @@ def test_models_per_purpose() -> None:
 def test_the_summary_model_at_its_own_url(
     service: FakeService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S3: with its own key, if any; no other key is sent there, not even from the environment."""
+    """With its own key, if any; no other key is sent there, not even from the environment."""
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-openai-alone")
     with FakeService() as other:
         base = {"model": "a", "base_url": service.url, "api_key": KEY}

@@ -21,7 +21,7 @@ def answer(text: str, *, cut: bool = False) -> Completion:
 
 
 def test_the_prompt_to_the_letter() -> None:
-    """S2: the summary so far, the messages, and a delimiter that neither contains."""
+    """The summary so far, the messages, and a delimiter that neither contains."""
     mark = "record-" + hashlib.sha256(b"Old.\n[1] user:\n    Hi.").hexdigest()[:12]
     assert summary_prompt("Old.", "[1] user:\n    Hi.") == (
         f"The summary so far:\n<{mark}>\nOld.\n</{mark}>\n\n"
@@ -145,7 +145,7 @@ def test_invalid_characters_are_replaced() -> None:
 )
 @pytest.mark.parametrize("previous", ["", LONG], ids=["first", "next"])
 def test_rejected_answers(text: str, problem: str, previous: str) -> None:
-    """S4, P7, F7: as a first summary and over a long one."""
+    """As a first summary and over a long one."""
     text = text.replace(MARK, summary_prompt(previous, RECORD).partition("<")[2].partition(">")[0])
     if text == RECORD * 2:
         text = previous + text
@@ -171,7 +171,7 @@ def test_a_slightly_long_answer_is_accepted() -> None:
 
 
 def test_a_long_summary_is_not_replaced_by_a_line() -> None:
-    """S4: its content would be lost; with a smaller limit, a line is accepted."""
+    """Its content would be lost; with a smaller limit, a line is accepted."""
     with pytest.raises(BadAnswer, match="far shorter than the summary that it would replace"):
         accept_summary(answer(SUMMARY), LONG, RECORD, 800, "m")
     assert accept_summary(answer(SUMMARY), LONG, RECORD, 50, "m") == SUMMARY
@@ -186,6 +186,6 @@ def test_a_long_summary_is_not_replaced_by_a_line() -> None:
     ["<think>" * 160_000, "</think>" * 160_000, "<think></think>" * 60_000, "I am " * 100_000],
 )
 def test_any_answer_is_parsed_in_linear_time(text: str) -> None:
-    """B28: nested thoughts once took quadratic time."""
+    """Nested thoughts once took quadratic time."""
     with pytest.raises(BadAnswer):
         accept_summary(answer(text), "", RECORD * 50, 800, "m")

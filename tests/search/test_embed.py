@@ -28,7 +28,7 @@ WRONG = {
 
 @pytest.mark.parametrize("how", WRONG)
 def test_invalid_vectors_are_rejected(how: str) -> None:
-    """F7: a wrong dimension or count, NaN, zeros and any exception."""
+    """A wrong dimension or count, NaN, zeros and any exception."""
     error, words = WRONG[how]
     embedder = FakeEmbedder(fails=lambda text: text == "bad", how=how)
     with pytest.raises(error, match=words):
@@ -47,7 +47,7 @@ def test_vectors_are_normalized() -> None:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("size", [3e38, 1e-38])
 def test_extreme_components_are_normalized(size: float) -> None:
-    """F7: the square of a component may overflow float32."""
+    """The square of a component may overflow float32."""
 
     class Extreme(FakeEmbedder):
         def embed(self, texts: Sequence[str]) -> Any:

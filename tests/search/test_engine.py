@@ -217,7 +217,7 @@ class TestWords:
         assert rows.matching("lantern word", result, most=100) == right[::-1]
 
     def test_expired_rows_take_no_place(self, rows: Rows) -> None:
-        """B22: of 6,000 rows 99 % have expired, also the newest 5,000; the first ten hits are live."""
+        """Of 6,000 rows 99 % have expired, also the newest 5,000; the first ten hits are live."""
         live = rows.add(*["lantern straw"] * 60)
         rows.add(*["lantern straw"] * 5940, expires_at=5)
         assert rows.matching("lantern straw") == live[::-1][:10]
@@ -233,7 +233,7 @@ class TestWords:
         assert rows.having("camel", SearchFilter("ada", kinds=("notes",))) == [4501]
 
     def test_any_word_is_a_valid_query(self, rows: Rows) -> None:
-        """B27: no syntax of FTS5 or SQL."""
+        """No syntax of FTS5 or SQL."""
         rows.add("plain text")
         for word in (
             '"',
@@ -373,7 +373,7 @@ class TestVectors:
         assert other.nearest(vectors[0], SearchFilter()) == foreign
 
     def test_filters_apply_first(self, rows: Rows) -> None:
-        """B22: the nearest 300 have expired or are of another kind or session; the twelve others
+        """The nearest 300 have expired or are of another kind or session; the twelve others
         are found.
         """
         best = directions(1)[0]
@@ -574,7 +574,7 @@ def test_words_are_verified_in_one_pass(server: Rows) -> None:
 
 
 def test_verify_finds_damage_of_words(rows: Rows, memory: Memory, engine: str) -> None:
-    """B36: words without a row, and a row without its words."""
+    """Words without a row, and a row without its words."""
     numbers = rows.add(*["lantern word"] * 300)
     assert rows.findings(memory) == set()
     rows.remove(numbers[:2])

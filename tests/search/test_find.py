@@ -95,7 +95,7 @@ def opened(url: str, embedder: Embedder, **changes: Any) -> Memory:
 
 
 def test_an_embedder_of_an_unknown_family_is_rejected(url: str) -> None:
-    """F7: when a memory is opened, not during a search."""
+    """When a memory is opened, not during a search."""
     strange = Hashing()
     strange.family = "middling"  # type: ignore[assignment]
     with pytest.raises(
@@ -108,7 +108,7 @@ def test_an_embedder_of_an_unknown_family_is_rejected(url: str) -> None:
 
 
 def test_a_write_is_found_at_once(me: Scope, session: str) -> None:
-    """P12, Q1: by words, before it is embedded, for every kind."""
+    """By words, before it is embedded, for every kind."""
     me.messages.append(session, "user", "The zeppelin leaves at noon.")
     me.notes.overwrite("# Travel\n\nA zeppelin is slow.")
     me.entries.add("I saw a zeppelin.")
@@ -214,7 +214,7 @@ def test_removed_objects_are_gone_from_every_ranker(url: str) -> None:
 
 
 def test_expired_objects_take_no_place(open_memory: Callable[..., Memory], now: Now) -> None:
-    """B22: in a corpus of which 99 % has expired, the top 10 are live."""
+    """In a corpus of which 99 % has expired, the top 10 are live."""
     me = open_memory(clock=now).scope(tenant="acme", user="ada", agent="scout")
     for number in range(1000):
         ttl = None if number % 100 == 7 else 60
@@ -237,7 +237,7 @@ def test_expired_objects_take_no_place(open_memory: Callable[..., Memory], now: 
 
 
 def test_filters_apply_before_the_limit(open_memory: Callable[..., Memory], now: Now) -> None:
-    """Q1: one match that passes the filter is found among a thousand better ones that do not."""
+    """One match that passes the filter is found among a thousand better ones that do not."""
     memory = open_memory(clock=now)
     me = memory.scope(tenant="acme", user="ada", agent="scout")
     early = datetime(2025, 3, 1, tzinfo=UTC)
@@ -285,7 +285,7 @@ def test_invalid_searches_are_rejected(me: Scope, session: str) -> None:
 
 @pytest.mark.slow_on_postgres
 def test_any_text_is_a_valid_query(me: Scope, session: str) -> None:
-    """B27: quotes, operators, NUL, a lone surrogate, 100 kB: no error, and its words are found."""
+    """Quotes, operators, NUL, a lone surrogate, 100 kB: no error, and its words are found."""
     me.messages.append(session, "user", "The parrot can't pre-edit a:b AND (c).")
     me.messages.append(session, "user", "to be or not to be")
     for query in NASTY + HUGE:
@@ -302,7 +302,7 @@ def test_any_text_is_a_valid_query(me: Scope, session: str) -> None:
     )
 )
 def test_fuzzed_queries_are_valid(fuzzed: Scope, query: str) -> None:
-    """B27: 10,000 of them with CHAOS=full."""
+    """10,000 of them with CHAOS=full."""
     assert fuzzed.search(query).legs["words"]
 
 
@@ -318,7 +318,7 @@ def fuzzed(me: Scope) -> Scope:
 
 @pytest.mark.parametrize("embedded", [False, True])
 def test_tenants_users_and_agents_are_isolated(url: str, embedded: bool) -> None:
-    """Q1: with vectors and without; data without an owner is shared within its tenant."""
+    """With vectors and without; data without an owner is shared within its tenant."""
     with opened(url, Hashing()) as memory:
         scopes = {
             (tenant, user, agent): memory.scope(tenant=tenant, user=user, agent=agent)
@@ -388,7 +388,7 @@ def test_a_row_without_a_vector_is_ranked(url: str) -> None:
 
 
 def test_a_failing_embedder_leaves_keyword_search(url: str) -> None:
-    """Q2, F7: the result says which ranker did not run and why."""
+    """The result says which ranker did not run and why."""
     with opened(url, FailingEmbedder("broken")) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")
@@ -408,7 +408,7 @@ def test_without_an_embedder_keyword_search_works(open_memory: Callable[..., Mem
 
 
 def test_vectors_of_two_models_are_never_compared(url: str) -> None:
-    """B36: a new embedder, of any dimension, finds by words until its own vectors exist."""
+    """A new embedder, of any dimension, finds by words until its own vectors exist."""
     with opened(url, Hashing("one")) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
         me.sessions.add("s")

@@ -427,7 +427,7 @@ def test_a_purge_removes_index_rows(memory: Memory, me: Scope, now: Now) -> None
 
 
 def test_an_erased_user_is_found_nowhere(memory: Memory) -> None:
-    """P13, B1: in the same transaction; the receipt does not count index rows."""
+    """In the same transaction; the receipt does not count index rows."""
     for user in ("ada", "bob"):
         populate(memory.scope(tenant="acme", user=user, agent="scout"), f"canary of {user}")
     memory.scope(tenant="acme").refs.add("of nobody")
@@ -469,7 +469,7 @@ def test_an_import_rebuilds_the_index(memory: Memory, tmp_path: Any) -> None:
 def test_a_database_from_before_the_index_gets_one_on_opening(
     open_memory: Callable[..., Memory], now: Now, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """M1: from schema 8, with data of every kind."""
+    """From schema 8, with data of every kind."""
     memory = open_memory(clock=now)
     populate(memory.scope(tenant="acme", user="ada", agent="scout"))
     populate(memory.scope(tenant="other", user="bob", agent="scout"))
@@ -622,7 +622,7 @@ def test_writers_continue_during_a_reindex(open_memory: Callable[..., Memory]) -
 
 @pytest.mark.slow_on_postgres
 def test_verify_finds_missing_and_surplus_rows(memory: Memory, url: str) -> None:
-    """B36: an outdated index is detected, named, and repaired by `reindex`."""
+    """An outdated index is detected, named, and repaired by `reindex`."""
     populate(memory.scope(tenant="acme", user="ada", agent="scout"))
     assert_verified(memory)
     before = rows(memory)
@@ -671,7 +671,7 @@ def count_matches(memory: Memory, word: str) -> int:
 
 
 def test_lost_words_are_restored(memory: Memory, me: Scope, url: str) -> None:
-    """B36: verify names rows that are not found, with the remedy, which works."""
+    """Verify names rows that are not found, with the remedy, which works."""
     fill(me, 40)
     before = every(memory)
     assert count_matches(memory, ENTRY) == 40
@@ -756,7 +756,7 @@ def test_words_are_analysed_before_the_transaction(memory: Memory) -> None:
 def test_rows_of_an_older_analyser_are_reindexed(
     open_memory: Callable[..., Memory], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B36: rows of an older version are outdated; even after interruptions all get new words and
+    """Rows of an older version are outdated; even after interruptions all get new words and
     keep their numbers.
     """
     memory = open_memory()

@@ -157,7 +157,7 @@ def test_questions_are_detected() -> None:
     st.integers(0, 253_402_300_799_999_999),
 )
 def test_any_text_is_valid(text: str, authors: list[str], now: int) -> None:
-    """B27: no text is an error."""
+    """No text is an error."""
     question = parse_question(text, now=now, authors=authors)
     assert question == parse_question(text, now=now, authors=authors)
     assert all(span.start < span.end for span in question.spans)

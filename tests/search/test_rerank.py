@@ -61,7 +61,7 @@ def hits(count: int) -> list[Hit]:
 
 
 def test_a_memory_with_a_reranker(url: str) -> None:
-    """Q1: it receives the query and the best texts, and its favourites come first."""
+    """It receives the query and the best texts, and its favourites come first."""
     judge = Judge(lambda texts: [100.0 * ("Otto" in text) for text in texts])
     with Memory.open(url, settings=SETTINGS, reranker=judge) as memory:
         me = memory.scope(tenant="acme", user="ada", agent="scout")
@@ -97,7 +97,7 @@ def test_a_memory_with_a_reranker(url: str) -> None:
 def test_a_failing_reranker_changes_nothing(
     answer: Callable[[Sequence[str]], Any], said: str
 ) -> None:
-    """F7: whatever it raises or returns; `legs` says so."""
+    """Whatever it raises or returns; `legs` says so."""
     before = hits(4)
     after, message = rerank(Judge(answer), "a question", before)
     assert after == before

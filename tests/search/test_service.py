@@ -94,7 +94,7 @@ def test_vectors_out_of_order_and_in_base64(service: FakeService) -> None:
 @pytest.mark.parametrize("given", [(0, 1), ("0", "1"), (None, None), None], ids=str)
 @pytest.mark.parametrize("usage", [None, {}, {"prompt_tokens": None}], ids=str)
 def test_response_variants_are_accepted(service: FakeService, given: Any, usage: Any) -> None:
-    """F7: no index, or one as text; no usage, or an empty one."""
+    """No index, or one as text; no usage, or an empty one."""
     rows = np.eye(2, dtype=np.float32)
     places = [{} if given is None else {"index": given[n]} for n in (0, 1)]
     data = [{**place, "embedding": row.tolist()} for place, row in zip(places, rows, strict=True)]
@@ -105,7 +105,7 @@ def test_response_variants_are_accepted(service: FakeService, given: Any, usage:
 
 @pytest.mark.filterwarnings("error")
 def test_huge_numbers_are_rejected(service: FakeService) -> None:
-    """F7: values beyond float32 are an error; values whose square overflows are not."""
+    """Values beyond float32 are an error; values whose square overflows are not."""
     service.body = b'{"data": [{"index": 0, "embedding": [1e300, 1]}]}'
     with pytest.raises(BadAnswer, match="infinity"):
         embed_texts(embedder(service, dimensions=2), ["a"])
@@ -136,7 +136,7 @@ WRONG: dict[str, tuple[type[RetainError], str]] = {
 
 @pytest.mark.parametrize("how", WRONG)
 def test_every_fault_is_an_error_in_time(service: FakeService, how: str) -> None:
-    """F7: bounded in time and memory, never a vector, and never the key in the message."""
+    """Bounded in time and memory, never a vector, and never the key in the message."""
     service.misbehave(how)
     result = embedder(service, dimensions=12, seconds=0.3 if how in ("hang", "drip") else 30.0)
     error, words = WRONG[how]
@@ -193,7 +193,7 @@ def test_retry_after_is_respected_within_the_deadline(service: FakeService) -> N
 
 
 def test_the_circuit_breaker(service: FakeService) -> None:
-    """F7: after repeated failures it opens and calls fail at once; after recovery it closes."""
+    """After repeated failures it opens and calls fail at once; after recovery it closes."""
     service.misbehave("500")
     result = embedder(service, dimensions=12, pause=0.1)
     for _ in range(5):

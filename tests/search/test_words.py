@@ -96,7 +96,7 @@ def test_case_and_accents_are_folded() -> None:
     ],
 )
 def test_many_languages_and_code(question: str, text: str) -> None:
-    """Q1: in any script, a text is found by its terms."""
+    """In any script, a text is found by its terms."""
     assert finds(question, text)
 
 
@@ -149,7 +149,7 @@ def test_an_invalid_month_is_omitted() -> None:
 
 @given(st.text(max_size=300))
 def test_any_text_is_analysed(text: str) -> None:
-    """B27: no text is an error, and every word is safe for every index."""
+    """No text is an error, and every word is safe for every index."""
     result = words.analyse(text)
     assert result == words.analyse(text)
     for word in (*result, *words.item_words("a", "b", text, 0), *words.query_words(text)):

@@ -257,7 +257,7 @@ def calls(
 def test_no_tool_distinguishes_foreign_from_missing(
     memory: Memory, calling: Calling, foreign_scope: Scope, path: str
 ) -> None:
-    """P11, S5, S8: every tool of both profiles and every resource, with every foreign name: for a
+    """Every tool of both profiles and every resource, with every foreign name: for a
     key of another tenant and of another user.
     """
     result, before = ids(foreign_scope), exported(memory, "ada")
@@ -356,7 +356,7 @@ def two_clients(
 
 
 def test_a_foreign_turn_is_invisible(url: str) -> None:
-    """P11, S9: neither running nor finished; the same session and key in another tenant is another
+    """Neither running nor finished; the same session and key in another tenant is another
     turn.
     """
     model = PausingModel(f"{MARK} is here and stays", "Ours is another one altogether")
@@ -423,7 +423,7 @@ def test_a_foreign_turn_is_invisible(url: str) -> None:
 
 
 def test_a_note_stream_has_only_own_changes(url: str) -> None:
-    """P11, N5: the same user and agent of another tenant write meanwhile."""
+    """The same user and agent of another tenant write meanwhile."""
     with two_clients(url, PausingModel("x")) as (_, ours, other):
         whose = {"user": "ada", "agent": "scout"}
         with ours.stream("GET", "/api/notes/stream", params=whose) as stream:
@@ -443,7 +443,7 @@ def test_a_note_stream_has_only_own_changes(url: str) -> None:
 def test_an_admin_is_limited_to_the_tenant(
     memory: Memory, calling: Calling, foreign_scope: Scope
 ) -> None:
-    """P11, D6: exports, erasure, keys and the audit log."""
+    """Exports, erasure, keys and the audit log."""
     other = calling("theirs")
     other.put("/api/state/x", json={"value": MARK}, headers=ADA)
     keys = [element["id"] for element in other.get("/api/keys").json()["data"]]

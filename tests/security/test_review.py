@@ -113,7 +113,7 @@ def test_decisions_are_audited(memory: Memory, calling: Calling, pending_entry: 
 def test_mcp_does_not_offer_the_review(
     memory: Memory, calling: Calling, pending_entry: str
 ) -> None:
-    """S11: in neither profile; entries saved there have the source agent."""
+    """In neither profile; entries saved there have the source agent."""
     http = calling()
     for path in ("/mcp", "/mcp/all"):
         offered = mcp_request(http, path, "tools/list").text
@@ -188,7 +188,7 @@ def test_pending_entries_are_in_no_model_input(
 def test_entries_saved_in_a_chat_are_pending_if_configured(
     start_server: Callable[..., RunningServer],
 ) -> None:
-    """A1, J3: the tool says so, the next turn omits it, and after acceptance the next one has it."""
+    """The tool says so, the next turn omits it, and after acceptance the next one has it."""
     model = ScriptedModel(
         calling(("save_to_core", {"content": POISON})), "Saved.", "Hello.", "Hello again."
     )

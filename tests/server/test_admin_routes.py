@@ -120,7 +120,7 @@ def test_export_of_one_user_can_be_imported(http: TestClient, memory: Memory) ->
 def test_erase_leaves_nothing_of_the_user(
     http: TestClient, memory: Memory, engine: str, tmp_path: Path
 ) -> None:
-    """S14, D6: no row, index row, stored response or byte of the file holds the user's content; the
+    """No row, index row, stored response or byte of the file holds the user's content; the
     receipt lists what was removed.
     """
     store_canary(http)
@@ -206,7 +206,7 @@ def test_logs_contain_neither_content_nor_keys(
 
 
 def test_key_of_an_erased_user_is_rejected(tmp_path: Path) -> None:
-    """S14: at once, in the process that erased."""
+    """At once, in the process that erased."""
     with Memory.open(f"sqlite:///{tmp_path}/a.db") as memory:
         texts = [
             Keys(memory.database).create("acme", "x", PERMISSIONS, user=user)[1]
@@ -226,7 +226,7 @@ def test_key_of_an_erased_user_is_rejected(tmp_path: Path) -> None:
 def test_an_agent_is_erased_with_a_receipt(
     http: TestClient, calling: Calling, memory: Memory
 ) -> None:
-    """D10: its settings, entries, notes, sessions and keys; audited."""
+    """Its settings, entries, notes, sessions and keys; audited."""
     store_canary(http)
     assert http.post("/api/agents", json={"name": "scout"}).status_code == 201
     bound = calling("acme", agent="scout")
@@ -246,7 +246,7 @@ def test_an_agent_is_erased_with_a_receipt(
 
 
 def test_export_without_disk_space_returns_507(monkeypatch: pytest.MonkeyPatch) -> None:
-    """F2: 507, and no partial export."""
+    """507, and no partial export."""
 
     class FullDisk(io.BytesIO):
         def write(self, data: Any) -> int:

@@ -72,7 +72,7 @@ def wait_until(true: Callable[[], bool]) -> None:
 
 
 def test_a_turn_returns_the_complete_answer(start_server: Start) -> None:
-    """A1: context, model, saved turn; and the turn has a report."""
+    """Context, model, saved turn; and the turn has a report."""
     model = ScriptedModel("To Lisbon.")
     served = start_server(model)
     with served.client() as http:
@@ -103,7 +103,7 @@ def test_a_turn_returns_the_complete_answer(start_server: Start) -> None:
 
 
 def test_a_turn_is_streamed(start_local_server: Start) -> None:
-    """A1: deltas, tools, the complete message and the end, with increasing ids."""
+    """Deltas, tools, the complete message and the end, with increasing ids."""
     ask = calling(
         ("save_to_core", {"content": "Ada likes trains."}),
         ("no_such_tool", {}),
@@ -371,7 +371,7 @@ def test_a_model_outage_is_503_and_can_be_retried(start_local_server: Start) -> 
 def test_a_broken_model_stream_is_an_error_event(
     start_local_server: Start, limited: Limited
 ) -> None:
-    """F7: an error event, then the end; no partial answer is stored, and the key finishes the turn."""
+    """An error event, then the end; no partial answer is stored, and the key finishes the turn."""
     with FakeService("A long answer with many words in it.") as service:
         limited(MODEL_PAUSE_SECONDS=0.01)
         limited(MODEL_RETRIES=0)
@@ -476,7 +476,7 @@ def test_too_many_concurrent_turns_are_rejected(
 
 
 def test_chat_without_a_model(start_local_server: Start) -> None:
-    """A3: everything is stored, and the answer lists matching memory, marked as such."""
+    """Everything is stored, and the answer lists matching memory, marked as such."""
     served = start_local_server(None)
     with served.client() as http:
         http.post("/api/chat", json={"message": "My sister lives in Lisbon."})
@@ -488,7 +488,7 @@ def test_chat_without_a_model(start_local_server: Start) -> None:
 
 
 def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
-    """A6, J5: each has its own private memory and reads the answers before its own."""
+    """Each has its own private memory and reads the answers before its own."""
     model = ScriptedModel(
         lambda request: "I am the scout." if "The scout" in request.system else "I am the cook."
     )
@@ -525,7 +525,7 @@ def test_agents_of_a_group_answer_in_turn(start_local_server: Start) -> None:
 
 
 def test_the_agent_run_route(start_local_server: Start) -> None:
-    """A4: the same turn under other field names."""
+    """The same turn under other field names."""
     served = start_local_server(ScriptedModel("Ran."))
     served.memory.scope(tenant="acme").agents.add("runner", prompt="You run.")
     with served.client() as http:
@@ -542,7 +542,7 @@ def test_the_agent_run_route(start_local_server: Start) -> None:
 
 
 def test_images_reach_the_model(start_local_server: Start) -> None:
-    """A4: images are passed to the model and stored as references."""
+    """Images are passed to the model and stored as references."""
     model = ScriptedModel("A pixel.")
     served = start_local_server(model)
     with served.client() as http:
@@ -609,7 +609,7 @@ def test_resume_finds_the_session(start_local_server: Start) -> None:
 
 
 def test_session_ids_chosen_by_the_client(start_local_server: Start) -> None:
-    """C4: an unused UUID becomes a session; any other unknown id, and another user's, is not found."""
+    """An unused UUID becomes a session; any other unknown id, and another user's, is not found."""
     served = start_local_server(ScriptedModel("Yes."))
     mine = str(uuid.uuid4())
     with served.client() as http, served.client("eve") as eve:
@@ -684,7 +684,7 @@ def test_a_key_of_one_user_creates_no_agent(start_local_server: Start) -> None:
 
 
 def test_conversations_are_listed(start_local_server: Start) -> None:
-    """A5, S6: each with the fields of a list, and how much its summary covers."""
+    """Each with the fields of a list, and how much its summary covers."""
     served = start_local_server(ScriptedModel("Yes."))
     with served.client() as http:
         first = http.post(
@@ -827,7 +827,7 @@ def test_permissions_of_chat(start_local_server: Start) -> None:
 
 
 def test_a_chat_is_audited(start_local_server: Start) -> None:
-    """D6: a session it creates, the turn, and each change by the model's tools."""
+    """A session it creates, the turn, and each change by the model's tools."""
     model = ScriptedModel(
         calling(
             ("save_to_core", {"content": "Tea."}),
@@ -1019,7 +1019,7 @@ def test_shutdown_ends_streams_with_advice(start_local_server: Start, limited: L
 
 
 def test_aborted_requests_leave_nothing_behind(start_server: Start, limited: Limited) -> None:
-    """F8: no thread, lease or connection, however many clients disconnect."""
+    """No thread, lease or connection, however many clients disconnect."""
     limited(MAX_RUNNING_TURNS=8)
     served = start_server(ScriptedModel("An answer of a few words."))
     before = len(served.memory.scope(tenant="acme", user="ada").sessions.list())

@@ -109,7 +109,7 @@ def test_chunked_garbage_ends_the_connection(address: tuple[str, int]) -> None:
 
 
 def test_200_megabytes_are_rejected_unread(address: tuple[str, int]) -> None:
-    """F11: with a length, without one, and with `Expect: 100-continue`; memory stays flat."""
+    """With a length, without one, and with `Expect: 100-continue`; memory stays flat."""
     process, block = psutil.Process(), bytes(1 << 20)
     exchange(address, POST + b"Content-Length: 200000\r\n\r\n", block[:200_000])
     before = process.memory_info().rss

@@ -41,7 +41,7 @@ async def ask(address: tuple[str, int], key: str, *, wait: bool = True) -> int:
 def test_a_crowd_at_a_small_pool_is_rejected_with_retry_after(
     postgres_url: str, limited: Limited
 ) -> None:
-    """F8: a blocked pool of 4, 200 clients that wait and more that disconnect; then the block ends."""
+    """A blocked pool of 4, 200 clients that wait and more that disconnect; then the block ends."""
     limited(MAX_IN_FLIGHT=500)
     settings = replace(SETTINGS, postgres_pool=4)
     with (

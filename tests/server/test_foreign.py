@@ -158,7 +158,7 @@ def exported(memory: Memory) -> bytes:
 def test_a_key_finds_nothing_of_another_tenant(
     memory: Memory, calling: Calling, foreign_scope: Scope
 ) -> None:
-    """P11, S8: with every permission, on every endpoint that takes an id, exactly as if it did not
+    """With every permission, on every endpoint that takes an id, exactly as if it did not
     exist.
     """
     http, before = calling("acme"), exported(memory)
@@ -177,7 +177,7 @@ def test_a_key_finds_nothing_of_another_tenant(
 def test_a_key_for_one_user_finds_nothing_of_another(
     memory: Memory, calling: Calling, foreign_scope: Scope
 ) -> None:
-    """S8: nor can a request name another user in any way."""
+    """Nor can a request name another user in any way."""
     before = exported(memory)
     http = calling("theirs", user="bob")
     for name, foreign, nobodys in answers(

@@ -122,7 +122,7 @@ def test_readiness_of_a_hanging_database(memory: Memory, monkeypatch: pytest.Mon
 
 
 def test_visibility_of_the_status(calling: Calling, memory: Memory) -> None:
-    """T2: one tenant for its admin, everything for the operator; nothing for readers."""
+    """One tenant for its admin, everything for the operator; nothing for readers."""
     memory.scope(tenant="acme").state.set("k", 1, area="tenant")
     memory.scope(tenant="other").state.set("k", 1, area="tenant")
     mine = calling("acme").get("/api/status").json()

@@ -93,7 +93,7 @@ def test_one_line_per_request(calling: Calling) -> None:
 
 
 def test_no_content_query_or_key_is_logged(calling: Calling) -> None:
-    """S5: neither stored content, nor queries, nor credentials."""
+    """Neither stored content, nor queries, nor credentials."""
     client = calling()
     log = Log(log_level="debug")
     client.post(
@@ -150,7 +150,7 @@ def test_an_exception_logs_its_location_and_not_its_text(memory: Memory, calling
 
 
 def test_log_lines_cannot_be_forged() -> None:
-    """S5: CR, LF, escape sequences and bidirectional control characters."""
+    """CR, LF, escape sequences and bidirectional control characters."""
     evil = 'x\r\n{"level":"info","event":"forged"}\x1b[2J\u202egnp\u2028y\x85z'
     for terminal in (False, True):
         log = Log(terminal=terminal)

@@ -183,7 +183,7 @@ def test_row_counts_are_cached_between_scrapes(
 
 @one_engine
 def test_visibility_of_the_metrics(calling: Calling, memory: Memory) -> None:
-    """S6: another tenant's admin sees nothing of the whole database."""
+    """Another tenant's admin sees nothing of the whole database."""
     assert calling("acme").get("/metrics").status_code == 403
     assert (
         calling(memory.settings.tenant, ["read", "write", "delete"]).get("/metrics").status_code
@@ -320,7 +320,7 @@ def test_importing_the_library_does_not_import_metrics() -> None:
 def test_every_known_path_has_a_route_template(
     app: Starlette, calling: Calling, engine: str
 ) -> None:
-    """T2: pages and MCP are counted by their templates."""
+    """Pages and MCP are counted by their templates."""
     client = calling()
     known = {
         route.path: route.methods or {"POST"}

@@ -574,7 +574,7 @@ def test_a_key_has_one_rate_in_every_spelling(spelled: list[dict[str, str]]) -> 
 
 
 def test_wrong_keys_are_rate_limited_on_every_path() -> None:
-    """S1: on the metrics too; a route without authentication does not make a key known."""
+    """On the metrics too; a route without authentication does not make a key known."""
     with Memory.open(settings=replace(SETTINGS, rate_per_second=1.0, auth="keys")) as memory:
         http = TestClient(create_app(memory), URL, client=LOOPBACK_CLIENT)
         wrong = [
@@ -596,7 +596,7 @@ def test_wrong_keys_are_rate_limited_on_every_path() -> None:
 
 
 def test_the_rate_limit_works_in_a_real_app() -> None:
-    """S1: also for an unknown key."""
+    """Also for an unknown key."""
     with Memory.open(settings=replace(SETTINGS, rate_per_second=1.0)) as memory:
         _, key = Keys(memory.database).create("acme", "a test", ["read"])
         http = TestClient(create_app(memory), URL, client=LOOPBACK_CLIENT)
@@ -624,7 +624,7 @@ def test_the_rate_limit_works_in_a_real_app() -> None:
 def test_deeply_structured_bodies_are_rejected_before_parsing(
     limited: Limited, body: bytes, status: int, size: int
 ) -> None:
-    """S2: a body within the size limit does not block the server for seconds."""
+    """A body within the size limit does not block the server for seconds."""
     pieces = [body[at : at + size] for at in range(0, len(body), size)]
 
     async def receive() -> Message:

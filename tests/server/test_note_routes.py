@@ -1,4 +1,4 @@
-"""N5: changes of notes, by long polling and as an event stream."""
+"""Changes of notes, by long polling and as an event stream."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_stream_sends_each_change_once_and_resumes(
 
 
 def test_a_stream_ends_at_shutdown(server: tuple[Scope, httpx2.Client, Any]) -> None:
-    """F10: open streams do not keep a server from stopping."""
+    """Open streams do not keep a server from stopping."""
     me, client, app = server
     me.notes.overwrite("one")
     with client.stream("GET", "/api/notes/stream") as stream:
@@ -110,7 +110,7 @@ def test_a_stream_ends_at_shutdown(server: tuple[Scope, httpx2.Client, Any]) -> 
 
 
 def test_revoking_a_key_ends_its_streams(server: tuple[Scope, httpx2.Client, Any]) -> None:
-    """S1: a stream and a long poll end with the key they were opened with."""
+    """A stream and a long poll end with the key they were opened with."""
     me, client, app = server
     keys: Keys = app.state.authenticator.keys
     key, text = keys.create(me.owner.tenant, "ada's", ["read"], user="ada")

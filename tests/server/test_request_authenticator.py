@@ -234,7 +234,7 @@ def test_name_headers_must_be_unique_and_utf_8(
 
 
 def test_the_tenant_comes_only_from_the_key(calling: Calling, memory: Memory) -> None:
-    """P11, S8: no header, parameter or body selects another tenant."""
+    """No header, parameter or body selects another tenant."""
     memory.scope(tenant="other", user="ada", agent="scout").sessions.add("theirs")
     http = calling("acme")
     for headers in (
@@ -257,7 +257,7 @@ def test_the_tenant_comes_only_from_the_key(calling: Calling, memory: Memory) ->
 def test_a_database_failure_is_503_and_never_401(
     calling: Calling, app: Starlette, faults: FaultyDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """B32: a caller who cannot be looked up is not rejected as unknown."""
+    """A caller who cannot be looked up is not rejected as unknown."""
     http = calling()
     authenticator: RequestAuthenticator = app.state.authenticator
 
@@ -392,7 +392,7 @@ async def authenticate_again(authenticator: RequestAuthenticator, text: str) -> 
 def test_loopback_needs_no_key_for_a_file_without_keys(
     memory: Memory, engine: str, calling: Calling
 ) -> None:
-    """S1: only with SQLite, because a database server has other users."""
+    """Only with SQLite, because a database server has other users."""
     value = calling(None).get("/api/me")
     if engine == "sqlite":
         assert value.json()["name"] == "local"
@@ -447,7 +447,7 @@ def test_an_empty_bearer_token_counts_as_no_credential(sent: str) -> None:
 def test_keyless_access_is_limited_to_loopback(
     settings: dict[str, Any], how: dict[str, Any]
 ) -> None:
-    """S1, S7: not from another machine, through a proxy on this one, or on a public address."""
+    """Not from another machine, through a proxy on this one, or on a public address."""
     with (
         Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory,
         pytest.raises(Unauthorized),
@@ -502,7 +502,7 @@ def test_a_vendor_key_is_ignored_where_no_key_is_needed(
 def test_a_vendor_key_is_rejected_where_a_key_is_needed(
     settings: dict[str, Any], how: dict[str, Any]
 ) -> None:
-    """S1, S7: where a key is needed, a vendor's key is an invalid one."""
+    """Where a key is needed, a vendor's key is an invalid one."""
     with (
         Memory.open("memory:", settings=replace(SETTINGS, **settings)) as memory,
         pytest.raises(Unauthorized),
@@ -555,7 +555,7 @@ def test_tokens_work_beside_keys_and_end_keyless_access(tmp_path: Path) -> None:
 def test_the_server_refuses_a_public_address_without_a_key(
     open_memory: Callable[..., Memory],
 ) -> None:
-    """S1: rejected before a socket is bound, with advice."""
+    """Rejected before a socket is bound, with advice."""
     check_host(open_memory().settings, keys_exist=False)
     settings = open_memory(host="0.0.0.0").settings
     with pytest.raises(SettingsError, match="retain keys create"):
@@ -588,7 +588,7 @@ def example_path(path: str) -> str:
 
 
 def test_every_route_authenticates_first(file_memory: Memory) -> None:
-    """S1, S6: a missing, wrong, revoked or expired key is 401 on every route; a missing permission
+    """A missing, wrong, revoked or expired key is 401 on every route; a missing permission
     is 403, whatever the body.
     """
     app, keys = create_app(file_memory), Keys(file_memory.database)

@@ -143,7 +143,7 @@ def _quoted(id: str) -> str:
 
 
 def test_context_and_save_turn(http: TestClient) -> None:
-    """X3: with the report, all over HTTP."""
+    """With the report, all over HTTP."""
     http.post("/api/sessions", json={"id": "trip"})
     http.put("/api/notes", json={"text": "# Likes\n- tea"})
     payload = http.post(
@@ -187,7 +187,7 @@ def test_context_and_save_turn(http: TestClient) -> None:
 
 @one_engine
 def test_a_version_is_an_etag(http: TestClient) -> None:
-    """K1: 412 where a header is not met, 409 where a parameter is not, 304 where there is nothing new."""
+    """412 where a header is not met, 409 where a parameter is not, 304 where there is nothing new."""
     first = http.put(
         "/api/state/theme", json={"value": {"dark": True}}, headers={"If-None-Match": "*"}
     )
@@ -224,7 +224,7 @@ def test_a_version_is_an_etag(http: TestClient) -> None:
 
 
 def test_an_idempotency_key_has_its_effect_once(http: TestClient) -> None:
-    """C8: the same key and request return the first response; another request with the key is
+    """The same key and request return the first response; another request with the key is
     rejected.
     """
     once = {"Idempotency-Key": "k1"}
@@ -276,7 +276,7 @@ def test_a_failed_request_can_be_retried_with_its_key(http: TestClient) -> None:
 
 @pytest.mark.parametrize("size", [0, 10, 3 << 20])
 def test_content_is_returned_byte_for_byte(http: TestClient, size: int) -> None:
-    """R3, S11: stored content is a download, never rendered as a page of ours."""
+    """Stored content is a download, never rendered as a page of ours."""
     data = (b"<script>alert(1)</script>\xff\x00\r\n" * (size // 29 + 1))[:size]
     response = http.post(
         "/api/refs",
@@ -345,7 +345,7 @@ def test_capture_replaces_large_output_and_returns_small_output(http: TestClient
 
 @one_engine
 def test_a_document_is_uploaded_as_a_file(http: TestClient) -> None:
-    """G1: parsed by its declared type or by its content."""
+    """Parsed by its declared type or by its content."""
     page = b"<!doctype html><title>Trips</title><p>Lisbon has trams."
     response = http.post("/api/knowledge", content=page, headers={"Content-Type": "text/html"})
     assert (response.json()["title"], response.json()["media"]) == ("Trips", "html")
@@ -379,7 +379,7 @@ def test_a_document_is_uploaded_as_a_file(http: TestClient) -> None:
 def test_other_content_under_the_same_key_is_rejected(
     here: TestClient, path: str, lines: int
 ) -> None:
-    """C8: a request is identified by content and type, whatever its size; no content is dropped
+    """A request is identified by content and type, whatever its size; no content is dropped
     silently.
     """
     once = {"Idempotency-Key": f"{path} {lines}", "Content-Type": "text/plain"}
@@ -442,7 +442,7 @@ def test_an_invalid_value_is_422_and_names_the_field(
 
 
 def test_a_lone_surrogate_is_stored_as_the_library_stores_it(here: TestClient) -> None:
-    """B25: an emoji that was cut in half must not break a session."""
+    """An emoji that was cut in half must not break a session."""
     body = b'{"role": "user", "content": "cut \\ud83d"}'
     assert (
         here.post("/api/messages/trip", content=body, headers=JSON).json()["content"]["text"]
@@ -491,7 +491,7 @@ def test_requests_with_a_body_accept_only_scope_parameters(here: TestClient) -> 
     "media", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"]
 )
 def test_a_body_without_json_content_type_is_415(here: TestClient, media: str) -> None:
-    """S6: a simple request of another site's page is never accepted."""
+    """A simple request of another site's page is never accepted."""
     assert_problem(
         here.put("/api/state/theme", content=b'{"value": 1}', headers={"Content-Type": media}), 415
     )

@@ -105,7 +105,7 @@ def test_a_database_in_memory_needs_a_single_worker() -> None:
 
 
 def test_first_signal_stops_gracefully_and_second_at_once(tmp_path: Path) -> None:
-    """F10: running requests may finish, new ones get 503; a second signal ends the process at once."""
+    """Running requests may finish, new ones get 503; a second signal ends the process at once."""
     limits = {"STOP_SECONDS": 60, "REQUEST_SECONDS": 50}
     with Process(f"sqlite:///{tmp_path}/a.db", limits=limits) as process:
         assert process.address[1] > 0
@@ -232,7 +232,7 @@ class Writer(threading.Thread):
 @pytest.mark.slow_on_postgres
 @pytest.mark.parametrize("engine", ["sqlite", "modern"])
 def test_no_acknowledged_write_is_lost(engine: str, tmp_path: Path) -> None:
-    """F1, F10: two processes on one port, one killed and replaced, then all stopped, under load."""
+    """Two processes on one port, one killed and replaced, then all stopped, under load."""
     created = new_database(engine) if engine != "sqlite" else iter([f"sqlite:///{tmp_path}/a.db"])
     database = next(created)
     settings = {"rate_per_second": 0, "postgres_pool": 4}

@@ -16,7 +16,7 @@ from retain.testing import with_faults
 
 
 def test_slow_counts_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """T2: per tenant; a page that polls every few seconds does not keep a large database busy."""
+    """Per tenant; a page that polls every few seconds does not keep a large database busy."""
     times = iter(range(0, 1000, 2))
     monkeypatch.setattr(
         status_routes, "time", SimpleNamespace(monotonic=lambda: float(next(times)))
@@ -34,7 +34,7 @@ def test_slow_counts_are_cached(memory: Memory, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_counting_one_tenant_does_not_block_another(memory: Memory) -> None:
-    """T2, P11: however long it takes."""
+    """However long it takes."""
     started = threading.Event()
     go_on = threading.Event()
 

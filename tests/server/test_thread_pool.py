@@ -65,7 +65,7 @@ def test_started_work_runs_to_its_end_when_the_caller_stops_waiting() -> None:
 
 
 def test_a_call_that_waits_too_long_for_a_thread_is_rejected_without_running() -> None:
-    """F8: behind a stuck database a crowd is rejected at once, not one threadful after the other."""
+    """Behind a stuck database a crowd is rejected at once, not one threadful after the other."""
     in_thread = ThreadPool(1, max_wait_seconds=0.05)
     may_go_on = threading.Event()
     ran: list[int] = []
@@ -102,7 +102,7 @@ def test_a_full_pool_for_models_rejects_the_next_call() -> None:
 def test_requests_that_wait_for_models_do_not_block_other_requests(
     tmp_path: Path, limited: Limited
 ) -> None:
-    """F8: as many folds as may wait at once; the next is rejected, and everything else works."""
+    """As many folds as may wait at once; the next is rejected, and everything else works."""
     go_on = threading.Event()
 
     class SlowModel(ScriptedModel):

@@ -131,7 +131,7 @@ def test_a_worker_that_cannot_start_ends_all_with_its_status(tmp_path: object) -
 
 
 def test_each_worker_is_signalled_once(tmp_path: object) -> None:
-    """F10: the exit of one worker wakes the supervisor while the others are still closing."""
+    """The exit of one worker wakes the supervisor while the others are still closing."""
     with supervisor("closes", f"{tmp_path}/mark") as process:
         assert read_line(process) == "ready\n"
         process.send_signal(signal.SIGTERM)

@@ -70,7 +70,7 @@ def described(text: str, **more: str) -> str:
 
 @pytest.mark.parametrize(("text", "says"), OUTPUTS, ids=[str(n) for n in range(len(OUTPUTS))])
 def test_outputs_of_tools(text: str, says: str) -> None:
-    """R8: described without a model."""
+    """Described without a model."""
     assert described(text, source="tool") == says
 
 
@@ -97,7 +97,7 @@ def test_a_document_is_described_by_its_first_sentence() -> None:
     ],
 )
 def test_the_shape_of_json(value: object, says: str) -> None:
-    """R8: keys and lengths."""
+    """Keys and lengths."""
     text = json.dumps(value)
     assert describe(text, media="json") == says
 
@@ -109,7 +109,7 @@ def test_truncated_json() -> None:
 
 
 def test_the_exit_status_comes_first() -> None:
-    """R8: exit status, then the first and last lines."""
+    """Exit status, then the first and last lines."""
     assert described(
         "starting\nworking\nstopped half way\n", source="job", status="Failed with exit code 2"
     ) == ("Failed with exit code 2; starting … stopped half way; 3 lines")
@@ -165,7 +165,7 @@ def test_binary_data() -> None:
 def test_a_description_is_one_short_line_that_closes_no_placeholder(
     head: str, tail: str, status: str, media: Media
 ) -> None:
-    """R1: under 160 characters, no bracket, no line break, no bidirectional control characters."""
+    """Under 160 characters, no bracket, no line break, no bidirectional control characters."""
     says = describe(head, tail, source="x", status=status, size=10**12, lines=10**9, media=media)
     assert len(says) < 160
     assert not set(says) & set("[]\n\r\t\x1b\u202e\u2028\x00")

@@ -166,5 +166,5 @@ def test_a_long_sentence_is_cut_between_graphemes() -> None:
 
 
 def test_a_megabyte_of_initials_takes_linear_time() -> None:
-    """B28: none of them ends a sentence; looking back from each would take hours."""
+    """None of them ends a sentence; looking back from each would take hours."""
     assert sentences("A. " * 340_000) == [("A. " * 340_000).strip()]

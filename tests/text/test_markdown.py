@@ -75,7 +75,7 @@ from tests.chaos.sizes import FULL
     ],
 )
 def test_headings_follow_commonmark(text: str, found: list[str]) -> None:
-    """N2: a `#` in code, HTML, a quote or a list is no heading; an underlined line is."""
+    """A `#` in code, HTML, a quote or a list is no heading; an underlined line is."""
     assert headers(text) == found
     for heading in outline(text):
         assert text[heading.start - 1 : heading.start] in ("", "\n", "\r")
@@ -139,13 +139,13 @@ def test_concurrent_first_use_of_the_parser() -> None:
     ],
 )
 def test_a_header_is_matched_by_its_text(header: str, gone: str) -> None:
-    """N2: exactly first, then ignoring case; `##` before it selects the level."""
+    """Exactly first, then ignoring case; `##` before it selects the level."""
     text = "# Tea\n1\n## Milk\n2\n## tea\n3\n# X\n## Straße  a\n4\n### Tea\n5\n## **Bold** `x`\n6\n# # hash\n7\n"
     assert delete_section(text, header).text == text.replace(gone, "", 1)
 
 
 def test_the_first_of_equal_headers_is_used() -> None:
-    """N2: the answer says how many there are."""
+    """The answer says how many there are."""
     assert delete_section("# A\n1\n## A\n2\n# A\n3\n", "A") == ("# A\n3\n", 3)
     assert delete_section("# A\n1\n## A\n2\n# A\n3\n", "## A") == ("# A\n1\n# A\n3\n", 1)
     assert replace_section("# A\n1\n# A\n2\n", "A", "x") == ("# A\nx\n# A\n2\n", 2)
@@ -211,7 +211,7 @@ def test_an_unknown_header_lists_the_existing_ones(
 def test_replacing_keeps_the_heading_and_surrounding_blank_lines(
     before: str, body: str, after: str
 ) -> None:
-    """N2: to the letter, with the document's line endings; a body may begin with the section's
+    """To the letter, with the document's line endings; a body may begin with the section's
     heading.
     """
     assert replace_section(before, "A", body).text == after
@@ -232,7 +232,7 @@ def test_replacing_keeps_the_heading_and_surrounding_blank_lines(
     ],
 )
 def test_deleting_removes_only_the_section(text: str, header: str, after: str) -> None:
-    """N2: except for a blank line where text would run into an underlined heading."""
+    """Except for a blank line where text would run into an underlined heading."""
     assert delete_section(text, header).text == after
 
 
@@ -255,7 +255,7 @@ def test_deleting_removes_only_the_section(text: str, header: str, after: str) -
 def test_a_body_that_would_change_other_sections_is_rejected(
     text: str, body: str, problem: str
 ) -> None:
-    """N2: the following sections keep their meaning, or nothing is changed."""
+    """The following sections keep their meaning, or nothing is changed."""
     with pytest.raises(Invalid) as error:
         replace_section(text, "A", body)
     assert str(error.value) == problem
@@ -290,7 +290,7 @@ def test_a_section_that_separates_a_list_from_the_next_cannot_be_deleted() -> No
 def test_text_is_appended_after_one_blank_line(
     document: str, text: str, appended: str, prepended: str
 ) -> None:
-    """N2: to the letter; no line ending is added at the end."""
+    """To the letter; no line ending is added at the end."""
     assert markdown.append(document, text) == appended
     assert markdown.prepend(document, text) == prepended
 
@@ -439,7 +439,7 @@ def named(places: list[Place]) -> list[tuple[int, str]]:
 
 @given(documents())
 def test_generated_headings_are_found(document: tuple[str, list[Place]]) -> None:
-    """N2: the parser against documents with known headings."""
+    """The parser against documents with known headings."""
     text, places = document
     results = [
         (heading.level, heading.text, heading.start, heading.body, heading.end)
@@ -466,7 +466,7 @@ def chosen(data: st.DataObject, places: list[Place]) -> tuple[int, Place, str]:
 def test_deleting_a_generated_section_changes_nothing_else(
     document: tuple[str, list[Place]], data: st.DataObject
 ) -> None:
-    """N2: every other byte stays, in order, and the rest parses as constructed."""
+    """Every other byte stays, in order, and the rest parses as constructed."""
     text, places = document
     assume(places)
     n, gone, header = chosen(data, places)
@@ -493,7 +493,7 @@ def test_deleting_a_generated_section_changes_nothing_else(
 def test_replacing_a_generated_section_changes_nothing_else(
     document: tuple[str, list[Place]], data: st.DataObject
 ) -> None:
-    """N2: every other byte stays; the body is the new one; replacing it again changes nothing."""
+    """Every other byte stays; the body is the new one; replacing it again changes nothing."""
     text, places = document
     assume(places)
     n, section, header = chosen(data, places)
@@ -579,7 +579,7 @@ ENDINGS = st.sampled_from(["\n", "\r\n", "\r"])
 def test_an_edit_of_any_document_keeps_the_rest_or_is_rejected(
     made_of: list[str], ending: str, body: list[str], header: str
 ) -> None:
-    """N2: lines in an unlikely order."""
+    """Lines in an unlikely order."""
     text = ending.join(made_of)
     whole = outline(text)
     assert "".join(markdown.split_parts(text)) == text

@@ -32,13 +32,13 @@ from retain.text.markdown import MAX_PARTS, PART_CHARACTERS, outline, split_part
     ],
 )
 def test_parts_are_the_outermost_sections(text: str, wanted: list[str]) -> None:
-    """N3: below a single title, the sections under it."""
+    """Below a single title, the sections under it."""
     assert split_parts(text) == wanted
     assert split_parts(text) == wanted, "and the same again, when where to cut is known"
 
 
 def test_long_parts_are_split_between_blocks() -> None:
-    """N3: a long list is not omitted as a whole; a block is never split."""
+    """A long list is not omitted as a whole; a block is never split."""
     items = [f"- thing {n} {'x' * 50}\n" for n in range(200)]
     code = "```\n" + "code\n\n" * 1000 + "```\n"
     text = "# List\n" + "".join(items) + "# Code\n" + code + "\nafter\n# Small\n"
@@ -54,7 +54,7 @@ def test_long_parts_are_split_between_blocks() -> None:
 
 
 def test_continuations_after_a_blank_line_are_not_split() -> None:
-    """N3: the second paragraph of an item, and indented code."""
+    """The second paragraph of an item, and indented code."""
     items = [f"- thing {n} {'x' * 500}\n\n  more of {n} {'y' * 500}\n" for n in range(10)]
     created = split_parts("".join(items))
     assert len(created) == 10
@@ -76,7 +76,7 @@ WORST = {
 @pytest.mark.slow
 @pytest.mark.parametrize("text", WORST.values(), ids=WORST.keys())
 def test_the_number_of_parts_is_bounded(text: str) -> None:
-    """N3: small neighbours are joined; the first parts are the finest, since they are omitted last."""
+    """Small neighbours are joined; the first parts are the finest, since they are omitted last."""
     created = split_parts(text)
     assert "".join(created) == text
     assert len(created) <= MAX_PARTS
@@ -85,7 +85,7 @@ def test_the_number_of_parts_is_bounded(text: str) -> None:
 
 
 def test_40_sections_stay_40_parts_and_41_do_not() -> None:
-    """N3: up to the limit each section can be omitted separately."""
+    """Up to the limit each section can be omitted separately."""
     assert split_parts("# a\n" * 40) == ["# a\n"] * 40
     assert split_parts("# a\n" * 41) == ["# a\n" * 41]
 
@@ -100,7 +100,7 @@ def test_40_sections_stay_40_parts_and_41_do_not() -> None:
     st.sampled_from(["\n", "\r\n", "\r"]),
 )
 def test_parts_join_to_the_document(lines: list[str], ending: str) -> None:
-    """N3: none is empty."""
+    """None is empty."""
     text = ending.join(lines)
     created = split_parts(text)
     assert "".join(created) == text
@@ -117,7 +117,7 @@ def test_parts_join_to_the_document(lines: list[str], ending: str) -> None:
     )
 )
 def test_parts_start_at_sections(lines: list[str]) -> None:
-    """N3: in ordinary Markdown, at CommonMark headings."""
+    """In ordinary Markdown, at CommonMark headings."""
     text = "".join(lines)
     headings = {heading.start for heading in outline(text)}
     place = 0

@@ -42,7 +42,7 @@ def pages(content: str | bytes, tokens: int) -> Iterator[View]:
 
 
 def test_a_small_content_is_shown_completely() -> None:
-    """R4: and says so."""
+    """And says so."""
     assert view.page(file("hello\nworld\n"), 1, 100) == View(
         "hello\nworld\n", estimate("hello\nworld\n"), "all of it, 2 lines", page=1, pages=1
     )
@@ -51,7 +51,7 @@ def test_a_small_content_is_shown_completely() -> None:
 
 
 def test_pages_cover_the_content_once() -> None:
-    """R4: in order they are the content, each within its tokens, cut at line ends."""
+    """In order they are the content, each within its tokens, cut at line ends."""
     results = list(pages(TEXT, 500))
     assert [(part.page, part.pages) for part in results] == [
         (n, len(results)) for n in range(1, len(results) + 1)
@@ -96,7 +96,7 @@ CLUSTERS = st.sampled_from(
 
 @given(st.lists(CLUSTERS, max_size=400), st.integers(50, 120))
 def test_no_page_splits_a_grapheme(parts: list[str], tokens: int) -> None:
-    """B25: families, flags, marks, Hangul, skin tones, line ends; always valid UTF-8."""
+    """Families, flags, marks, Hangul, skin tones, line ends; always valid UTF-8."""
     text = "".join(parts)
     whole = regex.findall(r"\X", text)
     results = [part.text for part in pages(text, tokens)]
@@ -108,7 +108,7 @@ def test_no_page_splits_a_grapheme(parts: list[str], tokens: int) -> None:
 @pytest.mark.parametrize("offset", range(60))
 @pytest.mark.parametrize("unit", [FAMILY, FLAGS, MARKS])
 def test_cuts_at_every_offset(unit: str, offset: int) -> None:
-    """B25: lines, ends and matches are cut between graphemes too."""
+    """Lines, ends and matches are cut between graphemes too."""
     text = "a" * offset + unit * 400
     whole = set(regex.findall(r"\X", unit)) | {"a"}
     for shown in (
@@ -215,7 +215,7 @@ def test_a_long_line_is_cut_with_a_note() -> None:
 
 
 def test_grep_shows_matching_lines_with_their_numbers() -> None:
-    """R4: like `grep -n`, with the number of matches."""
+    """Like `grep -n`, with the number of matches."""
     shown = view.grep(file(TEXT), r"line 7(0|1) ", 500)
     assert (shown.text, shown.what, shown.more) == (
         "70:line 70 \n71:line 71 x",

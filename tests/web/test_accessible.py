@@ -50,7 +50,7 @@ def in_theme(page: Page, theme: Literal["light", "dark"]) -> None:
     ids=["main", "all"],
 )
 def test_every_page_and_dialog(web: Web, names: list[str] | None) -> None:
-    """A7: in the light and the dark theme."""
+    """In the light and the dark theme."""
     places = tell(web).places
     del places["nowhere"]
     if names:

@@ -16,7 +16,7 @@ BAIT = """<script>window.ran = 1</script> <img src="http://127.0.0.2/x" onerror=
 
 @pytest.mark.smoke
 def test_an_agent_is_created_edited_and_removed(web: Web, memory: Memory) -> None:
-    """A7: name, prompt, model, tools, colour and icon; a name can be any text."""
+    """Name, prompt, model, tools, colour and icon; a name can be any text."""
     name = "a/b 🦊"
     agents = memory.scope(tenant="default").agents
     page = web.open("/agents")
@@ -118,7 +118,7 @@ def test_a_taken_name_is_rejected_and_the_form_stays(web: Web, memory: Memory) -
 
 
 def test_proposals_are_found_accepted_undone_and_refused(web: Web, memory: Memory) -> None:
-    """J7: a person decides on consolidations, with their sources in view."""
+    """A person decides on consolidations, with their sources in view."""
     me = memory.scope(tenant="default", user="default", agent="scout")
     old = datetime.now(UTC) - timedelta(days=6)
     values = [
@@ -171,7 +171,7 @@ def test_an_unusable_model_is_reported(web: Web, memory: Memory) -> None:
 
 
 def test_a_whiteboard_is_shared_written_and_read(web: Web, memory: Memory) -> None:
-    """J7: the chosen agents share it and read it in their context."""
+    """The chosen agents share it and read it in their context."""
     memory.scope(tenant="default").agents.add("planner")
     page = web.open("/agents/scout/whiteboard")
     expect(page.get_by_role("heading", name="scout shares no whiteboard")).to_be_visible()

@@ -73,7 +73,7 @@ def said(memory: Memory) -> list[str]:
 
 @pytest.mark.smoke
 def test_a_first_fact_is_remembered_without_a_model(web: Web, memory: Memory) -> None:
-    """A7, A3: the page says that there is no model, stores the message, and answers from memory."""
+    """The page says that there is no model, stores the message, and answers from memory."""
     web.model = None
     web.restart()
     page = chat(web, "/")
@@ -91,7 +91,7 @@ def test_a_first_fact_is_remembered_without_a_model(web: Web, memory: Memory) ->
 
 @pytest.mark.smoke
 def test_an_answer_is_streamed(web: Web, memory: Memory, slow: SlowModel) -> None:
-    """A1: the first word is shown while the model writes; a reload loses and repeats nothing."""
+    """The first word is shown while the model writes; a reload loses and repeats nothing."""
     page = chat(web)
     say(page, "Tell me a story")
     expect(page.get_by_text("Once upon")).to_be_visible()
@@ -110,7 +110,7 @@ def test_an_answer_is_streamed(web: Web, memory: Memory, slow: SlowModel) -> Non
 
 @pytest.mark.smoke
 def test_tool_calls_references_and_hostile_text(web: Web, memory: Memory) -> None:
-    """R1, P0: calls are collapsed lines, placeholders open their content; no text runs or loads
+    """Calls are collapsed lines, placeholders open their content; no text runs or loads
     anything.
     """
     me = memory.scope(user=USER, agent=AGENT)
@@ -197,7 +197,7 @@ def test_a_server_restart_during_an_answer(
 
 @one_engine
 def test_the_end_of_the_summary_is_marked(web: Web, memory: Memory) -> None:
-    """S6: a line marks the end of the summary, opens it, and links to the covered messages."""
+    """A line marks the end of the summary, opens it, and links to the covered messages."""
     me = memory.scope(user=USER, agent=AGENT)
     session = me.sessions.add()
     for n in range(20):
@@ -232,7 +232,7 @@ def test_the_end_of_the_summary_is_marked(web: Web, memory: Memory) -> None:
 @one_engine
 @pytest.mark.smoke
 def test_a_group_of_agents(web: Web, memory: Memory) -> None:
-    """A6: agents answer in turn under their names; the group is restored on another device."""
+    """Agents answer in turn under their names; the group is restored on another device."""
     for name in ("scout", "critic"):
         memory.scope(user=USER, agent=name).agents.add(name, color="#1d4ed8", icon=name[0].upper())
     web.model = ScriptedModel("We should go.", "We should not.", "I see.")
@@ -255,7 +255,7 @@ def test_a_group_of_agents(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_images_in_a_chat(web: Web, memory: Memory) -> None:
-    """A4: an image is previewed, removed, sent, stored as a reference and shown; other files are
+    """An image is previewed, removed, sent, stored as a reference and shown; other files are
     rejected.
     """
     page = chat(web)

@@ -45,7 +45,7 @@ def entries(page: Page) -> Locator:
 
 
 def test_entries_are_listed_and_deleted(web: Web, memory: Memory) -> None:
-    """J6: newest first, 100 per page; kind, time, content, counts; expired ones are marked;
+    """Newest first, 100 per page; kind, time, content, counts; expired ones are marked;
     deletion asks first; an empty list has a text.
     """
     page = web.open(MEMORY)
@@ -89,7 +89,7 @@ def test_entries_are_listed_and_deleted(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_a_journal_entry_fades(web: Web, memory: Memory) -> None:
-    """J1, J6: bar and text colour show how much of its week is left; a faded entry stays readable."""
+    """Bar and text colour show how much of its week is left; a faded entry stays readable."""
     me = scout(memory)
     remember(me, 9, hours=23)
     page = web.open(MEMORY)
@@ -110,7 +110,7 @@ def test_a_journal_entry_fades(web: Web, memory: Memory) -> None:
 
 @pytest.mark.smoke
 def test_an_entry_is_added_edited_and_found(web: Web, memory: Memory) -> None:
-    """J7: add, edit, search by words and by meaning, filter; a conflicting edit is shown and loses
+    """Add, edit, search by words and by meaning, filter; a conflicting edit is shown and loses
     nothing.
     """
     me = scout(memory)
@@ -177,7 +177,7 @@ def test_the_entry_form_keeps_its_input_without_a_server(web: Web, memory: Memor
 
 
 def test_selected_entries_are_deleted_together(web: Web, memory: Memory) -> None:
-    """J7: a range with Shift, all loaded, or all matching entries; deletion asks first."""
+    """A range with Shift, all loaded, or all matching entries; deletion asks first."""
     me = scout(memory)
     remember(me, 130)
     remember(me, 3, kind="core", hours=0, text="Kept")
@@ -227,7 +227,7 @@ def test_outdated_results_cannot_be_clicked(web: Web, memory: Memory) -> None:
 
 
 def test_entries_are_exported_and_imported(web: Web, memory: Memory, tmp_path: Path) -> None:
-    """J7: a preview shows new entries and errors by line; a second import adds nothing."""
+    """A preview shows new entries and errors by line; a second import adds nothing."""
     me = scout(memory)
     remember(me, 3)
     me.entries.add("Ada lives in Porto.", kind="core")

@@ -30,7 +30,7 @@ def start_conversation(page: Page) -> None:
 
 @pytest.mark.smoke
 def test_a_first_visit_without_a_model(web: Web, memory: Memory) -> None:
-    """A3, C6: a fact from one conversation is found in the next, and Why shows its source."""
+    """A fact from one conversation is found in the next, and Why shows its source."""
     web.model = None
     web.restart()
     page = web.open("/")
@@ -48,7 +48,7 @@ def test_a_first_visit_without_a_model(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_a_first_visit_with_a_model(web: Web) -> None:
-    """A1: a fact from one conversation is in the context of the next."""
+    """A fact from one conversation is in the context of the next."""
     web.model = model = ScriptedModel("How nice.", "In Porto.")
     page = web.open("/")
     say(page, FACT)
@@ -81,7 +81,7 @@ def test_a_first_visit_while_the_server_starts(web: Web) -> None:
 )
 @one_engine
 def test_an_empty_page_says_what_to_do_next(web: Web, path: str) -> None:
-    """A7: no page is blank, and every control has a name."""
+    """No page is blank, and every control has a name."""
     page = web.open(path)
     expect(page.get_by_role("heading", level=1).first).to_be_visible()
     expect(

@@ -1,4 +1,4 @@
-"""P0, S11: stored text is text on every page; it never runs and never loads anything."""
+"""Stored text is text on every page; it never runs and never loads anything."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_the_skip_link(web: Web) -> None:
 
 @one_engine
 def test_chat_why_and_search_by_keyboard(web: Web, memory: Memory) -> None:
-    """A7: from a message to Why and back, and from a query to a hit."""
+    """From a message to Why and back, and from a query to a hit."""
     page = web.open("/chat")
     expect(page.get_by_label("Message", exact=True)).to_be_focused()
     page.keyboard.type("The bees are in Porto")
@@ -80,7 +80,7 @@ def test_chat_why_and_search_by_keyboard(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_an_entry_is_edited_and_deleted_by_keyboard(web: Web, memory: Memory) -> None:
-    """J6: a dialog returns the focus; a deletion keeps it in the list."""
+    """A dialog returns the focus; a deletion keeps it in the list."""
     me = memory.scope(tenant="default", user="default", agent="scout")
     me.entries.add("Bees sleep.", kind="core")
     me.entries.add("Bees sing.", kind="core")

@@ -117,7 +117,7 @@ def quick(page: Page, what: str) -> None:
 
 @one_engine
 def test_five_thousand_entries(web: Web, memory: Memory) -> None:
-    """J6: scroll to the last of 5,000 entries, 100 per page, and back by wheel."""
+    """Scroll to the last of 5,000 entries, 100 per page, and back by wheel."""
     me, now = memory.scope(tenant="default", user="default", agent="scout"), datetime.now(UTC)
     created = [
         {"content": f"Entry {n}.", "created_at": (now - timedelta(minutes=n)).isoformat()}
@@ -141,7 +141,7 @@ def test_five_thousand_entries(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
-    """C3: a conversation of 10,000 opens at its end and is read from its start, anywhere between,
+    """A conversation of 10,000 opens at its end and is read from its start, anywhere between,
     and by wheel.
     """
     me = memory.scope(tenant="default", user="default", agent="scout")

@@ -33,7 +33,7 @@ def _choose(page: Page, *files: FilePayload) -> None:
 
 @pytest.mark.smoke
 def test_an_unreadable_file_does_not_stop_other_uploads(web: Web, memory: Memory) -> None:
-    """G1: each file has its own result; a file with a known path replaces the old one."""
+    """Each file has its own result; a file with a known path replaces the old one."""
     web.expects("422")
     page = web.open("/memory/knowledge")
     expect(page.get_by_role("heading", name="No documents yet")).to_be_visible()

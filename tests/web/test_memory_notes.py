@@ -40,7 +40,7 @@ def _edit(page: Page, old: str, new: str) -> None:
 
 @pytest.mark.smoke
 def test_changes_appear_on_every_device_without_a_reload(web: Web, memory: Memory) -> None:
-    """N5: changes by the agent and by other devices; HTML is shown as text."""
+    """Changes by the agent and by other devices; HTML is shown as text."""
     _scout(memory).notes.overwrite(TEXT)
     phone = web.device(viewport={"width": 390, "height": 844})
     for page in (web.page, phone):
@@ -78,7 +78,7 @@ def test_two_windows_keep_their_own_drafts(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_concurrent_edits_lose_nothing(web: Web, memory: Memory) -> None:
-    """N4: edits of different lines are merged; for the same lines the last writer decides."""
+    """Edits of different lines are merged; for the same lines the last writer decides."""
     _scout(memory).notes.overwrite(TEXT)
     page = web.open(f"{ADDRESS}&view=edit")
     _edit(page, "likes tea", "likes coffee")
@@ -171,7 +171,7 @@ def test_changes_arrive_again_after_a_connection_loss(web: Web, memory: Memory) 
 
 @pytest.mark.smoke
 def test_versions_are_compared_and_restored(web: Web, memory: Memory) -> None:
-    """N4: history, differences between any two versions, and restoring one."""
+    """History, differences between any two versions, and restoring one."""
     notes = _scout(memory).notes
     for what in ("tea", "coffee", "milk"):
         notes.overwrite(f"# Ada\n\n- likes {what}\n")

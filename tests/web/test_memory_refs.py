@@ -12,7 +12,7 @@ from tests.web.browsing import Web
 
 @pytest.mark.smoke
 def test_references_are_found_opened_and_described(web: Web, memory: Memory) -> None:
-    """R3, R4: the output of a tool is listed with its facts and opens in parts."""
+    """The output of a tool is listed with its facts and opens in parts."""
     mine = memory.scope(tenant="default", user="default", agent="scout")
     mine.sessions.add("trip", label="A trip")
     lines = "\n".join(f"npm warn line {number}" for number in range(800))

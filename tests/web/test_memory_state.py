@@ -21,7 +21,7 @@ def _save(page: Page) -> None:
 
 
 def test_an_expired_value_disappears(web: Web, memory: Memory) -> None:
-    """K1: the remaining seconds are shown; an expired value never is."""
+    """The remaining seconds are shown; an expired value never is."""
     _mine(memory).state.set("theme", {"dark": True})
     _mine(memory).state.set("code", 123456, ttl=4)
     _mine(memory).state.set("later", "<img src=x onerror=alert(1)>", ttl=300)
@@ -64,7 +64,7 @@ def test_values_are_added_edited_and_removed(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_a_concurrent_change_is_not_overwritten_silently(web: Web, memory: Memory) -> None:
-    """K1: compare-and-set; the other value is shown, and one's own can still be set."""
+    """Compare-and-set; the other value is shown, and one's own can still be set."""
     _mine(memory).state.set("count", 1)
     web.expects("409")
     page = web.open("/memory/state")

@@ -49,7 +49,7 @@ def _signed_in(web: Web, key: str, path: str) -> Page:
 
 
 def test_model_calls_as_charts_and_tables(web: Web, memory: Memory) -> None:
-    """T2: calls, tokens, cost and latency percentiles by model and route; charts work by keyboard."""
+    """Calls, tokens, cost and latency percentiles by model and route; charts work by keyboard."""
     _calls(memory)
     page = web.open("/operations")
     expect(page.get_by_text("$0.75")).to_have_count(

@@ -54,7 +54,7 @@ FORMS: dict[str, Callable[[Page], Filled]] = {
 
 @one_engine
 def test_every_form_keeps_its_input_without_a_server(web: Web, memory: Memory) -> None:
-    """A7: each form reports the failure, keeps the input, and saves it when the server is back."""
+    """Each form reports the failure, keeps the input, and saves it when the server is back."""
     me = memory.scope(tenant="default", user="default", agent="scout")
     me.agents.add("scout", prompt="You scout.")
     me.notes.overwrite("Before")
@@ -85,7 +85,7 @@ def test_every_form_keeps_its_input_without_a_server(web: Web, memory: Memory) -
 
 @one_engine
 def test_an_unsent_message_is_sent_once_later(web: Web, memory: Memory) -> None:
-    """C6: a message sent without a server waits in the browser, also through a reload, and is sent
+    """A message sent without a server waits in the browser, also through a reload, and is sent
     once.
     """
     web.expects("ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE", "ERR_EMPTY", "ERR_CONNECTION_RESET")

@@ -48,7 +48,7 @@ def text(dialog: Locator) -> Locator:
 
 
 def test_a_placeholder_opens_its_content_in_pages(web: Web, me: Scope) -> None:
-    """R1, R4: the whole content, one page at a time, with search and download."""
+    """The whole content, one page at a time, with search and download."""
     key = me.refs.add(
         "\n".join([*LINES, SCRIPT]),
         "The log of the night",

@@ -41,7 +41,7 @@ def sideways(page: Page) -> list[str]:
 
 @one_engine
 def test_screenshots_of_every_page(web: Web) -> None:
-    """A7: with weeks of data; people review the pictures."""
+    """With weeks of data; people review the pictures."""
     wrong = []
     story = tell(web)
     for name, place in story.places.items():

@@ -30,7 +30,7 @@ def me(memory: Memory) -> Scope:
 
 @pytest.mark.smoke
 def test_every_kind_is_found_and_opens(web: Web, me: Scope) -> None:
-    """A7: kind, search methods, reason and marked words; text is never HTML."""
+    """Kind, search methods, reason and marked words; text is never HTML."""
     page = web.open("/search")
     page.get_by_label("Search everything").fill("who has a kayak?")
     result = page.get_by_role("list", name="Found", exact=True)

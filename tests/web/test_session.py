@@ -43,7 +43,7 @@ def say(page: Page, text: str) -> None:
 
 @pytest.mark.smoke
 def test_a_conversation_is_resumed(web: Web, memory: Memory) -> None:
-    """C6: after a reload, in a new window, after a server restart, on another device, without
+    """After a reload, in a new window, after a server restart, on another device, without
     storage.
     """
     page = chat(web)
@@ -68,7 +68,7 @@ def test_a_conversation_is_resumed(web: Web, memory: Memory) -> None:
 def test_a_stale_id_is_replaced_and_agents_have_separate_conversations(
     web: Web, memory: Memory
 ) -> None:
-    """C6, C5: an id that the server does not confirm is replaced by the active session."""
+    """An id that the server does not confirm is replaced by the active session."""
     me = memory.scope(user=USER, agent=AGENT)
     old, new = me.sessions.add(), me.sessions.add()
     me.messages.append(old.id, "user", "This is over.")
@@ -89,7 +89,7 @@ def test_a_stale_id_is_replaced_and_agents_have_separate_conversations(
 
 
 def test_two_windows_of_a_first_visit_share_a_conversation(web: Web, memory: Memory) -> None:
-    """C6: both find no session, and both use the one that is created."""
+    """Both find no session, and both use the one that is created."""
     first, second = web.page, web.tab()
     for page in (first, second):
         page.goto(f"{web.url}/chat", wait_until="commit")
@@ -101,7 +101,7 @@ def test_two_windows_of_a_first_visit_share_a_conversation(web: Web, memory: Mem
 
 @one_engine
 def test_a_new_conversation_in_another_window_is_announced(web: Web, memory: Memory) -> None:
-    """C6: a window writes only to the conversation that it shows, and offers to switch."""
+    """A window writes only to the conversation that it shows, and offers to switch."""
     here = chat(web)
     say(here, "one")
     old = active(memory).id
@@ -125,7 +125,7 @@ def test_a_new_conversation_in_another_window_is_announced(web: Web, memory: Mem
 
 @one_engine
 def test_a_browser_without_storage(web: Web, memory: Memory) -> None:
-    """C6: the server alone knows the active session."""
+    """The server alone knows the active session."""
     web.page.add_init_script(
         "for (const name of ['getItem', 'setItem', 'removeItem'])"
         " Storage.prototype[name] = () => { throw new DOMException('denied', 'SecurityError') }"
@@ -139,7 +139,7 @@ def test_a_browser_without_storage(web: Web, memory: Memory) -> None:
 
 @pytest.mark.smoke
 def test_past_conversations(web: Web, memory: Memory) -> None:
-    """C4: listed, searched by name and content, renamed, resumed and deleted."""
+    """Listed, searched by name and content, renamed, resumed and deleted."""
     me = memory.scope(user=USER, agent=AGENT)
     porto = me.sessions.add()
     me.messages.append(porto.id, "user", "Porto has six bridges.")
@@ -179,7 +179,7 @@ def test_past_conversations(web: Web, memory: Memory) -> None:
 
 @one_engine
 def test_many_conversations(web: Web, memory: Memory) -> None:
-    """C4: titles come from the first messages; loaded ones stay; one deleted elsewhere is reported."""
+    """Titles come from the first messages; loaded ones stay; one deleted elsewhere is reported."""
     me = memory.scope(user=USER, agent=AGENT)
     for number in range(35):
         me.messages.append(me.sessions.add().id, "user", f"Question {number}")

@@ -229,7 +229,7 @@ def test_failed_sign_ins_are_rate_limited(
 def test_wrong_keys_are_rate_limited_on_every_route(
     open_memory: Callable[..., Memory], browsers: Browsers, method: str, path: str, shown: str
 ) -> None:
-    """S1: also if a wrong key is not an error; a limited client blocks no other sign-in."""
+    """Also if a wrong key is not an error; a limited client blocks no other sign-in."""
     app = create_app(open_memory(rate_per_second=1))
     good, browser = create_key(app), browsers(over=app)
     spelled = {"X-API-Key": "{}", "Authorization": "Basic {}", "Cookie": "retain-7700={}"}[shown]

@@ -29,7 +29,7 @@ def _end(web: Web, key: str) -> None:
 
 @pytest.mark.smoke
 def test_signing_in_leads_to_the_requested_page(web: Web) -> None:
-    """S11: a wrong key is reported; the right one opens the requested address."""
+    """A wrong key is reported; the right one opens the requested address."""
     web.expects("401")
     key = web.key()
     page = web.device(signed_in=False)

@@ -55,7 +55,7 @@ class SteppedModel(ScriptedModel):
 
 @one_engine
 def test_each_word_is_shown_before_the_next_one_is_sent(web: Web) -> None:
-    """A1: streaming shows a token as it arrives."""
+    """Streaming shows a token as it arrives."""
     web.model = model = SteppedModel()
     page = web.open("/chat")
     page.get_by_label("Message", exact=True).fill("Count")

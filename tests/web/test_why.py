@@ -70,7 +70,7 @@ def row(web: Web, layer: str, what: str) -> Locator:
 
 @pytest.mark.smoke
 def test_an_answer_is_explained_item_by_item(web: Web, me: Scope) -> None:
-    """X3, J7: question, answer, model call, a bar by layers, and source, reason, score and cost of
+    """Question, answer, model call, a bar by layers, and source, reason, score and cost of
     each item.
     """
     entry = me.entries.add("Clara likes tea.", kind="core").id
@@ -142,7 +142,7 @@ def test_messages_link_to_turns_and_turns_to_each_other(web: Web, me: Scope) -> 
 
 @pytest.mark.smoke
 def test_the_context_of_an_unsent_message(web: Web, me: Scope) -> None:
-    """X3: without a model and without storing anything; a smaller budget shows the omitted items."""
+    """Without a model and without storing anything; a smaller budget shows the omitted items."""
     web.model = None
     web.restart()
     before = me.sessions.get("now").last_seq

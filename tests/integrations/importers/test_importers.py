@@ -695,7 +695,7 @@ BROKEN: dict[str, Any] = {
 def test_broken_sources_are_rejected_before_writing(
     memory: Memory, tmp_path: Path, content: Any
 ) -> None:
-    """S10: for every format the error has the place; never a traceback, and nothing is stored."""
+    """For every format the error has the place; never a traceback, and nothing is stored."""
     path = tmp_path / "source"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     refused = 0
@@ -714,7 +714,7 @@ def test_broken_sources_are_rejected_before_writing(
 def test_malicious_archives(
     memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S10: nothing is unpacked to a disk; an archive that would fill the memory is rejected."""
+    """Nothing is unpacked to a disk; an archive that would fill the memory is rejected."""
     for name in (
         "../../evil/conversations.json",
         "/etc/conversations.json",

@@ -397,7 +397,7 @@ def test_limits_of_the_vendor(server: Server) -> None:
 
 @one_engine
 def test_ownership_of_stores(server: Server) -> None:
-    """S8: a store belongs to the user of the request, or to the tenant; others cannot see it, and
+    """A store belongs to the user of the request, or to the tenant; others cannot see it, and
     permissions apply.
     """
     ada = server.client().beta.memory_stores

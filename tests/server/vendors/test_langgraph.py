@@ -45,7 +45,7 @@ def client(address: str, memory: Memory) -> SyncLangGraphClient:
 
 
 def test_the_client_puts_searches_and_deletes(client: SyncLangGraphClient, memory: Memory) -> None:
-    """A9: the unmodified client works with only its url changed."""
+    """The unmodified client works with only its url changed."""
     store = client.store
     assert store.get_item(["memories", "ada"], key="name") is None
     store.put_item(
@@ -116,7 +116,7 @@ def test_the_asynchronous_client(address: str, memory: Memory) -> None:
 
 @one_engine
 def test_users_and_tenants_do_not_see_each_other(address: str, memory: Memory) -> None:
-    """S8: the owner is not lost on the way."""
+    """The owner is not lost on the way."""
     ada = get_sync_client(url=address, api_key=key(memory), headers=ADA)
     bob = get_sync_client(url=address, api_key=key(memory, user="bob"))
     ada.store.put_item(["m"], key="k", value={"of": "ada"})

@@ -255,7 +255,7 @@ def test_errors_have_the_vendors_shape(client: OpenAI, app: Starlette, address: 
 def test_a_foreign_conversation_is_not_found(
     client: OpenAI, app: Starlette, calling: Calling
 ) -> None:
-    """S8: the tenant is the key's; a foreign conversation looks unknown."""
+    """The tenant is the key's; a foreign conversation looks unknown."""
     talk = client.conversations.create(items=[QUESTION]).id
     item = str(client.conversations.items.list(talk).data[0].id)
     for other in (calling("evil"), calling("acme", user="bob")):
