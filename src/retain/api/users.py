@@ -12,8 +12,10 @@ from retain.storage.database import Database, Row, Transaction
 
 _NEWEST = 2**62
 _MAX_SEARCH_BYTES = 4096
-_ALL_USERS = 2**53
+_SEARCH_BATCH = 1000
 
+# The pattern compares ASCII names. Other names are compared in Python, because the engines fold case
+# differently; with some locales of PostgreSQL not even 'I' becomes 'i'.
 _USERS = """
     select person, sum(conversations), sum(memories), sum(pending), sum(notes), sum(refs), sum(documents),
            sum(state), max(at)
@@ -54,6 +56,7 @@ _USERS = """
         from interactions where tenant = :tenant and user_id is not null group by user_id
     ) as parts
     where person <> ''
+    and (lower(person) like :pattern escape '!' or octet_length(person) <> length(person) or lower('I') <> 'i')
     group by person
     having max(at) < :at or (max(at) = :at and person > :person)
     order by max(at) desc, person
@@ -109,13 +112,21 @@ def list_users(
     """
     size = canonical.check_integer(limit, "limit", 1, limits.MAX_PAGE)
     at, person = decode_cursor(after, [int, str]) if after else (_NEWEST, "")
-    wanted = canonical.text(search, "search", _MAX_SEARCH_BYTES).casefold()
+    folded = canonical.text(search, "search", _MAX_SEARCH_BYTES).casefold()
+    escaped = folded.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    batch = max(_SEARCH_BATCH, size + 1) if folded else size + 1
 
-    count = _ALL_USERS if wanted else size + 1
-    rows = database.read(tenant, lambda tx: tx.all(_USERS, at=at, person=person, size=count))
-    # Compare here, because databases differ: SQLite lowercases only ASCII letters.
-    matches = [row for row in rows if wanted in str(row[0]).casefold()]
-    return make_page([_user(row) for row in matches[: size + 1]], size, _place)
+    def work(tx: Transaction) -> list[StoredUser]:
+        users: list[StoredUser] = []
+        place = {"at": at, "person": person}
+        while True:
+            rows = tx.all(_USERS, **place, pattern=f"%{escaped}%", size=batch)
+            users += [_user(row) for row in rows if folded in str(row[0]).casefold()]
+            if len(rows) < batch or len(users) > size:
+                return users[: size + 1]
+            place = {"at": rows[-1][-1], "person": rows[-1][0]}
+
+    return make_page(database.read(tenant, work), size, _place)
 
 
 def first_user(database: Database, tenant: str, default: str) -> str:
@@ -127,7 +138,7 @@ def first_user(database: Database, tenant: str, default: str) -> str:
         speaker = tx.one(_NEWEST_SPEAKER)
         if speaker:
             return str(speaker[0])
-        row = tx.one(_USERS, at=_NEWEST, person="", size=1)
+        row = tx.one(_USERS, at=_NEWEST, person="", pattern="%", size=1)
         return str(row[0]) if row else default
 
     return database.read(tenant, work)
