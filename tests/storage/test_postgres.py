@@ -725,7 +725,7 @@ def test_removing_rows_reads_only_their_words_with_misleading_statistics(
         assert row is not None
         (words_before,) = row
 
-        words_read = []
+        words_read: list[int] = []
         for last_seq in (1, 2, 302):
             with server.transaction():
                 server.execute(remove, ("large", last_seq))

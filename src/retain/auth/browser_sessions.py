@@ -67,9 +67,9 @@ class BrowserSessions:
                 """delete from signins where tenant = :tenant and key_id = :key and digest not in (
                        select digest from signins
                        where tenant = :tenant and key_id = :key and expires_at > :now
-                       order by created_at desc, digest limit :kept)""",
+                       order by created_at desc, digest limit :limit)""",
                 key=key,
-                kept=MAX_SESSIONS_PER_KEY - 1,
+                limit=MAX_SESSIONS_PER_KEY - 1,
             )
             tx.run(
                 """insert into signins (tenant, digest, key_id, created_at, expires_at)

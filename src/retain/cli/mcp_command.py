@@ -21,6 +21,7 @@ from retain.memory import Memory
 def mcp(arguments: Arguments) -> int:
     """Serve until the client closes our standard input."""
     try:
+        # Imported here because they need the extra `mcp`.
         import anyio
 
         from retain.mcp.server import McpCaller, over_stdio

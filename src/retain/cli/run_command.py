@@ -362,7 +362,7 @@ def _take(data: bytes, stream: int, execution: Execution, targets: Mapping[int, 
 
     When no more can be captured, show what was captured, and from then on everything.
     """
-    kept = execution.spool.write(data, stream)
+    captured_bytes = execution.spool.write(data, stream)
     if execution.shown:
         return _show(data, targets[stream], execution)
     if not execution.spool.problem:
@@ -371,7 +371,7 @@ def _take(data: bytes, stream: int, execution: Execution, targets: Mapping[int, 
     for captured_stream, block in execution.spool.parts():
         if not _show(block, targets[captured_stream], execution):
             return False
-    return _show(data[kept:], targets[stream], execution)
+    return _show(data[captured_bytes:], targets[stream], execution)
 
 
 def _show(data: bytes, target: int, execution: Execution) -> bool:

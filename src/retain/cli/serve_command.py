@@ -15,6 +15,7 @@ def serve(arguments: Arguments) -> int:
         arguments, host=arguments.host, port=arguments.port, workers=arguments.workers
     )
     try:
+        # Imported here because it needs the extra `server`.
         from retain.server.serve import serve as run_server
     except ImportError as error:
         problem = f"requires the extra `server` ({error}); install retain[server]"

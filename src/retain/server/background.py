@@ -131,7 +131,7 @@ class Background:
                 f"{job.failed} of {name}" for name, job in worked.jobs.items() if job.failed
             )
             log.warning("Some background jobs failed (%s); `retain jobs` shows why", jobs)
-        with suppress(Exception):
+        with suppress(Exception):  # the callback only counts; the jobs go on without it
             self._on_round(worked, took)
         return took
 

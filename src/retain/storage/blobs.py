@@ -483,7 +483,7 @@ class Blobs:
         on_disk = {
             name
             for name in self.folder.names(self._tenant_place(tenant))
-            if self.folder.made(name) < old
+            if self.folder.written_at(name) < old
         }
         known_files = {
             name for (name,) in self.database.read(tenant, lambda tx: tx.all(_FILES), long=True)

@@ -45,6 +45,7 @@ def connect(
         return database, shipped("sqlite")
     if url.startswith(("postgresql://", "postgres://")):
         try:
+            # Imported here because it needs the extra `postgres`.
             from retain.storage.postgres.engine import PostgresDatabase
         except ImportError as error:
             problem = (
@@ -53,17 +54,18 @@ def connect(
             raise SettingsError(where="database", problem=problem) from error
         return PostgresDatabase(url, settings, clock, wait_seconds), shipped("postgres")
     file_name = url.removeprefix("sqlite:").lstrip("/")
-    meant = (
-        f"did you mean sqlite:///{file_name}? "
-        if file_name and "://" not in file_name and ":" not in file_name
-        else ""
-    )
-    meant = "did you mean memory:? " if url.strip(":/") in ("memory", "sqlite:memory") else meant
+    if url.strip(":/") in ("memory", "sqlite:memory"):
+        suggestion = "did you mean memory:? "
+    elif file_name and ":" not in file_name:
+        suggestion = f"did you mean sqlite:///{file_name}? "
+    else:
+        suggestion = ""
     formats = "sqlite:///FILE, postgresql://USER@HOST/DATABASE or memory:"
     if url.startswith("oracle"):
         problem = f"Oracle Database is not supported yet; use {formats}"
     else:
-        problem = f"{settings.shown('database')!r} is not a database address; {meant}use {formats}"
+        shown = settings.shown("database")
+        problem = f"{shown!r} is not a database address; {suggestion}use {formats}"
     raise SettingsError(where="database", problem=problem)
 
 

@@ -105,14 +105,14 @@ class Database(Protocol):
         """Return the number of the newest migration that was applied, 0 for none."""
         ...
 
-    def step(self, wanted: Step) -> bool:
+    def step(self, step: Step) -> bool:
         """Apply one migration in its own transaction, under a lock.
 
         Returns False if another process applied it first.
         """
         ...
 
-    def script(self, wanted: Step) -> str:
+    def script(self, step: Step) -> str:
         """Return the statements that `step` would run."""
         ...
 

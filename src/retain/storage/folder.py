@@ -94,7 +94,7 @@ class Folder:
             )
             raise Corrupt(problem=problem) from None
 
-    def made(self, name: str) -> float:
+    def written_at(self, name: str) -> float:
         """Return the time a file was written; infinity if it does not exist."""
         with suppress(OSError):
             return (self.path / name).stat().st_mtime

@@ -58,8 +58,8 @@ class TransactionDatabase:
     def version(self) -> int:
         return self._database.version()
 
-    def script(self, wanted: Step) -> str:
-        return self._database.script(wanted)
+    def script(self, step: Step) -> str:
+        return self._database.script(step)
 
     def health(self) -> list[Finding]:
         return self._database.health()
@@ -70,7 +70,7 @@ class TransactionDatabase:
     def figures(self) -> dict[str, float]:
         return self._database.figures()
 
-    def step(self, wanted: Step) -> NoReturn:
+    def step(self, step: Step) -> NoReturn:
         raise _not_in_a_transaction("migrate")
 
     def refit(self) -> NoReturn:

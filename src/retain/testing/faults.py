@@ -166,13 +166,13 @@ class FaultyDatabase:
         """Return the version of the real database."""
         return self._database.version()
 
-    def step(self, wanted: Step) -> bool:
+    def step(self, step: Step) -> bool:
         """Apply a migration to the real database."""
-        return self._database.step(wanted)
+        return self._database.step(step)
 
-    def script(self, wanted: Step) -> str:
+    def script(self, step: Step) -> str:
         """Return the statements of a migration."""
-        return self._database.script(wanted)
+        return self._database.script(step)
 
     def refit(self) -> None:
         """Refit the real database."""

@@ -305,34 +305,34 @@ class PostgresDatabase:
         with self._own_connection(self._url) as connection:
             return roles.version(connection)
 
-    def step(self, wanted: Step) -> bool:
+    def step(self, step: Step) -> bool:
         self._known_tenants.clear()  # the migration may drop or recreate the table of tenants
         deadline = time.monotonic() + MIGRATION_SECONDS
         with self._own_connection(self._owner_url, answer_seconds=None) as connection:
             while True:
                 try:
                     with connection.transaction():
-                        got = connection.execute(
+                        lock_row = connection.execute(
                             "select pg_try_advisory_xact_lock(%s)", (MIGRATION_LOCK,)
                         ).fetchone()
-                        if got and got[0]:
-                            return self._apply_when_free(connection, wanted, deadline)
+                        if lock_row and lock_row[0]:
+                            return self._apply_when_free(connection, step, deadline)
                 except errors.InsufficientPrivilege as error:
                     if roles.is_role_error(error):
                         raise SettingsError(
                             where="postgres_role", problem=error.diag.message_primary
                         ) from error
-                    raise SchemaTooOld(found=wanted.number - int(wanted.up)) from error
+                    raise SchemaTooOld(found=step.number - int(step.up)) from error
                 if time.monotonic() > deadline:
                     raise Busy(problem="another process has been migrating for over two minutes")
                 time.sleep(random.uniform(0.02, 0.1))
 
-    def _apply_when_free(self, connection: Connection, wanted: Step, deadline: float) -> bool:
+    def _apply_when_free(self, connection: Connection, step: Step, deadline: float) -> bool:
         """Apply a migration with short lock waits, because writers queue behind a waiting lock."""
         while True:
             try:
                 with connection.transaction():
-                    return self._apply(connection, wanted)
+                    return self._apply(connection, step)
             except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
                 if time.monotonic() > deadline:
                     raise Busy(
@@ -340,15 +340,15 @@ class PostgresDatabase:
                     ) from error
             time.sleep(random.uniform(0.2, 0.4))
 
-    def _apply(self, connection: Connection, wanted: Step) -> bool:
-        if roles.version(connection) != wanted.number - int(wanted.up):
+    def _apply(self, connection: Connection, step: Step) -> bool:
+        if roles.version(connection) != step.number - int(step.up):
             return False
         connection.execute("set local lock_timeout = '200ms'")
-        connection.execute(self.script(wanted))
+        connection.execute(self.script(step))
         return True
 
-    def script(self, wanted: Step) -> str:
-        return roles.script(wanted, expand_types(wanted.script), self._settings)
+    def script(self, step: Step) -> str:
+        return roles.script(step, expand_types(step.script), self._settings)
 
     def refit(self) -> None:
         with (

@@ -28,12 +28,13 @@ class ForeignServer:
 
     def __init__(self, address: str) -> None:
         try:
-            import psycopg as _  # noqa: F401 - first, so that whatever is read says what it needs
+            import psycopg as _  # noqa: F401 - the import below fails without it
         except ImportError as error:
             problem = (
                 f"PostgreSQL requires the extra `postgres` ({error}); install retain[postgres]"
             )
             raise SettingsError(where="file", problem=problem) from error
+        # Imported here because it needs the extra `postgres`.
         from retain.storage.postgres.connections import read_address
 
         try:

@@ -338,12 +338,12 @@ class SqliteDatabase:
     def version(self) -> int:
         return self._with_reader(maintenance.version)
 
-    def step(self, wanted: Step) -> bool:
+    def step(self, step: Step) -> bool:
         self._known_tenants.clear()  # the migration may drop or recreate the table of tenants
-        return self.write(EVERY_TENANT, lambda tx: maintenance.apply(_connection_of(tx), wanted))
+        return self.write(EVERY_TENANT, lambda tx: maintenance.apply(_connection_of(tx), step))
 
-    def script(self, wanted: Step) -> str:
-        return maintenance.script(wanted)
+    def script(self, step: Step) -> str:
+        return maintenance.script(step)
 
     def refit(self) -> None:
         """Do nothing: the engine comes with this package."""
