@@ -77,7 +77,7 @@ _LIMITS: dict[str, Schema] = {
     "items_remove.place": _NEW_PLACE,
     "key": KEY,
     "kinds": {"minItems": 1, "items": {"type": "string", "enum": list(SEARCHABLE_KINDS)}},
-    "knowledge_add.media": {"not": {"const": "pdf"}},
+    "knowledge_add.media": {"enum": ["text", "markdown", "html", None]},
     "knowledge_add.path": _PREFIX,
     "last": _COUNT,
     "latency_ms": _AMOUNT,

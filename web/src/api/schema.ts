@@ -3281,8 +3281,9 @@ export interface components {
             /**
              * Media
              * @description Format: text, markdown, html or pdf. Default: detected from the content.
+             * @enum {unknown}
              */
-            media?: ("text" | "markdown" | "html" | "pdf") | null;
+            media?: "text" | "markdown" | "html" | null;
         };
         /**
          * Label
