@@ -725,16 +725,19 @@ def test_removing_rows_reads_only_their_words_with_misleading_statistics(
         assert row is not None
         (words_before,) = row
 
-        words_read: list[int] = []
+        words_read = 0
         for last_seq in (1, 2, 302):
             with server.transaction():
+                # The counter may still include the previous transaction.
+                (read_before,) = server.execute(WORDS_READ).fetchone() or (0,)
                 server.execute(remove, ("large", last_seq))
-                words_read += server.execute(WORDS_READ).fetchone() or ()
+                (read_after,) = server.execute(WORDS_READ).fetchone() or (0,)
+                words_read += read_after - read_before
         (words_after,) = server.execute("select count(*) from search_words").fetchone() or (0,)
 
     removed = words_before - words_after
     assert removed >= 302 * 4
-    assert sum(words_read) < 3 * removed
+    assert words_read < 3 * removed
 
 
 def test_the_role_of_the_url_is_used_by_default(empty: str) -> None:
