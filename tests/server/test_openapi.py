@@ -65,6 +65,7 @@ INEXPRESSIBLE = {
     ("items_search", "where"): "operators",
     ("keys_create", "expires_at"): "depends on today's date",
     ("knowledge_add", "title"): "may be blank if the text has a heading",
+    ("refs_get", "lines"): "the last is not before the first",
     ("refs_get", "view"): "one of several parameters",
     ("state_set", "ttl"): "depends on today's date",
 }
@@ -363,3 +364,28 @@ def test_the_audit_log_has_filters_by_name(app: Starlette, client: TestClient) -
             response = client.get("/api/audit", params={name: text})
             assert bool(re.search(schema["pattern"], text)) == (response.status_code == 200)
     assert len(schemas) == 2
+
+
+def test_the_document_states_which_parts_of_a_reference_can_be_read(
+    app: Starlette, client: TestClient
+) -> None:
+    parameters = document(app)["paths"]["/api/refs/{key}"]["get"]["parameters"]
+    schemas = {parameter["name"]: parameter["schema"] for parameter in parameters}
+    cases: list[tuple[str, Any, bool]] = [
+        ("page", 1, True),
+        ("page", 0, False),
+        ("head", 1, True),
+        ("head", 0, False),
+        ("tail", 1, True),
+        ("tail", 2**53 + 1, False),
+        ("lines", "1-5", True),
+        ("lines", "0-5", False),
+        ("grep", "a", True),
+        ("grep", "", False),
+        ("path", "$", True),
+        ("path", "a", False),
+    ]
+    for name, value, is_valid in cases:
+        assert jsonschema_rs.validator_for(schemas[name]).is_valid(value) == is_valid, (name, value)
+        response = client.get(f"/api/refs/{EXAMPLES['refs.key']}", params={name: value})
+        assert response.status_code == (200 if is_valid else 422), (name, value, response.text)

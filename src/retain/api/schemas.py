@@ -160,7 +160,10 @@ _WIRE: tuple[tuple[Any, Any], ...] = (
     (Content, _CONTENT_SCHEMA),
     (Output, Any),
     (Json, Any),
-    (tuple[int, int], Annotated[str, Field(pattern=r"^\d{1,9}-\d{1,9}$", examples=["1-40"])]),
+    (
+        tuple[int, int],
+        Annotated[str, Field(pattern="^[1-9][0-9]{0,8}-[1-9][0-9]{0,8}$", examples=["1-40"])],
+    ),
     (Mapping[str, Any], dict[str, Any]),
     (Sequence[str], list[Text]),
     (Sequence[NewMessage | Mapping[str, Any]], Messages),
