@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import given
@@ -25,7 +24,7 @@ from retain.context.window import (
 )
 from retain.messages.message import Message
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = 1_767_225_600_000_000  # 2026-01-01, in microseconds
 
 
 def message(

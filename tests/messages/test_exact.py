@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retain.base import canonical
+from retain.base import canonical, clock
 from retain.messages.formats import adk, langchain, openai
 from retain.messages.formats.exact import exact_copy, read_exact_copy
 from retain.messages.message import Message, NewMessage
@@ -20,9 +20,8 @@ def stored(new: NewMessage) -> Message:
     content = {"text": new.content} if isinstance(new.content, str) else new.content
     raw = canonical.dump(content, "content", 10_000)
     assert "\x00" not in raw
-    return Message(
-        "talk", 1, new.role, raw, new.author, 1, None, None, None, datetime(2026, 3, 2, tzinfo=UTC)
-    )
+    at = clock.from_datetime(datetime(2026, 3, 2, tzinfo=UTC), "at")
+    return Message("talk", 1, new.role, raw, new.author, 1, None, None, None, at)
 
 
 @pytest.mark.parametrize(

@@ -237,7 +237,7 @@ class Kind:
             self.name,
             verb,
             self._owner.tenant,
-            _main_table(type(self)),
+            _main_table(type(self)),  # type: ignore[arg-type]  # a class is hashable
             row,
             subject,
             self._owner.user,
