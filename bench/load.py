@@ -208,6 +208,7 @@ def main() -> None:
         payload = json.loads(line)
         job = Job(**{**payload, "address": tuple(payload["address"])})
         outcome = uvloop.run(_run(job))
+        outcome.waits = [round(wait, 5) for wait in outcome.waits]
         print(json.dumps(vars(outcome)), flush=True)
 
 
