@@ -20,6 +20,7 @@ from typing import Any
 import uvloop
 
 SLOW_SECONDS = 60.0
+MAX_WAITS = 2_000  # response times in an outcome: evenly spaced in their order
 
 
 @dataclass(frozen=True)
@@ -208,7 +209,8 @@ def main() -> None:
         payload = json.loads(line)
         job = Job(**{**payload, "address": tuple(payload["address"])})
         outcome = uvloop.run(_run(job))
-        outcome.waits = [round(wait, 5) for wait in outcome.waits]
+        step = len(outcome.waits) // MAX_WAITS + 1
+        outcome.waits = [round(wait, 5) for wait in outcome.waits[::step]]
         print(json.dumps(vars(outcome)), flush=True)
 
 
