@@ -2,6 +2,7 @@
 
     python -m bench.learn FOLDER                    # reads lme_pool_dev.json.gz and beam100k_dev.json.gz there
     python -m bench.learn FOLDER --family words     # only the weights of searches by words; --dry: only print
+    python -m bench.learn FOLDER --family encoder --similarities similarities-folds.npz --runs FOLDER
 
 Conversations are loaded and searched through the public API; what `rank` is given to put in order is overheard, and measured
 by the same signals as in a search. Learned is a list-wise softmax: of all candidates of a question, those that are evidence
@@ -38,8 +39,9 @@ from retain.search.candidates import Candidate, Corpus
 from retain.search.question import Question
 
 FILES = ("lme_pool_dev.json.gz", "beam100k_dev.json.gz")
-FAMILIES = {"words": "words", "static": "static", "strong": "strong"}
-"""The profile of bench/recall.py with which each family of weights is learned."""
+FAMILIES = {"words": "words", "static": "static", "encoder": "encoder"}
+"""The profile of bench/recall.py with which each family of weights is learned. The family `strong`,
+for encoders that were not trained for conversations, was learned with all-MiniLM-L6-v2."""
 WEIGHTS = Path(ranking.__file__).with_name("weights.json")
 PENALTY = 0.01
 SAME_SESSION_TARGET = 0.1
@@ -88,7 +90,63 @@ class Learned:
         return scores
 
 
-def collect(file: Path, profile: str) -> Iterator[Case]:
+class HeldOut:
+    """The cosines of encoders that were not trained on the question: `similarities-folds.npz`.
+
+    retain's encoder was trained on the questions of these files. Weights that are learned with its
+    own cosines would trust it too much. So the search of a question of the file gets the cosines of
+    the encoder that was trained without it. Other questions get the encoder's own, and so do later
+    parts of long messages, which are then candidates only by their words.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._arrays = np.load(path)
+        self._cosines: dict[int, float] = {}
+
+    def replace_cosines(self, memory: Memory) -> None:
+        """Make the searches of a memory use these cosines."""
+        engine: Any = memory.services.index.engine
+        nearest = engine.nearest
+        cosines = engine.cosines
+
+        def held_out_nearest(
+            tx: Any, vector: Any, model: str, filter: Any, limit: int
+        ) -> list[tuple[int, float]]:
+            if not self._cosines:
+                return nearest(tx, vector, model, filter, limit)  # type: ignore[no-any-return]
+            return sorted(self._cosines.items(), key=lambda entry: (-entry[1], -entry[0]))[:limit]
+
+        def held_out_cosines(
+            tx: Any, vector: Any, model: str, numbers: Sequence[int]
+        ) -> dict[int, float]:
+            return cosines(tx, vector, model, numbers) | {  # type: ignore[no-any-return]
+                number: self._cosines[number] for number in numbers if number in self._cosines
+            }
+
+        engine.nearest = held_out_nearest
+        engine.cosines = held_out_cosines
+
+    def start_question(self, memory: Memory, talk: recall.Talk, ask: recall.Ask) -> None:
+        """Use the cosines of a question; a question of another conversation has none."""
+        self._cosines = {}
+        name = "lme.lme" if talk.user == "pool" else f"beam.beam_{talk.user.replace('/', '_')}"
+        if ask not in talk.asks or name not in self._arrays:
+            return
+        order = [(id, place) for id, turns in talk.sessions.items() for place in range(len(turns))]
+        row = self._arrays[name][talk.asks.index(ask)]
+        by_turn = dict(zip(order, row.tolist(), strict=True))
+        numbers = memory.services.database.read(
+            "default",
+            lambda tx: tx.all(
+                """select number, id, seq from search_items
+                   where tenant = :tenant and user_id = :user and kind = 'messages' and part = 0""",
+                user=talk.user,
+            ),
+        )
+        self._cosines = {number: by_turn[id, seq - 1] for number, id, seq in numbers}
+
+
+def collect(file: Path, profile: str, held_out: HeldOut | None = None) -> Iterator[Case]:
     """Run every question of a file and record its candidates."""
     talks = recall.read(file)
     recorded: list[tuple[Question, Sequence[Candidate], Corpus]] = []
@@ -107,9 +165,13 @@ def collect(file: Path, profile: str) -> Iterator[Case]:
             with Memory.open(settings=settings) as memory:
                 filled = recall.fill(memory, talks)
                 groups = _groups(talks)
+                if held_out:
+                    held_out.replace_cosines(memory)
                 for talk in talks:
                     me = memory.scope(user=talk.user)
                     for ask in [*talk.asks, *_unanswerable(talk, talks, file)]:
+                        if held_out:
+                            held_out.start_question(memory, talk, ask)
                         me.search(ask.text, kinds=["messages"], at=ask.at, limit=1)
                         if recorded:
                             yield from _case(
@@ -280,20 +342,39 @@ def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, flo
     return {name: round(float(first), 4) for name, first in zip(names, weights, strict=True)}
 
 
-def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
-    """Score held-out conversations."""
+def write_runs(cases: Sequence[Case], folder: Path, family: str) -> None:
+    """Write a run for each file, for its score.py: each fold ranked by weights of the others."""
+    for name in sorted({case.set for case in cases}):
+        path = folder / f"{family}-{name.split('.')[0]}.jsonl"
+        with path.open("w", encoding="utf-8") as lines:
+            for case, learned in _held_out_weights(cases):
+                if case.set == name:
+                    order = np.argsort(-learned.scores(case), kind="stable")
+                    units = list(dict.fromkeys(case.units[place] for place in order))[:60]
+                    ranked = [int(unit) if unit.isdecimal() else unit for unit in units]
+                    lines.write(json.dumps({"id": case.ask.id, "ranked": ranked}) + "\n")
+
+
+def _held_out_weights(cases: Sequence[Case]) -> Iterator[tuple[Case, Learned]]:
+    """Yield each case with weights that were learned without its conversation."""
     groups = {
         group: place % FOLDS
         for place, group in enumerate(dict.fromkeys(case.group for case in cases))
     }
-    figures: dict[str, list[float]] = {}
     for fold in range(FOLDS):
         learned = fit([case for case in cases if groups[case.group] != fold])
         for case in cases:
             if groups[case.group] == fold:
-                for name, figure in _figures(case, learned).items():
-                    figures.setdefault(name, []).append(figure)
-    return {name: sum(result) / len(result) for name, result in sorted(figures.items())}
+                yield case, learned
+
+
+def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
+    """Score held-out conversations."""
+    figures: dict[str, list[float]] = {}
+    for case, learned in _held_out_weights(cases):
+        for name, figure in _figures(case, learned).items():
+            figures.setdefault(name, []).append(figure)
+    return {name: sum(values) / len(values) for name, values in sorted(figures.items())}
 
 
 def _figures(case: Case, learned: Learned) -> dict[str, float]:
@@ -325,12 +406,26 @@ def main() -> int:
         help="learn only these weights; default: all",
     )
     parser.add_argument("--dry", action="store_true", help="print the result without writing it")
+    parser.add_argument(
+        "--similarities", type=Path, help="similarities-folds.npz of scripts/train_encoder.py"
+    )
+    parser.add_argument("--runs", type=Path, help="write cross-validated runs into this folder")
     chosen = parser.parse_args()
     families: dict[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["families"]
-    for family in chosen.family or FAMILIES:
-        cases = [case for name in FILES for case in collect(chosen.folder / name, FAMILIES[family])]
+    default = [family for family in FAMILIES if family != "encoder" or chosen.similarities]
+    for family in chosen.family or default:
+        if family == "encoder" and not chosen.similarities:
+            parser.error("--family encoder requires --similarities: it was trained on these files")
+        held_out = HeldOut(chosen.similarities) if family == "encoder" else None
+        cases = [
+            case
+            for name in FILES
+            for case in collect(chosen.folder / name, FAMILIES[family], held_out)
+        ]
         answered = [case for case in cases if case.evidence.any()]
         learned = calibrate(cases, fit(answered))
+        if chosen.runs:
+            write_runs(answered, chosen.runs, family)
         figures = ", ".join(
             f"{name} {figure:.3f}" for name, figure in cross_validated(answered).items()
         )

@@ -30,9 +30,9 @@ from retain.base.settings import Settings
 PROFILES = {
     "words": {"embedder": "none"},
     "static": {"embedder": "static"},
-    "strong": {"embedder": "minilm"},
+    "encoder": {"embedder": "encoder"},
     "default": {},
-    "rerank": {"embedder": "minilm", "reranker": "late"},
+    "rerank": {"embedder": "encoder", "reranker": "late"},
 }
 UNITS_PER_QUESTION = 60
 """Units listed per question; score.py reads 50."""

@@ -51,6 +51,11 @@ WARM_UP = 0.06
 NAMED_SHARE = 0.5  # of the samples from chats with an assistant that get names
 NAMED_SHARE_TUNING = 0.2
 SIZE_LIMIT = 25_000_000
+FORMATS: dict[Neighbours, str] = {
+    "none": "speaker: text",
+    "before": "speaker: text || before: …",
+    "both": "speaker: text || before: … || after: …",
+}
 # How often a sample of each source is seen in an epoch.
 TRAINING_WEIGHTS = {
     "beam-plan": 1.0,
@@ -336,7 +341,13 @@ def _other_evidence(batch: list[Sample], places: list[int], group: int) -> NDArr
 # Results
 
 
-def export(trainer: Trainer, weights: dict[str, Any], out: Path, metrics: dict[str, Any]) -> None:
+def export(
+    trainer: Trainer,
+    weights: dict[str, Any],
+    out: Path,
+    metrics: dict[str, Any],
+    neighbours: Neighbours,
+) -> None:
     """Write the ONNX file, the tokenizer, the model card and the checksums."""
     arrays = {name: value.float().cpu().numpy() for name, value in weights.items()}
     write_onnx(trainer.prepared / "graph.onnx", arrays, out / "model.onnx")
@@ -352,13 +363,13 @@ def export(trainer: Trainer, weights: dict[str, Any], out: Path, metrics: dict[s
     halves: dict[str, Any] = {name: value.astype(np.float16) for name, value in arrays.items()}
     np.savez(out / "weights-fp16.npz", **halves)
     data = json.loads((trainer.prepared / "data.json").read_text(encoding="utf-8"))
-    (out / "card.md").write_text(model_card(metrics, data), encoding="utf-8")
+    (out / "card.md").write_text(model_card(metrics, data, neighbours), encoding="utf-8")
     names = ("model.onnx", "tokenizer.json", "card.md")
     digests = [f"{hashlib.sha256((out / name).read_bytes()).hexdigest()}  {name}" for name in names]
     (out / "sha256.txt").write_text("\n".join(digests) + "\n", encoding="utf-8")
 
 
-def model_card(metrics: dict[str, Any], data: dict[str, Any]) -> str:
+def model_card(metrics: dict[str, Any], data: dict[str, Any], neighbours: Neighbours) -> str:
     """Return the card: what the model is, its data and licences, its figures and limits."""
     counts = data["questions"]
     rows = [
@@ -386,16 +397,21 @@ def model_card(metrics: dict[str, Any], data: dict[str, Any]) -> str:
         f"| {name} | {origin} | {licence} | {counts.get(key, 0):,} |"
         for name, origin, licence, key in rows
     )
-    figures = "\n".join(f"| {name} | {json.dumps(value)} |" for name, value in metrics.items())
+    runs = list(metrics)
+    measures = list(dict.fromkeys(measure for run in metrics.values() for measure in run))
+    figures = "\n".join(
+        f"| {measure} | " + " | ".join(f"{metrics[run].get(measure, '')}" for run in runs) + " |"
+        for measure in measures
+    )
     return f"""# retain-encoder
 
 A sentence encoder for finding turns of conversations: six layers, 384 dimensions, fine-tuned from
-all-MiniLM-L6-v2 (Apache-2.0). Weights are bytes; the mathematics is fp32. English, and German as far
+all-MiniLM-L6-v2 (Apache-2.0). Weights are bytes. English, and German as far
 as the data went: a quarter of the questions.
 
-Text of a turn: `speaker: text || before: … || after: …` with the first 150 tokens of the text, the
-last 36 of the turn before and the first 28 of the turn after, within the session. Questions stand as
-they are. Mean of the token vectors, normalized; compare by cosine.
+Text of a turn: `{FORMATS[neighbours]}`, with at most the first 150 tokens of the text, the last 36 of
+the turn before and the first 28 of the turn after, within the session. Questions stand as they are.
+Mean of the token vectors, normalized; compare by cosine.
 
 ## Data
 
@@ -408,8 +424,8 @@ No text of LoCoMo was used in training. Of BEAM, chats kept for judging were lef
 
 ## Figures (encoder alone, cosine)
 
-| run | figures |
-|---|---|
+| measure | {" | ".join(runs)} |
+|---|{"---|" * len(runs)}
 {figures}
 
 ## Limits
@@ -445,7 +461,7 @@ def run(arguments: argparse.Namespace) -> None:
     tuned = trainer.train(trained, TUNING, neighbours, arguments.seed + 1)
     judge("stage 2, trained on all of LME and BEAM development", tuned)
     evaluation.write_similarities(evaluated, out / "similarities.npz")
-    export(trainer, tuned, out, metrics)
+    export(trainer, tuned, out, metrics, neighbours)
     trainer.log("exported")
     if arguments.folds:
         for fold in range(FOLDS):
@@ -453,7 +469,7 @@ def run(arguments: argparse.Namespace) -> None:
             judge(f"fold {fold}", held_out, fold)
         report("stage 2, cross-validated in five folds")
         evaluation.write_similarities(evaluated, out / "similarities-folds.npz")
-        export(trainer, tuned, out, metrics)
+        export(trainer, tuned, out, metrics, neighbours)
     trainer.log("done")
 
 
@@ -473,7 +489,7 @@ def main() -> None:
     training.add_argument("--batch", type=int, default=128)
     training.add_argument("--steps", type=int, help="stop each stage after so many steps")
     training.add_argument("--seed", type=int, default=SEED)
-    training.add_argument("--neighbours", choices=["none", "before", "both"], default="both")
+    training.add_argument("--neighbours", choices=["none", "before", "both"], default="before")
     training.add_argument("--folds", action="store_true", help="cross-validate on LME and BEAM")
     arguments = parser.parse_args()
     if arguments.command == "prepare":

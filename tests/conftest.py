@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -67,11 +68,20 @@ hypothesis_settings.register_profile(
 hypothesis_settings.load_profile("retain")
 
 
+@pytest.fixture
+def installed_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the encoder importable, which `pytest_configure` hides."""
+    monkeypatch.delitem(sys.modules, "retain_encoder")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Start the servers in the main process; workers find them in the environment."""
     accept_signals()
     for name in [name for name in os.environ if name.startswith(("RETAIN_", "OPENAI_"))]:
         del os.environ[name]
+    # Most tests run as if the encoder were not installed: it takes 20 ms for each message.
+    sys.modules["retain_encoder"] = None  # type: ignore[assignment]
+    os.environ["RETAIN_EMBEDDER"] = "static"
     if hasattr(config, "workerinput") or config.option.collectonly:
         return
     folder = in_memory()

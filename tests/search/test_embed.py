@@ -99,9 +99,11 @@ def test_the_settings_choose_the_embedder() -> None:
 
 
 def test_an_unknown_embedder_and_an_unused_folder_are_rejected() -> None:
-    with pytest.raises(SettingsError, match="must be one of static, minilm, none, service"):
+    with pytest.raises(
+        SettingsError, match="must be one of auto, static, encoder, onnx, service, none"
+    ):
         Settings(embedder="word2vec")  # type: ignore[arg-type]
-    with pytest.raises(SettingsError, match="minilm"):
+    with pytest.raises(SettingsError, match="onnx"):
         choose(Settings(embedding_model="somewhere"))
 
 
@@ -146,7 +148,7 @@ def test_an_api_key_is_sent_to_no_other_service(given: dict[str, str], key: str)
 
 def test_choosing_imports_nothing_heavy() -> None:
     script = """import sys; from retain.search.embedders import choose; from retain.base.settings import Settings
-for embedder in ("static", "minilm", "service", "none"): choose(Settings(embedder=embedder))
+for embedder in ("auto", "static", "encoder", "service", "none"): choose(Settings(embedder=embedder))
 print(*{"numpy", "onnxruntime", "tokenizers", "httpx2"} & sys.modules.keys())"""
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

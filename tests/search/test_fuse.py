@@ -52,7 +52,7 @@ def test_no_candidates_give_no_ranking() -> None:
     assert order("anything", []) == []
 
 
-@pytest.mark.parametrize("family", ["static", "strong"])
+@pytest.mark.parametrize("family", ["static", "strong", "encoder"])
 def test_one_candidate_is_ranked(family: str) -> None:
     (item,) = order("the cat", [candidate(1, "a cat", cosine=0.5)], family)
     assert item.number == 1
@@ -70,7 +70,7 @@ def test_matching_words_rank_first() -> None:
     )
 
 
-@pytest.mark.parametrize("family", ["static", "strong"])
+@pytest.mark.parametrize("family", ["static", "strong", "encoder"])
 def test_similar_meaning_ranks_first_without_matching_words(family: str) -> None:
     candidates = [candidate(n, f"something else about thing{n}", cosine=0.1) for n in range(2, 30)]
     assert (
@@ -211,9 +211,10 @@ def test_signals_add_up_to_the_order() -> None:
 
 def test_every_family_has_weights() -> None:
     names = {
-        family: set(ranking.weights(family).signals) for family in ("words", "static", "strong")
+        family: set(ranking.weights(family).signals)
+        for family in ("words", "static", "strong", "encoder")
     }
-    assert names["static"] == names["strong"] > names["words"]
+    assert names["static"] == names["strong"] == names["encoder"] > names["words"]
     for family in names:
         assert all(math.isfinite(weight) for weight in ranking.weights(family).signals.values())
         assert ranking.weights(family).chance["share"] > 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from retain import Memory
-from retain.base.errors import ModelUnavailable, SettingsError
+from retain.base.errors import ModelUnavailable
 from retain.base.settings import Settings
 from retain.search.query import Hit
 from retain.search.rerankers import RERANK_LIMIT, LateInteraction, choose, rerank
@@ -142,6 +141,7 @@ def test_the_settings_choose_the_reranker() -> None:
     assert choose(Settings(reranker="late")) is late
 
 
+@pytest.mark.usefixtures("installed_encoder")
 def test_late_interaction() -> None:
     """The real encoder: it prefers an answer to a text that only sounds alike."""
     late = LateInteraction()
@@ -150,12 +150,7 @@ def test_late_interaction() -> None:
         "My sister moved to Porto, she has a flat there.",
         "",
     ]
-    try:
-        result = late.scores("where does my sibling live", texts)
-    except SettingsError as error:
-        if sys.version_info < (3, 14):  # no package of the weights exists for later versions yet
-            raise
-        pytest.skip(str(error))
+    result = late.scores("where does my sibling live", texts)
     assert result[1] == max(result)
     assert all(-1.01 <= score <= 1.01 for score in result)
     assert late.identity.startswith("late ")

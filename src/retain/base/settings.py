@@ -154,16 +154,17 @@ class Settings:
         "keep (`propose`), add it to the core entries (`accept`), or add it as knowledge documents, "
         "which all agents can find (`knowledge`).",
     )
-    embedder: Literal["static", "minilm", "none", "service"] = _setting(
-        "static",
-        "The embedder for search by meaning: `static` (built in, fast), `minilm` (better, needs "
-        "retain[minilm]), `service` (an OpenAI-compatible API), or `none` (keywords only). After a change, "
-        "existing texts are embedded again in the background.",
+    embedder: Literal["auto", "static", "encoder", "onnx", "service", "none"] = _setting(
+        "auto",
+        "The embedder for search by meaning: `encoder` (retain's own, the best recall, needs retain[encoder]), `static` "
+        "(built in, fastest), `onnx` (a model in a folder), `service` (an OpenAI-compatible API), `none` (keywords only), "
+        "or `auto`: `encoder` if it is installed, otherwise `static`. After a change, existing texts are embedded again "
+        "in the background.",
     )
     embedding_model: str = _setting(
         "",
-        "For `embedder: service`, the name of the model, such as `text-embedding-3-small`. For `minilm`, a folder with "
-        "another sentence encoder (ONNX, with its `tokenizer.json`).",
+        "For `embedder: service`, the name of the model, such as `text-embedding-3-small`. For `onnx`, the folder of a "
+        "sentence encoder (`model.onnx` and `tokenizer.json`).",
     )
     embedding_base_url: str = _setting(
         "", "For `embedder: service`: its address. Empty: `base_url`, or OpenAI's."
@@ -175,7 +176,7 @@ class Settings:
     )
     reranker: Literal["none", "late"] = _setting(
         "none",
-        "`late` re-scores the best search hits token by token. Slower; needs the encoder of `minilm`.",
+        "`late` re-scores the best search hits token by token. Slower; needs retain[encoder].",
     )
     context_tokens: int = _setting(
         0,

@@ -44,7 +44,7 @@ stand beside one that does."""
 MIN_COVERED = 0.4
 MIN_COSINE = 0.4
 MIN_DEVIATIONS = 2.0
-"""Only the cosines of the built-in embedder have a known scale. With another embedder, a near hit
+"""Only the cosines of retain's own embedders have a known scale. With another embedder, a near hit
 is this many standard deviations nearer than the others."""
 MIN_SPREAD = 1e-6
 RARE_WORDS = 1.25
@@ -227,12 +227,13 @@ def _relevant(hits: Sequence[Hit], query: Query) -> list[Hit]:
 def _min_cosine(hits: Sequence[Hit], query: Query) -> float:
     """Return the cosine above which a hit is near.
 
-    The built-in embedder knows words in Latin letters; to it, all texts in other scripts are alike.
+    retain's embedders know words in Latin letters; to them, all texts in other scripts are alike.
     """
     cosines = [hit.near for hit in hits if hit.near is not None]
     letters = [character for character in query.question.text if character.isalpha()]
     is_latin = 2 * sum(letter > LAST_LATIN for letter in letters) <= len(letters)
-    if not cosines or (query.model == StaticEmbedder.identity and is_latin):
+    is_own = query.model == StaticEmbedder.identity or query.family == "encoder"
+    if not cosines or (is_own and is_latin):
         return MIN_COSINE
     spread = max(MIN_DEVIATIONS * statistics.pstdev(cosines), MIN_SPREAD)
     return statistics.fmean(cosines) + spread

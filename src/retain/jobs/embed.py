@@ -17,8 +17,16 @@ from retain.base import clock
 from retain.base.errors import ModelError, SettingsError, StorageError
 from retain.jobs.job import JobResult, Progress
 from retain.kinds.kind import Owner, Services
-from retain.search.embedders import Embedder, embed_texts, embedding_text, quantise
-from retain.search.search_engine import Item
+from retain.search.embedders import (
+    Embedder,
+    PassageEmbedder,
+    embed_passages,
+    embed_texts,
+    embedding_text,
+    quantise,
+)
+from retain.search.onnx_embedder import PACKAGE, Passage
+from retain.search.search_engine import Engine, Item
 from retain.storage import leases
 from retain.storage.database import Transaction
 
@@ -38,6 +46,8 @@ _ROW_TIME = "select at from search_items where tenant = :tenant and number = :nu
 _LAST_COMPLETE = "select at from search_embedded where tenant = :tenant"
 _SET_LAST_COMPLETE = """insert into search_embedded (tenant, at) values (:tenant, :at)
                on conflict (tenant) do update set at = excluded.at where search_embedded.at < excluded.at"""
+_ENCODER_VECTOR = f"""select 1 from search_vectors
+    where tenant = :tenant and model >= '{PACKAGE}-' and model < '{PACKAGE}.' limit 1"""
 _ROW_COUNTS = """select (select count(*) from search_items where tenant = :tenant)
                  - (select count(*) from search_vectors
                     where tenant = :tenant and model = :model and length(vector) = :dimension)"""
@@ -141,7 +151,7 @@ class EmbedJob:
     ) -> JobResult:
         """Embed the due rows of a tenant; `since` is not used."""
         embedder = services.embedding(Owner(tenant))
-        if embedder is None:
+        if embedder is None or _keeps_encoder(services, tenant, embedder):
             return JobResult()
         try:
             model = _Model(embedder.identity, embedder.dimensions)
@@ -206,7 +216,7 @@ class EmbedJob:
 def embed_records(services: Services, tenant: str, kind: str, ids: Sequence[str]) -> None:
     """Embed a few records now instead of in the next run of the job, which does what fails here."""
     embedder = services.embedding(Owner(tenant))
-    if embedder is None:
+    if embedder is None or _keeps_encoder(services, tenant, embedder):
         return
     model = _Model(embedder.identity, embedder.dimensions)
     select = "select number from search_items where tenant = :tenant and kind = :kind and id = :id"
@@ -218,6 +228,17 @@ def embed_records(services: Services, tenant: str, kind: str, ids: Sequence[str]
     if numbers:
         with suppress(ModelError, SettingsError):
             _embed(services, tenant, embedder, model, numbers, _TenantProgress())
+
+
+def _keeps_encoder(services: Services, tenant: str, embedder: Embedder) -> bool:
+    """Return whether the vectors of the encoder must not be replaced by static ones.
+
+    With `embedder: auto`, a process without the encoder may share the database with one that has
+    it, such as a server. It then finds by words, and leaves the vectors to the other.
+    """
+    if services.settings.embedder != "auto" or embedder.family != "static":
+        return False
+    return services.database.read(tenant, lambda tx: tx.one(_ENCODER_VECTOR)) is not None
 
 
 class _Scan(NamedTuple):
@@ -259,21 +280,41 @@ def _embed(
     seen: _TenantProgress,
 ) -> JobResult:
     """Read rows, embed them, and store the vectors of those that still exist."""
-    rows = services.database.read(tenant, lambda tx: services.index.engine.items(tx, numbers))
+    engine = services.index.engine
+    reads_passages = isinstance(embedder, PassageEmbedder)
+
+    def read(tx: Transaction) -> tuple[dict[int, Item], dict[int, Item]]:
+        rows = engine.items(tx, numbers)
+        return rows, _predecessors(tx, engine, list(rows.values())) if reads_passages else {}
+
+    rows, predecessors = services.database.read(tenant, read)
     for number in numbers:
         if number not in rows:
             seen.failing.pop(number, None)
     if not rows:
         return JobResult()
-    vectors = _embed_each(embedder, [embedding_text(row.title, row.text) for row in rows.values()])
+    passages = [
+        _passage(row, predecessors.get(number)) if reads_passages else Passage(_text(row))
+        for number, row in rows.items()
+    ]
+    vectors = _embed_each(embedder, passages)
     stored = [
         (number, *vector)
         for number, vector in zip(rows, vectors, strict=True)
         if not isinstance(vector, ModelError)
     ]
-    services.database.write(
-        tenant, lambda tx: services.index.put_vectors(tx, model.name, stored), idempotent=True
-    )
+
+    def write(tx: Transaction) -> None:
+        # A vector must not bring back a message that was removed while this was computed.
+        existing = engine.items(tx, [row.number for row in predecessors.values()])
+        valid = [
+            vector
+            for vector in stored
+            if vector[0] not in predecessors or predecessors[vector[0]].number in existing
+        ]
+        services.index.put_vectors(tx, model.name, valid)
+
+    services.database.write(tenant, write, idempotent=True)
     for number, *_ in stored:
         seen.failing.pop(number, None)
     total = JobResult(done=len(stored))
@@ -284,28 +325,54 @@ def _embed(
     return total
 
 
+def _predecessors(tx: Transaction, engine: Engine, rows: Sequence[Item]) -> dict[int, Item]:
+    """Return the message before each message, by the number of its row; of a long one, the start."""
+    messages = [row for row in rows if row.kind == "messages"]
+    if not messages:
+        return {}
+    around = [*messages, *engine.around(tx, messages, 1)]
+    by_seq = {(row.id, row.seq): row for row in around if row.part == 0}
+    return {
+        row.number: by_seq[row.id, row.seq - 1]
+        for row in messages
+        if (row.id, row.seq - 1) in by_seq
+    }
+
+
+def _passage(row: Item, predecessor: Item | None) -> Passage:
+    if row.kind != "messages":
+        return Passage(_text(row))
+    return Passage(row.text, row.author or row.role, predecessor.text if predecessor else "")
+
+
+def _text(row: Item) -> str:
+    return embedding_text(row.title, row.text)
+
+
 def _named(row: Item) -> str:
     return f"{row.kind} {row.id}" + (f" {row.seq}" if row.seq else "")
 
 
-def _embed_each(embedder: Embedder, texts: Sequence[str]) -> list[tuple[float, bytes] | ModelError]:
-    """Return a vector or an error for each text; raise if even a plain text fails."""
+def _embed_each(
+    embedder: Embedder, passages: Sequence[Passage]
+) -> list[tuple[float, bytes] | ModelError]:
+    """Return a vector or an error for each passage; raise if even a plain text fails."""
     try:
-        return list(quantise(embed_texts(embedder, texts)))
+        return list(quantise(embed_passages(embedder, passages)))
     except ModelError:
         embed_texts(embedder, ["hello"])
-        return _embed_halves(embedder, texts)
+        return _embed_halves(embedder, passages)
 
 
 def _embed_halves(
-    embedder: Embedder, texts: Sequence[str]
+    embedder: Embedder, passages: Sequence[Passage]
 ) -> list[tuple[float, bytes] | ModelError]:
-    """Embed half by half, until only the texts that fail are left."""
-    half = len(texts) // 2
+    """Embed half by half, until only the passages that fail are left."""
+    half = len(passages) // 2
     vectors: list[tuple[float, bytes] | ModelError] = []
-    for part in (texts[:half], texts[half:]):
+    for part in (passages[:half], passages[half:]):
         try:
-            vectors += quantise(embed_texts(embedder, part))
+            vectors += quantise(embed_passages(embedder, part))
         except ModelError as error:
             vectors += [error] if len(part) == 1 else _embed_halves(embedder, part)
     return vectors

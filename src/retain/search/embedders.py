@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Protocol, get_args
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 
 from retain.base import limits
 from retain.base.errors import BadAnswer, ModelError, RetainError, SettingsError
 from retain.base.settings import Settings
-from retain.search.onnx_embedder import OnnxEmbedder
+from retain.search.onnx_embedder import PACKAGE, ConversationEncoder, OnnxEmbedder, Passage
 from retain.search.service_embedder import OPENAI_BASE_URL, ServiceEmbedder
 from retain.search.static_embedder import StaticEmbedder
 from retain.storage.tables import Check
@@ -26,8 +27,9 @@ if TYPE_CHECKING:
     Matrix = NDArray[np.float32]
     """One row for each text."""
 
-Family = Literal["static", "strong"]
-"""Quality of an embedder's scores: `static` ones know words, `strong` ones sentences."""
+Family = Literal["static", "strong", "encoder"]
+"""Quality of an embedder's scores: `static` ones know words, `strong` ones sentences, and retain's
+own `encoder` knows conversations."""
 CHECKS = (
     Check(
         "all vectors of a model have the same length (`retain jobs` computes them again)",
@@ -69,6 +71,15 @@ class Embedder(Protocol):
         ...
 
 
+@runtime_checkable
+class PassageEmbedder(Embedder, Protocol):
+    """An embedder that reads a message with its speaker and the message before it."""
+
+    def embed_passages(self, passages: Sequence[Passage]) -> Matrix:
+        """Return a unit vector for each passage, as rows."""
+        ...
+
+
 def choose(settings: Settings) -> Embedder | None:
     """Return the embedder of the settings, the same object each time; None if there is none."""
     if settings.embedder == "none":
@@ -84,14 +95,27 @@ def choose(settings: Settings) -> Embedder | None:
             limits.MODEL_RETRIES,
             limits.MODEL_PAUSE_SECONDS,
         )
-    if settings.embedder == "minilm":
+    if settings.embedder == "onnx":
+        if not settings.embedding_model:
+            raise SettingsError(
+                where="embedding_model",
+                problem="must be the folder of a sentence encoder, for `embedder: onnx`",
+            )
         return _onnx(settings.embedding_model)
     if settings.embedding_model:
         raise SettingsError(
             where="embedding_model",
-            problem=f"is not used by `embedder: {settings.embedder}`; set `embedder: minilm` or `service`",
+            problem=f"is not used by `embedder: {settings.embedder}`; set `embedder: onnx` or `service`",
         )
+    if settings.embedder == "encoder" or (settings.embedder == "auto" and _has_encoder()):
+        return _encoder()
     return _static()
+
+
+def _has_encoder() -> bool:
+    """Return whether retain's encoder and what it needs to run are installed."""
+    found = [find_spec(name) for name in (PACKAGE, "onnxruntime", "tokenizers")]
+    return all(spec is not None and spec.origin for spec in found)
 
 
 def _shared_key(settings: Settings, url: str) -> str:
@@ -118,19 +142,32 @@ def check_family(embedder: Embedder | None) -> Embedder | None:
 
 
 _static = functools.cache(StaticEmbedder)
+_encoder = functools.cache(ConversationEncoder)
 _onnx = functools.cache(OnnxEmbedder)
 _service = functools.cache(ServiceEmbedder)
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Matrix:
     """Return the checked vectors of texts. Never call this inside a transaction."""
+    return _compute_checked(embedder, len(texts), lambda: embedder.embed(texts))
+
+
+def embed_passages(embedder: Embedder, passages: Sequence[Passage]) -> Matrix:
+    """Return the checked vectors of passages; most embedders read only their texts."""
+    if isinstance(embedder, PassageEmbedder):
+        return _compute_checked(embedder, len(passages), lambda: embedder.embed_passages(passages))
+    return embed_texts(embedder, [passage.text for passage in passages])
+
+
+def _compute_checked(embedder: Embedder, count: int, compute: Callable[[], Matrix]) -> Matrix:
+    """Return computed vectors, normalized; raise ModelError if they cannot be used."""
     import numpy as np
 
-    if not texts:
+    if not count:
         return np.zeros((0, embedder.dimensions), np.float32)
     try:
         with np.errstate(over="ignore"):  # overflow becomes infinity, which is rejected below
-            vectors = np.asarray(embedder.embed(texts), np.float32)
+            vectors = np.asarray(compute(), np.float32)
     except RetainError:
         raise
     except Exception as error:  # a custom embedder may raise anything
@@ -138,11 +175,11 @@ def embed_texts(embedder: Embedder, texts: Sequence[str]) -> Matrix:
             model=embedder.identity, problem=f"{type(error).__name__}: {error}"[:500]
         ) from error
     dimensions = embedder.dimensions  # a service's is known only now
-    if vectors.shape != (len(texts), dimensions):
+    if vectors.shape != (count, dimensions):
         shape = " × ".join(map(str, vectors.shape))
         raise BadAnswer(
             model=embedder.identity,
-            problem=f"its shape is {shape}, not {len(texts)} × {dimensions}",
+            problem=f"its shape is {shape}, not {count} × {dimensions}",
         )
     if not np.isfinite(vectors).all():
         raise BadAnswer(model=embedder.identity, problem="a vector contains NaN or infinity")

@@ -14,6 +14,7 @@ from retain.base.settings import Settings
 from retain.search import chunk
 from retain.search.candidates import DigestCache
 from retain.search.postgres import PostgresEngine
+from retain.search.retrieval import COLUMNS, item_from_row
 from retain.search.search_engine import Engine, Item
 from retain.search.sqlite import SqliteEngine
 from retain.storage.database import Database, Transaction
@@ -22,6 +23,7 @@ from retain.storage.sqlite.engine import SqliteDatabase
 MAX_CHARACTERS = 8_000
 """Longer texts are indexed in parts."""
 REMOVE_RECORD = "delete from search_items where tenant = :tenant and kind = :kind and id = :id"
+REMOVE_SEQ = f"{REMOVE_RECORD} and seq = :seq"
 
 
 def open_index(database: Database, settings: Settings) -> Index:
@@ -105,13 +107,8 @@ class Index:
 
     def remove_seq(self, tx: Transaction, kind: str, id: str, seq: int) -> None:
         """Remove one number of a record, such as one message of a session."""
-        tx.run(
-            """delete from search_items
-               where tenant = :tenant and kind = :kind and id = :id and seq = :seq""",
-            kind=kind,
-            id=id,
-            seq=seq,
-        )
+        tx.run(REMOVE_SEQ, kind=kind, id=id, seq=seq)
+        self._add_again(tx, kind, id, seq + 1)
 
     def remove_before(self, tx: Transaction, kind: str, id: str, seq: int) -> None:
         """Remove the numbers of a record before `seq`, such as old messages of a session."""
@@ -122,6 +119,25 @@ class Index:
             id=id,
             seq=seq,
         )
+        self._add_again(tx, kind, id, seq)
+
+    def _add_again(self, tx: Transaction, kind: str, id: str, seq: int) -> None:
+        """Index a message again as new whose predecessor was removed.
+
+        Its vector may reflect the predecessor. A new row has no vector until a job computes it.
+        """
+        if kind != "messages":
+            return
+        rows = tx.all(
+            f"""select {COLUMNS} from search_items
+                where tenant = :tenant and kind = :kind and id = :id and seq = :seq order by part""",
+            kind=kind,
+            id=id,
+            seq=seq,
+        )
+        if rows:
+            tx.run(REMOVE_SEQ, kind=kind, id=id, seq=seq)
+            self.add(tx, [item_from_row(row) for row in rows])
 
     def remove_session(self, tx: Transaction, session: str) -> None:
         """Remove the messages of a session, and everything else that belongs to it."""

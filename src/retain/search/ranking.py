@@ -69,7 +69,7 @@ def rank(
 ) -> list[Ranked]:
     """Return the candidates, best first.
 
-    family: the family of the embedder of the candidates' cosines, static or strong
+    family: the family of the embedder of the candidates' cosines, static, strong or encoder
     wanted: the numbers of candidates to return; the others only count as neighbours
     """
     import numpy as np

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from retain.base.errors import BadAnswer, RetainError
 from retain.base.settings import Settings
-from retain.search.onnx_embedder import OnnxEmbedder
+from retain.search.onnx_embedder import ConversationEncoder, OnnxEmbedder
 from retain.search.query import Hit
 
 RERANK_LIMIT = 30
@@ -42,7 +42,7 @@ class LateInteraction:
     """Compares each token of the question with the nearest token of the text."""
 
     def __init__(self, folder: str = "") -> None:
-        self._encoder = OnnxEmbedder(folder)
+        self._encoder = OnnxEmbedder(folder) if folder else ConversationEncoder()
 
     @property
     def identity(self) -> str:
@@ -58,7 +58,7 @@ class LateInteraction:
 def choose(settings: Settings) -> Reranker | None:
     """Return the reranker of the settings, the same object each time; None if there is none."""
     return (
-        _late(settings.embedding_model if settings.embedder == "minilm" else "")
+        _late(settings.embedding_model if settings.embedder == "onnx" else "")
         if settings.reranker == "late"
         else None
     )
