@@ -87,9 +87,21 @@ def _setting(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SettingsExtras:
+    """What a configuration holds beside its settings."""
+
+    mcp_servers: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    """The MCP servers whose tools agents can use: a section of the file."""
+    origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+    """Where each value that is not a default came from."""
+    mask_function: MaskFunction | None = field(default=None, compare=False, repr=False)
+    """Masks the texts that `personal_data` selects, after the built-in patterns."""
+
+
 @dataclass(frozen=True)
-class Settings:
-    """The configuration; `origins` records where each value that is not a default came from."""
+class Settings(SettingsExtras):
+    """The configuration."""
 
     database: str = _setting(
         "sqlite:///retain.db",
@@ -264,11 +276,6 @@ class Settings:
         "The role that transactions switch to; it owns no tables. Empty: the role of the address.",
     )
     postgres_pool: int = _setting(16, "PostgreSQL connections of one process.", 1)
-    mcp_servers: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    """The MCP servers whose tools agents can use: a section of the file, not a single value."""
-    origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    mask_function: MaskFunction | None = field(default=None, compare=False, repr=False)
-    """Masks the texts that `personal_data` selects, after the built-in patterns. Not in a file."""
 
     def __post_init__(self) -> None:
         for name in NAMES:
@@ -371,8 +378,7 @@ class Settings:
         return replace(self, **converted, mcp_servers=servers, origins=origins)
 
 
-NOT_SINGLE_VALUES = (SERVERS, "origins", "mask_function")
-FIELDS = tuple(f for f in fields(Settings) if f.name not in NOT_SINGLE_VALUES)
+FIELDS = tuple(f for f in fields(Settings) if f not in fields(SettingsExtras))
 NAMES = tuple(f.name for f in FIELDS)
 TYPES = get_type_hints(Settings)
 SECRETS = frozenset(f.name for f in FIELDS if f.metadata["secret"])
