@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -292,3 +293,18 @@ def test_a_long_name_of_a_speaker_is_cut() -> None:
 def test_onnx_requires_a_folder() -> None:
     with pytest.raises(SettingsError, match="must be the folder of a sentence encoder"):
         choose(Settings(embedder="onnx"))
+
+
+def test_threads_share_one_model() -> None:
+    loaded: list[str] = []
+
+    class Counting(ConversationEncoder):
+        def _load(self) -> onnx_embedder._Encoder:
+            loaded.append("once")
+            return super()._load()
+
+    encoder = Counting()
+    with ThreadPoolExecutor(8) as pool:
+        vectors = list(pool.map(lambda _: encoder.embed(["a text"]), range(8)))
+    assert loaded == ["once"]
+    assert all(np.array_equal(vector, vectors[0]) for vector in vectors)

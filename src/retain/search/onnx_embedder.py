@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,6 +41,16 @@ class Passage(NamedTuple):
     text: str
     speaker: str = ""
     before: str = ""
+
+
+_loading = [threading.Lock()]
+
+
+def _after_fork() -> None:
+    _loading[0] = threading.Lock()  # in the parent, a thread may hold it
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 class _Encoder(NamedTuple):
@@ -106,7 +118,9 @@ class OnnxEmbedder:
 
     def _encoder(self) -> _Encoder:
         if self._loaded is None:
-            self._loaded = self._load()
+            with _loading[0]:  # the first requests of a server come at the same time
+                if self._loaded is None:
+                    self._loaded = self._load()
         return self._loaded
 
     def _load(self) -> _Encoder:
