@@ -591,9 +591,12 @@ def test_an_edit_of_any_document_keeps_the_rest_or_is_rejected(
         except (NoSection, Invalid) as error:
             event(type(error).__name__)
             continue
-        sections = [h for h in whole if h.header == header or h.text == header] or [
-            h for h in whole if h.text.casefold() == header.casefold()
-        ]
+        # "# A" is the heading A, unless there is none; then it is a heading with this text.
+        sections = (
+            [h for h in whole if h.header == header]
+            or [h for h in whole if h.text == header]
+            or [h for h in whole if h.text.casefold() == header.casefold()]
+        )
         section = sections[0]
         assert same == len(sections)
         assert created.startswith(text[: section.start])
@@ -612,3 +615,8 @@ def test_appending_keeps_the_document(made_of: list[str], ending: str, added: li
     assert markdown.prepend(text, more).endswith(text.lstrip("\r\n"))
     twice = markdown.append(markdown.append(text, more), more)
     assert not re.search(r"(\r\n|\r(?!\n)|\n){2}\Z", twice) or not more.strip()
+
+
+def test_a_header_names_a_heading_before_one_with_the_same_text() -> None:
+    text = "# # A ##\none\n# A\ntwo\n"
+    assert replace_section(text, "# A", "new") == ("# # A ##\none\n# A\nnew\n", 1)
