@@ -89,7 +89,7 @@ def _setting(
 
 @dataclass(frozen=True, kw_only=True)
 class SettingsExtras:
-    """What a configuration holds beside its settings."""
+    """The parts of a configuration that are not settings."""
 
     mcp_servers: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The MCP servers whose tools agents can use: a section of the file."""

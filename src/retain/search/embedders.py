@@ -114,8 +114,8 @@ def choose(settings: Settings) -> Embedder | None:
 
 def _has_encoder() -> bool:
     """Return whether retain's encoder and what it needs to run are installed."""
-    found = [find_spec(name) for name in (PACKAGE, "onnxruntime", "tokenizers")]
-    return all(spec is not None and spec.origin for spec in found)
+    specs = [find_spec(name) for name in (PACKAGE, "onnxruntime", "tokenizers")]
+    return all(spec is not None and spec.origin for spec in specs)
 
 
 def _shared_key(settings: Settings, url: str) -> str:
