@@ -35,6 +35,39 @@ def days(question: Question) -> list[tuple[str, str]]:
         ("in the past two months", "2023-03-28", "2023-05-29"),
         ("last Tuesday", "2023-05-22", "2023-05-24"),
         ("yesterday", "2023-05-26", "2023-05-29"),
+        ("the day before yesterday", "2023-05-25", "2023-05-27"),
+        ("in june", "2022-06-01", "2022-06-30"),
+        ("in may", "2023-05-01", "2023-05-31"),
+        ("since March", "2023-03-01", "2023-05-29"),
+        ("since 2022", "2022-01-01", "2023-05-29"),
+        ("Was war am 7. Mai 2023?", "2023-05-07", "2023-05-07"),
+        ("am 3. Mai", "2023-05-03", "2023-05-03"),
+        ("am 3. November", "2022-11-03", "2022-11-03"),
+        ("am 3.5.", "2023-05-03", "2023-05-03"),
+        ("der Termin vom 07.05.2023", "2023-05-07", "2023-05-07"),
+        ("im Dezember 2022", "2022-12-01", "2022-12-31"),
+        ("im März", "2023-03-01", "2023-03-31"),
+        ("im mai", "2023-05-01", "2023-05-31"),
+        ("im Jahr 2022", "2022-01-01", "2022-12-31"),
+        ("seit 2022", "2022-01-01", "2023-05-29"),
+        ("seit März", "2023-03-01", "2023-05-29"),
+        ("seit dem 3. Mai", "2023-05-03", "2023-05-29"),
+        ("seit drei Wochen", "2023-05-07", "2023-05-29"),
+        ("vor zwei Wochen", "2023-05-11", "2023-05-17"),
+        ("vor drei Tagen", "2023-05-24", "2023-05-26"),
+        ("vor ein paar Tagen", "2023-05-24", "2023-05-26"),
+        ("vor einem Jahr", "2021-11-26", "2022-11-26"),
+        ("letzte Woche", "2023-05-14", "2023-05-29"),
+        ("vergangenen Monat", "2023-03-28", "2023-05-29"),
+        ("in den letzten zwei Monaten", "2023-03-28", "2023-05-29"),
+        ("vorletzte Woche", "2023-05-07", "2023-05-21"),
+        ("letztes Wochenende", "2023-05-25", "2023-05-29"),
+        ("diesen Monat", "2023-04-28", "2023-05-29"),
+        ("letzten Dienstag", "2023-05-22", "2023-05-24"),
+        ("am Dienstag", "2023-05-22", "2023-05-24"),
+        ("heute", "2023-05-27", "2023-05-29"),
+        ("gestern Abend", "2023-05-26", "2023-05-29"),
+        ("vorgestern", "2023-05-25", "2023-05-27"),
     ],
 )
 def test_times_are_parsed(text: str, first: str, last: str) -> None:
@@ -43,7 +76,19 @@ def test_times_are_parsed(text: str, first: str, last: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["I may go", "march on", "the 45 May", "2023-02-31", "no time", "in 9999 ways", "version 3.11"],
+    [
+        "I may go",
+        "march on",
+        "the 45 May",
+        "2023-02-31",
+        "no time",
+        "in 9999 ways",
+        "version 3.11",
+        "version 3.11.",
+        "version 3.11.2",
+        "vor dem Haus",
+        "letztes Mal",
+    ],
 )
 def test_other_text_is_no_time(text: str) -> None:
     assert parse_question(text, now=NOW).spans == ()
@@ -128,13 +173,33 @@ def test_an_unknown_name_is_a_word() -> None:
         ("What did you recommend?", {"about_answers"}),
         ("Can you remind me what we said in our last chat?", {"own", "about_answers", "recent"}),
         ("Where does Ada live?", set()),
+        ("What did I ask about the hotel?", {"own", "about_questions"}),
+        ("When did we first ask for a refund?", {"own", "first", "about_questions"}),
+        ("Wie ist meine aktuelle Adresse?", {"recent", "own"}),
+        ("Was habe ich neulich gekauft?", {"recent", "own"}),
+        ("Was haben wir zuletzt bestellt?", {"recent", "own"}),
+        ("Was hatte ich zuerst bestellt?", {"first", "own"}),
+        ("Wie viele Pflanzen gibt es?", {"many"}),
+        ("In welcher Reihenfolge kamen sie?", {"many"}),
+        ("Welches Buch hast du mir empfohlen?", {"own", "about_answers"}),
+        ("Was war dein Vorschlag?", {"about_answers"}),
+        ("Was habe ich dich zum Hotel gefragt?", {"own", "about_questions"}),
+        ("Wo wohnt unsere Nachbarin?", {"own"}),
+        ("Wo wohnt Ada?", set()),
     ],
 )
 def test_intents_are_recognised(text: str, says: set[str]) -> None:
     question = parse_question(text, now=NOW)
     assert {
         name
-        for name in ("recent", "first", "many", "own", "about_answers")
+        for name in (
+            "recent",
+            "first",
+            "many",
+            "own",
+            "about_answers",
+            "about_questions",
+        )
         if getattr(question, name)
     } == says
 

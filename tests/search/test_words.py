@@ -137,6 +137,37 @@ def test_quantity_and_time_words_of_questions_are_dropped() -> None:
     assert words.query_words("two weeks ago") == words.analyse("two weeks ago")
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Wo wohnt meine Schwester?", "wohnt Schwester"),
+        ("Wie heißt mein Hund?", "heißt Hund"),
+        ("Vor wie vielen Wochen war ich im Museum?", "Museum"),
+        ("Welches Museum habe ich in den letzten zwei Monaten besucht?", "Museum besucht"),
+        ("Was hat mir vor drei Tagen gefallen?", "gefallen"),
+    ],
+)
+def test_stop_words_of_german_questions_are_dropped(question: str, expected: str) -> None:
+    result = [word for word in words.query_words(question) if words._MARK not in word]
+    assert result == words.analyse(expected)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What hat did I wear in the war?", "Did they die in the den?", "Who is the man in Die Welle?"],
+)
+def test_german_stop_words_stay_in_english_questions(question: str) -> None:
+    result = set(words.query_words(question))
+    assert not result.isdisjoint({"hat", "war", "di", "die", "den", "man"})
+    assert result >= {
+        word for word in words.analyse(question) if word in ("hat", "war", "die", "den", "man")
+    }
+
+
+def test_a_german_question_of_stop_words_keeps_them() -> None:
+    assert words.query_words("wie wo wann") == ["wie", "wo", "wann"]
+
+
 def test_text_without_words() -> None:
     for text in ("", "  ", "?!…", "🙂🙂", "---"):
         assert words.analyse(text) == []

@@ -1,7 +1,8 @@
 """Question understanding: who and when a question is about, and what sort of answer it wants.
 
-Pure functions. Whatever is not understood is left to the words. Times are parsed in English. Names
-are recognised only among known authors, so that `Will` is a name only if there is a Will.
+Pure functions. Whatever is not understood is left to the words. Times and
+intents are understood in English and German. Names are recognised only among known authors, so that
+`Will` is a name only if there is a Will.
 """
 
 from __future__ import annotations
@@ -9,94 +10,72 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
 from retain.base import clock
 from retain.search import words
-from retain.search.english import MONTHS
+from retain.search.times import Span, parse_times
 
-_MONTH = (
-    "(jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|"
-    "nov(?:ember)?|dec(?:ember)?)"
-)
-_NUMBERS = {
-    "a": 1,
-    "an": 1,
-    "one": 1,
-    "two": 2,
-    "couple of": 2,
-    "three": 3,
-    "few": 3,
-    "four": 4,
-    "several": 4,
-    "five": 5,
-    "six": 6,
-    "seven": 7,
-    "eight": 8,
-    "nine": 9,
-    "ten": 10,
-    "eleven": 11,
-    "twelve": 12,
-}
-_NUMBER = r"(\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple of|(?:a )?few|several)"
-_YEAR = r"((?:19|20)\d\d)"
-_DAY = r"(\d{1,2})(?:st|nd|rd|th)?"
-_UNITS = {"day": 1, "week": 7, "month": 30.4, "year": 365.25}
-_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
-_ISO = re.compile(r"\b((?:19|20)\d\d)[-/](\d{1,2})(?:[-/](\d{1,2}))?\b")
-_DAY_MONTH = re.compile(rf"\b{_DAY}(?: of)? {_MONTH}\b\.?(?:,? {_YEAR})?", re.IGNORECASE)
-_MONTH_DAY = re.compile(rf"\b{_MONTH}\.? {_DAY}\b(?!\d)(?:,? {_YEAR})?", re.IGNORECASE)
-_MONTH_YEAR = re.compile(rf"\b{_MONTH}\b\.?(?:,? (?:of )?{_YEAR})?", re.IGNORECASE)
-_ONLY_YEAR = re.compile(rf"\b(?:in|of|during|since|year) {_YEAR}\b", re.IGNORECASE)
-_AGO = re.compile(rf"\b{_NUMBER} (day|week|month|year)s? (?:ago|back)\b", re.IGNORECASE)
-_PAST = re.compile(
-    rf"\b(?:past|last|previous) (?:{_NUMBER} )?(day|week|weekend|month|year)s?\b", re.IGNORECASE
-)
-_THIS = re.compile(r"\bthis (week|month|year)\b", re.IGNORECASE)
-_LAST_WEEKDAY = re.compile(rf"\b(?:last|this past|on) ({'|'.join(_WEEKDAYS)})\b", re.IGNORECASE)
-_NEAR_DAY = re.compile(r"\b(today|yesterday|this morning|last night)\b", re.IGNORECASE)
+def _compile(*patterns: str) -> re.Pattern[str]:
+    """Return a pattern for whole words, in any case."""
+    return re.compile(rf"\b(?:{'|'.join(patterns)})\b", re.IGNORECASE)
 
-_RECENT = re.compile(
-    r"\b(?:latest|newest|(?:most )?recent(?:ly)?|lately|current(?:ly)?|now(?:adays)?|these days|at the moment|so far|still|"
-    r"last time|up to date|(?:my|the|our) last)\b",
-    re.IGNORECASE,
+
+# English first, then German.
+_RECENT = _compile(
+    "latest|newest|(?:most )?recent(?:ly)?|lately|current(?:ly)?|now(?:adays)?|these days",
+    "at the moment|so far|still|last time|up to date|(?:my|the|our) last",
+    "neueste[mnrs]?|neulich|kürzlich|vor kurzem|jüngst|zuletzt|aktuell(?:e[mnrs]?|ste[mnrs]?)?",
+    "derzeit|zurzeit|zur zeit|momentan|gerade|im moment|heutzutage|inzwischen|mittlerweile|jetzt",
+    "immer noch|noch immer|bisher|in letzter zeit|letzte[mns]? mal",
+    "(?:mein|der|die|das|unser)e? letzte[rs]?",
 )
-_FIRST = re.compile(
-    r"\b(?:first|earliest|initial(?:ly)?|original(?:ly)?|in the beginning)\b", re.IGNORECASE
+_FIRST = _compile(
+    "first|earliest|initial(?:ly)?|original(?:ly)?|in the beginning",
+    "zuerst|als erste[rs]|erste[mnrs]?|erstmals|anfangs|am anfang|zu beginn|ursprünglich",
+    "früheste[mnrs]?",
 )
-_MANY = re.compile(
-    r"\b(?:how many|how much|how often|list|all (?:the|my|of)|total|altogether|combined|number of|order of|in what order|"
-    r"which of|what are|what (?:\w+ )?(?:kinds|types|sorts)|summar\w+|overview|both|between)\b",
-    re.IGNORECASE,
+_MANY = _compile(
+    "how many|how much|how often|list|all (?:the|my|of)|total|altogether|combined|number of",
+    r"order of|in what order|which of|what are|what (?:\w+ )?(?:kinds|types|sorts)|summar\w+",
+    "overview|both|between",
+    "wie ?viel(?:e[nr]?)?|wie oft|wie häufig|liste|alle[nr]? (?:meine[nr]?|unsere[nr]?|de[nr]|die)",
+    "sämtliche[nr]?|insgesamt|anzahl|reihenfolge|welche[rs]? (?:von|der)|was sind",
+    r"welche arten|zusammenfass\w+|fasse? .{0,80} zusammen|überblick|beide[nr]?|zwischen",
 )
-_OWN = re.compile(
-    r"\b(?:i|me|my|mine|myself|i['’]\w+|we|our|us|ich|mein\w*|mir|mich|je|mon|ma|mes|yo|mi|mis)\b",
-    re.IGNORECASE,
+_OWN = _compile(
+    r"i|me|my|mine|myself|i['’]\w+|we|our|us",
+    r"ich|mein\w*|mir|mich|wir|uns|unser\w*",
+    "je|mon|ma|mes|yo|mi|mis",
 )
 _SAYING = (
-    "(?:said|say|told|tell|gave|give|mention|recommend|suggest|provid|list|explain|describ|wrote|write|shar|help|creat|made|us|"
-    "propos|advis|remind)"
+    "(?:said|say|told|tell|gave|give|mention|recommend|suggest|provid|list|explain|describ|wrote"
+    r"|write|shar|help|creat|made|us|propos|advis|remind)\w*"
 )
-_ABOUT_ANSWERS = re.compile(
-    rf"\byou (?:\w+ )?(?:{_SAYING}\w*|had|were|did)\b|\b(?:did|could|can|have|had) you (?:\w+ )?{_SAYING}\w*|"
-    r"\b(?:your|our|the|last|previous|earlier) (?:\w+ )?(?:suggestion|recommendation|advice|answer|explanation|conversation|"
-    r"chat|discussion)s?\b|\bremind me\b",
-    re.IGNORECASE,
+_GESAGT = (
+    "(?:gesagt|erzählt|genannt|gegeben|erwähnt|empfohlen|vorgeschlagen|erklärt|beschrieben"
+    "|geschrieben|geraten|geholfen|erstellt|gemacht|aufgelistet|geantwortet|gezeigt)"
+)
+_ABOUT_ANSWERS = _compile(
+    rf"you (?:\w+ )?(?:{_SAYING}|had|were|did)",
+    rf"(?:did|could|can|have|had) you (?:\w+ )?{_SAYING}",
+    r"(?:your|our|the|last|previous|earlier) (?:\w+ )?(?:suggestion|recommendation|advice|answer"
+    "|explanation|conversation|chat|discussion)s?",
+    "remind me",
+    rf"(?:du|ihr|haben sie) (?:[^.?!]{{0,80}} )?{_GESAGT}",
+    r"(?:deine?[nrs]?|unsere?[nrs]?|letzte[nrs]?|vorige[nrs]?|frühere[nrs]?) (?:\w+ )?(?:vorschl[aä]g"
+    r"|empfehlung|rat|ratschl[aä]g|antwort|erklärung|gespräch|chat|unterhaltung)(?:e|s|en)?",
+    "erinnere? mich",
+)
+_ABOUT_QUESTIONS = _compile(
+    r"ask(?:ed|ing)?|questions?|wonder(?:ed|ing)?|inquir\w+",
+    r"gefragt|nachgefragt|fragte\w*|fragen?|wissen wollte\w*",
 )
 _QUOTED = re.compile(r"[\"“”«»„]([^\"“”«»„]{2,200})[\"“”«»“]|(?<!\w)['‘]([^'‘’]{3,80})['’](?!\w)")
 _QUESTION_MARK = re.compile(r"\?\s*$|\?\s", re.MULTILINE)
 _BEGINS = re.compile(r"(?:[.!?:…]\s+|\n\s*|[\"“”«»„]\s*)$")
 _LOWER = re.compile(r"(?<![\w'’])[a-zà-öø-ÿа-яα-ω]{2}")
-
-
-@dataclass(frozen=True)
-class Span:
-    """A range of time in microseconds, end excluded; `exact` if the question named a date."""
-
-    start: int
-    end: int
-    exact: bool = True
 
 
 @dataclass(frozen=True)
@@ -115,6 +94,7 @@ class Question:
     many: bool = False
     own: bool = False
     about_answers: bool = False
+    about_questions: bool = False  # asks for something that was asked before
     now: int | None = None
 
 
@@ -130,13 +110,14 @@ def parse_question(
         for_embedding=bare,
         authors=named_authors,
         names=names,
-        spans=tuple(_spans(text, moment)),
+        spans=tuple(parse_times(text, moment)),
         phrases=_phrases(text),
         recent=bool(_RECENT.search(text)),
         first=bool(_FIRST.search(text)),
         many=bool(_MANY.search(text)),
         own=bool(_OWN.search(text)),
         about_answers=bool(_ABOUT_ANSWERS.search(text)),
+        about_questions=bool(_ABOUT_QUESTIONS.search(text)),
         now=None if moment is None else int(moment.timestamp() * clock.SECOND),
     )
 
@@ -218,136 +199,3 @@ def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
 def contains_question(text: str) -> bool:
     """Return whether a text contains a question."""
     return "?" in text and bool(_QUESTION_MARK.search(text))
-
-
-def _spans(text: str, now: datetime | None) -> list[Span]:
-    """Return the times that a question names; each part of the text is parsed once."""
-    spans: list[Span] = []
-    for pattern, reader in _READERS:
-        spans += [span for match in pattern.finditer(text) if (span := reader(match, now))]
-        text = pattern.sub(" ", text)
-    return spans
-
-
-def _iso(match: re.Match[str], now: datetime | None) -> Span | None:
-    year, month, day = match.groups()
-    return _span(int(year), int(month), int(day) if day else None)
-
-
-def _day_month(match: re.Match[str], now: datetime | None) -> Span | None:
-    day, month, year = match.groups()
-    return _dated(month, int(day), year, now)
-
-
-def _month_day(match: re.Match[str], now: datetime | None) -> Span | None:
-    month, day, year = match.groups()
-    return _dated(month, int(day), year, now)
-
-
-def _month_year(match: re.Match[str], now: datetime | None) -> Span | None:
-    month, year = match.groups()
-    if not year and not month[0].isupper():  # `may` and `march` are verbs too
-        return None
-    return _dated(month, None, year, now)
-
-
-def _only_year(match: re.Match[str], now: datetime | None) -> Span | None:
-    return _span(int(match[1]), None, None)
-
-
-def _ago(match: re.Match[str], now: datetime | None) -> Span | None:
-    if now is None:
-        return None
-    days = _count(match[1]) * _UNITS[match[2].lower()]
-    slack = max(1.0, 0.5 * _UNITS[match[2].lower()], 0.15 * days)
-    return _around(now - timedelta(days=days), slack, slack)
-
-
-def _past(match: re.Match[str], now: datetime | None) -> Span | None:
-    if now is None:
-        return None
-    unit = match[2].lower()
-    if unit == "weekend":
-        return _around(now - timedelta(days=(now.weekday() + 2) % 7 or 7), 2, 2)
-    return _around(now, _count(match[1] or "one") * _UNITS[unit] * (1 if match[1] else 2), 1)
-
-
-def _this(match: re.Match[str], now: datetime | None) -> Span | None:
-    return None if now is None else _around(now, _UNITS[match[1].lower()], 1)
-
-
-def _last_weekday(match: re.Match[str], now: datetime | None) -> Span | None:
-    if now is None:
-        return None
-    back = (now.weekday() - _WEEKDAYS.index(match[1].lower())) % 7 or 7
-    return _around(now - timedelta(days=back), 1, 1)
-
-
-def _near_day(match: re.Match[str], now: datetime | None) -> Span | None:
-    return (
-        None
-        if now is None
-        else _around(now, 2 if match[1].lower() in ("yesterday", "last night") else 1, 1)
-    )
-
-
-def _count(word: str) -> int:
-    word = word.lower().removeprefix("a ") if len(word) > 2 else word.lower()
-    return int(word) if word.isdigit() else _NUMBERS.get(word, 1)
-
-
-def _dated(month: str, day: int | None, year: str | None, now: datetime | None) -> Span | None:
-    """Return the span of a date; without a year, the last such date before now."""
-    number = next(
-        place for place, name in enumerate(MONTHS, 1) if name.startswith(month.lower()[:3])
-    )
-    if year:
-        return _span(int(year), number, day)
-    if now is None:
-        return None
-    span = _span(now.year, number, day)
-    return (
-        _span(now.year - 1, number, day)
-        if span and span.start > now.timestamp() * clock.SECOND
-        else span
-    )
-
-
-def _span(year: int, month: int | None, day: int | None) -> Span | None:
-    """Return the span of a day, a month or a year; None if there is no such date."""
-    try:
-        start = datetime(year, month or 1, day or 1, tzinfo=UTC)
-        if day:
-            end = start + timedelta(days=1)
-        elif month:
-            end = datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC)
-        else:
-            end = datetime(year + 1, 1, 1, tzinfo=UTC)
-    except (ValueError, OverflowError):
-        return None
-    return Span(int(start.timestamp()) * clock.SECOND, int(end.timestamp()) * clock.SECOND)
-
-
-def _around(moment: datetime, before: float, after: float) -> Span | None:
-    try:
-        start = moment - timedelta(days=before)
-        end = moment + timedelta(days=after)
-        return Span(
-            int(start.timestamp() * clock.SECOND), int(end.timestamp() * clock.SECOND), exact=False
-        )
-    except (ValueError, OverflowError):
-        return None
-
-
-_READERS = (
-    (_ISO, _iso),
-    (_DAY_MONTH, _day_month),
-    (_MONTH_DAY, _month_day),
-    (_MONTH_YEAR, _month_year),
-    (_ONLY_YEAR, _only_year),
-    (_AGO, _ago),
-    (_PAST, _past),
-    (_THIS, _this),
-    (_LAST_WEEKDAY, _last_weekday),
-    (_NEAR_DAY, _near_day),
-)

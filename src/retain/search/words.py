@@ -23,7 +23,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 
 from retain.base import clock
+from retain.search import german
 from retain.search.english import IRREGULAR, MONTHS, STOP, stem
+from retain.search.times import LAST, NUMBER, UNIT
 
 __all__ = ["STOP", "analyse", "item_words", "preanalysed", "query_words", "strip_question_phrases"]
 
@@ -52,12 +54,16 @@ _FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e\u2189]")
 _POSSESSIVE = re.compile(r"['’](?:s|d|m|ll|re|ve|t)$", re.IGNORECASE)
 
 # Phrases for how much and when: `question` parses them, and they are not looked up as words.
-_NUMBER = r"(?:\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|(?:a )?couple of|(?:a )?few|several)"
-_TIMES = r"(?:day|week|weekend|month|year)s?\b"
+_TIMES = rf"(?:{UNIT}|weekends?|wochenenden?)\b"
 _ASIDE = re.compile(
-    rf"\bhow (?:many|much|often|long)\b(?: (?:times|hours|{_TIMES})(?: ago)?)?|\b{_NUMBER} {_TIMES} (?:ago|back)\b|"
-    rf"\b(?:in |over |during |within )?(?:the |this )?(?:past|last|previous) (?:{_NUMBER} )?{_TIMES}|\bthis {_TIMES}|"
-    r"\b(?:from )?(?:the )?(?:earliest|first) to (?:the )?(?:latest|last)\b|\bwhat is the (?:total |number |order )+of\b",
+    rf"\bhow (?:many|much|often|long)\b(?: (?:times|hours|{_TIMES})(?: ago)?)?|"
+    rf"\b{NUMBER} {_TIMES} (?:ago|back)\b|"
+    rf"\b(?:in |over |during |within )?(?:the |this |de[mnr] |die |das )?{LAST} (?:{NUMBER} )?{_TIMES}|"
+    rf"\b(?:this|diese[mnrs]?|vorletzte[mnrs]?) {_TIMES}|"
+    r"\b(?:from )?(?:the )?(?:earliest|first) to (?:the )?(?:latest|last)\b|"
+    r"\bwhat is the (?:total |number |order )+of\b|"
+    rf"\b(?:vor )?wie ?(?:viel(?:e[nr]?)?|oft|lange|häufig)\b(?: (?:male?|stunden|{_TIMES}))?|"
+    rf"\b(?:vor|seit) {NUMBER} {_TIMES}",
     re.IGNORECASE,
 )
 
@@ -138,7 +144,8 @@ def query_words(text: str) -> list[str]:
     Of a very long question only the longest words are used, which are usually the rarest.
     """
     words = list(dict.fromkeys(analyse(strip_question_phrases(text))))
-    wanted = [word for word in words if word not in STOP]
+    stop = _GERMAN_STOP if is_german(words) else STOP
+    wanted = [word for word in words if word not in stop]
     pairs = [word for word in wanted if len(word) > 1 or not _UNSPACED.match(word)]
     wanted = pairs or wanted or words
     # No English stop words, or some of a language with compounds.
@@ -148,6 +155,12 @@ def query_words(text: str) -> list[str]:
         longest = set(sorted(wanted, key=len, reverse=True)[:MAX_QUERY_WORDS])
         wanted = [word for word in wanted if word in longest]
     return wanted
+
+
+def is_german(words: Iterable[str]) -> bool:
+    """Return whether index words have more German stop words than English ones."""
+    distinct = set(words)
+    return len(distinct & _ONLY_GERMAN) > len(distinct & _ONLY_ENGLISH)
 
 
 def _ends(words: list[str], shortest: int = _LONG) -> list[str]:
@@ -171,18 +184,14 @@ def _of_token(token: str) -> tuple[str, ...]:
 
 def _of_chunk(chunk: str) -> list[str]:
     """Return a word, or the parts of an identifier and the whole."""
-    strip_question_phrases = _POSSESSIVE.sub("", chunk)
+    bare = _POSSESSIVE.sub("", chunk)
     if (
-        strip_question_phrases.isascii()
-        and strip_question_phrases.isalpha()
-        and (
-            strip_question_phrases[1:].islower()
-            or strip_question_phrases.isupper()
-            or len(strip_question_phrases) == 1
-        )
+        bare.isascii()
+        and bare.isalpha()
+        and (bare[1:].islower() or bare.isupper() or len(bare) == 1)
     ):
-        return [_word(strip_question_phrases)]
-    return _of_parts(_fold(strip_question_phrases))
+        return [_word(bare)]
+    return _of_parts(_fold(bare))
 
 
 def _of_parts(chunk: str) -> list[str]:
@@ -275,3 +284,8 @@ def _month(day: int) -> tuple[str, ...]:
     except (OverflowError, ValueError, OSError):
         return ()
     return tuple(analyse(f"{MONTHS[moment.month - 1]} {moment.year}"))
+
+
+_GERMAN_STOP = STOP | frozenset(analyse(" ".join(german.STOP)))
+_ONLY_GERMAN = _GERMAN_STOP - STOP - frozenset(analyse(" ".join(german.ALSO_ENGLISH)))
+_ONLY_ENGLISH = STOP - frozenset(analyse(" ".join(german.STOP)))
