@@ -154,7 +154,7 @@ def collect(file: Path, profile: str, held_out: HeldOut | None = None) -> Iterat
 
     def record(
         question: Question, candidates: Sequence[Candidate], corpus: Corpus, **more: Any
-    ) -> list[ranking.Ranked]:
+    ) -> Iterator[ranking.Ranked]:
         recorded.append((question, sorted(candidates, key=lambda one: one.number), corpus))
         return ranked(question, candidates, corpus, **more)
 

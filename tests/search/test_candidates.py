@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 
-from retain.search.candidates import ENTRY_BYTES, MAX_CACHED_BYTES, Candidate, DigestCache, digest
+from retain.search.candidates import ENTRY_BYTES, MAX_CACHED_BYTES, DigestCache, digest
 from retain.search.features import _WordCounts
 from retain.search.search_engine import Item
 
@@ -18,20 +18,20 @@ def item(number: int, text: str = TEXT) -> Item:
     return Item("messages", "s", text, 1_790_000_000_000_000 + number, seq=number, number=number)
 
 
-def candidate(text: str, number: int = 1) -> Candidate:
-    return Candidate(number, "messages", "s", number, 0, digest("", "", text, None))
+def packed_words(text: str) -> bytes:
+    return digest("", "", text, None).words
 
 
 def test_the_occurrences_of_words_are_counted_per_candidate() -> None:
     texts = ["red green red", "", "black", "red " * 300]
-    counts = _WordCounts([candidate(text) for text in texts]).of(["red", "black", "pink", "red"])
+    counts = _WordCounts([packed_words(text) for text in texts]).of(["red", "black", "pink", "red"])
     assert counts.tolist() == [[2, 0, 0, 2], [0, 0, 0, 0], [0, 1, 0, 0], [255, 0, 0, 255]]
 
 
-@pytest.mark.parametrize("candidates", [[], [candidate("")]])
-def test_nothing_is_counted_without_words(candidates: list[Candidate]) -> None:
-    assert not _WordCounts(candidates).of(["red"]).any()
-    assert _WordCounts(candidates).of([]).shape == (len(candidates), 0)
+@pytest.mark.parametrize("packed", [[], [packed_words("")]])
+def test_nothing_is_counted_without_words(packed: list[bytes]) -> None:
+    assert not _WordCounts(packed).of(["red"]).any()
+    assert _WordCounts(packed).of([]).shape == (len(packed), 0)
 
 
 def test_a_cached_digest_takes_at_most_as_many_bytes_as_are_charged() -> None:

@@ -30,7 +30,7 @@ def candidate(number: int, text: str, **more: object) -> Candidate:
 
 
 def corpus(question: Question, candidates: list[Candidate], count: int = 100) -> Corpus:
-    counts = features._WordCounts(candidates).of(question.words)
+    counts = features._WordCounts([item.digest.words for item in candidates]).of(question.words)
     return Corpus(count, (counts > 0).sum(axis=0).tolist())
 
 
@@ -38,7 +38,7 @@ def order(
     text: str, candidates: list[Candidate], family: str = "static", **more: object
 ) -> list[Ranked]:
     question = parse_question(text, **more)  # type: ignore[arg-type]
-    return rank(question, candidates, corpus(question, candidates), family=family)
+    return list(rank(question, candidates, corpus(question, candidates), family=family))
 
 
 def first(found: list[Ranked]) -> int:
@@ -162,7 +162,8 @@ def test_only_repetitions_of_one_author_are_duplicates() -> None:
 def test_unwanted_candidates_still_count_as_neighbours() -> None:
     twice = [candidate(n, "The harmonica is on the shelf.", seq=n) for n in (1, 2)]
     question = parse_question("harmonica shelf")
-    result = rank(question, [*twice, *OTHERS], corpus(question, [*twice, *OTHERS]), wanted={1})
+    candidates = [*twice, *OTHERS]
+    result = list(rank(question, candidates, corpus(question, candidates), wanted={1}))
     assert [item.number for item in result] == [1]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retain.base import clock
 from retain.search.candidates import COUNT_MASK, Candidate, Corpus, word_code
@@ -31,35 +31,54 @@ def measure(
     question: Question, candidates: Sequence[Candidate], corpus: Corpus
 ) -> dict[str, Array]:
     """Return the features by name."""
-    words = _WordCounts(candidates)
-    counts = words.of(question.words)
+    table = _Table(candidates)
+    counts = table.words.of(question.words)
     rarity = _word_rarity(question, corpus)
     features: dict[str, Array] = {}
-    _add_text_features(features, question, candidates, words, counts, rarity)
-    _add_meaning_features(features, candidates)
+    _add_text_features(features, question, table, counts, rarity)
+    _add_meaning_features(features, table)
     base = features["words"]
     if "meaning" in features:
         base = _standardize(features["words"] + features["meaning"])
-    _add_speaker_features(features, question, candidates)
-    _add_time_features(features, question, candidates)
-    threads = _Threads(candidates)
-    _add_neighbour_features(features, base, counts, rarity, threads, candidates)
+    _add_speaker_features(features, question, table)
+    _add_time_features(features, question, table)
+    threads = _Threads(table.records, table.seq)
+    _add_neighbour_features(features, base, counts, rarity, threads, table)
     _add_session_features(features, base, counts, rarity, threads)
     return features
+
+
+class _Table:
+    """The candidates as columns, one value per candidate."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        import numpy as np
+
+        columns = zip(*candidates, strict=True)
+        _, kinds, ids, seqs, times, digests, roles, authors, cosines, _ = columns
+        words, lengths, has_question, _ = zip(*digests, strict=True)
+        self.count = len(candidates)
+        self.records = list(zip(kinds, ids, strict=True))
+        self.seq = np.array(seqs, np.int64)
+        self.at = np.array(times, float)
+        self.authors = authors
+        self.is_answer = np.array([role in ANSWERING_ROLES for role in roles], float)
+        self.cosines = np.array(cosines, float)  # NaN if unknown
+        self.words = _WordCounts(words)
+        self.lengths = np.array(lengths, float)
+        self.asks = np.array(has_question, float)
 
 
 class _WordCounts:
     """The occurrences of words in the candidates."""
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, packed: Sequence[bytes]) -> None:
         import numpy as np
 
-        packed = [candidate.digest.words for candidate in candidates]
         codes = np.frombuffer(b"".join(packed), np.int64)
-        self._count = len(candidates)
-        self._candidate = np.repeat(
-            np.arange(len(packed)), [len(words) // codes.itemsize for words in packed]
-        )
+        self._count = len(packed)
+        sizes = np.array([len(words) for words in packed], np.int64) // codes.itemsize
+        self._candidate = np.repeat(np.arange(len(packed)), sizes)
         self._occurrences = codes & COUNT_MASK
         self._words = codes & ~COUNT_MASK
 
@@ -94,17 +113,12 @@ def _word_rarity(question: Question, corpus: Corpus) -> Array:
 
 
 def _add_text_features(
-    features: dict[str, Array],
-    question: Question,
-    candidates: Sequence[Candidate],
-    words: _WordCounts,
-    counts: Array,
-    rarity: Array,
+    features: dict[str, Array], question: Question, table: _Table, counts: Array, rarity: Array
 ) -> None:
     """Add what a candidate's own text says: words by BM25, coverage, length, whether it asks."""
     import numpy as np
 
-    lengths = np.array([candidate.digest.length for candidate in candidates], float)
+    lengths = table.lengths
     relative = 1 - BM25_B + BM25_B * lengths / max(lengths.mean(), 1)
     bm25 = counts * (BM25_K1 + 1) / (counts + BM25_K1 * relative[:, None]) @ rarity
     total_rarity = rarity.sum() or 1.0
@@ -113,41 +127,35 @@ def _add_text_features(
     features["coverage"] = (counts > 0) @ rarity / total_rarity
     rarest = ((counts > 0) * rarity).max(axis=1, initial=0.0)
     features["rarest word"] = rarest / (rarity.max(initial=0.0) or 1.0)
-    is_answer = _is_answer(candidates)
-    features["length"] = np.log1p(lengths) * (1 - is_answer)
-    features["length of an answer"] = np.log1p(lengths) * is_answer
-    asks = np.array([candidate.digest.has_question for candidate in candidates], float)
-    features["asks"] = asks * (1 - is_answer)
-    quoted = np.zeros(len(candidates))
+    features["length"] = np.log1p(lengths) * (1 - table.is_answer)
+    features["length of an answer"] = np.log1p(lengths) * table.is_answer
+    features["asks"] = table.asks * (1 - table.is_answer)
+    quoted = np.zeros(table.count)
     for phrase in question.phrases:
-        quoted = np.maximum(quoted, (words.of(phrase) > 0).sum(axis=1) / len(phrase))
+        quoted = np.maximum(quoted, (table.words.of(phrase) > 0).sum(axis=1) / len(phrase))
     features["quoted"] = quoted
 
 
-def _add_meaning_features(features: dict[str, Array], candidates: Sequence[Candidate]) -> None:
+def _add_meaning_features(features: dict[str, Array], table: _Table) -> None:
     """Add the cosine, standardized and relative to the nearest candidate."""
     import numpy as np
 
-    known = [candidate.cosine for candidate in candidates if candidate.cosine is not None]
-    if not known:
+    is_unknown = np.isnan(table.cosines)
+    if is_unknown.all():
         return
-    average = sum(known) / len(known)
-    cosines = np.array(
-        [average if candidate.cosine is None else candidate.cosine for candidate in candidates]
-    )
+    average = table.cosines[~is_unknown].mean()
+    cosines = np.where(is_unknown, average, table.cosines)
     features["meaning"] = _standardize(cosines)
     features["nearest"] = cosines - cosines.max()
 
 
-def _add_speaker_features(
-    features: dict[str, Array], question: Question, candidates: Sequence[Candidate]
-) -> None:
+def _add_speaker_features(features: dict[str, Array], question: Question, table: _Table) -> None:
     """Add whether the one asked about said it: a named author, else the user or the assistant."""
     import numpy as np
 
-    is_answer = _is_answer(candidates)
+    is_answer = table.is_answer
     if question.authors:
-        by_author = [candidate.author in question.authors for candidate in candidates]
+        by_author = [author in question.authors for author in table.authors]
         features["speaker"] = np.array(by_author, float)
     else:
         about_user = question.own and not question.about_answers
@@ -158,14 +166,12 @@ def _add_speaker_features(
     features["answer asked for"] = is_answer * question.about_answers
 
 
-def _add_time_features(
-    features: dict[str, Array], question: Question, candidates: Sequence[Candidate]
-) -> None:
+def _add_time_features(features: dict[str, Array], question: Question, table: _Table) -> None:
     """Add nearness to the time asked about, and recency if the latest or the first is wanted."""
     import numpy as np
 
-    at = np.array([candidate.at for candidate in candidates], float)
-    near = np.zeros(len(candidates))
+    at = table.at
+    near = np.zeros(table.count)
     for span in question.spans:
         days = np.maximum(0, np.maximum(span.start - at, at - span.end)) / clock.DAY
         near = np.maximum(near, np.exp(-days / (3 + (span.end - span.start) / clock.DAY / 4)))
@@ -175,53 +181,62 @@ def _add_time_features(
     features["first"] = (1 - older_share) * question.first
 
 
-def _is_answer(candidates: Sequence[Candidate]) -> Array:
-    import numpy as np
+class _Groups:
+    """Groups of candidates, for sums and maxima by group."""
 
-    return np.array([candidate.role in ANSWERING_ROLES for candidate in candidates], float)
+    def __init__(self, group: NDArray[np.int64]) -> None:
+        """`group` is the number of each candidate's group; every number up to the last occurs."""
+        import numpy as np
+
+        self._order = np.argsort(group, kind="stable")
+        self._starts = np.flatnonzero(np.diff(group[self._order], prepend=-1))
+
+    def sum(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the sum of each group's values."""
+        import numpy as np
+
+        return np.add.reduceat(values[self._order], self._starts)
+
+    def max(self, values: Array) -> Array:
+        """Return the highest value of each group."""
+        import numpy as np
+
+        return np.maximum.reduceat(values[self._order], self._starts)
 
 
 class _Threads:
     """Positions of candidates in their threads. A thread is a session or a document."""
 
-    def __init__(self, candidates: Sequence[Candidate]) -> None:
+    def __init__(self, records: Sequence[tuple[str, str]], seq: NDArray[np.int64]) -> None:
         import numpy as np
 
         numbers: dict[tuple[str, str], int] = {}
         self.thread = np.array(
-            [
-                numbers.setdefault((candidate.kind, candidate.id), len(numbers))
-                for candidate in candidates
-            ],
-            np.int64,
+            [numbers.setdefault(record, len(numbers)) for record in records], np.int64
         )
-        seq = np.array([candidate.seq for candidate in candidates], np.int64)
+        self.count = len(numbers)
+        self.groups = _Groups(self.thread)
         # Wide enough that the end of a thread is no neighbour of the beginning of the next.
         stride = int(seq.max()) - int(seq.min()) + 1 + 2 * max(NEIGHBOUR_WEIGHTS)
         keys, self.position = np.unique(self.thread * stride + seq, return_inverse=True)
-        self.position_count = len(keys)
-        self.thread_count = len(numbers)
-        self.neighbours = {step: _lookup(keys, keys + step) for step in NEIGHBOUR_WEIGHTS}
-        thread_of_position = np.zeros(self.position_count, np.int64)
-        thread_of_position[self.position] = self.thread
-        sizes = np.bincount(thread_of_position, minlength=self.thread_count)
+        self._positions = _Groups(self.position)
+        self.neighbours = {
+            step: _lookup(keys, keys + step)[self.position] for step in NEIGHBOUR_WEIGHTS
+        }
+        thread_of_position = self._positions.max(self.thread)
+        sizes = np.bincount(thread_of_position, minlength=self.count)
         self.is_single = (sizes == 1)[self.thread] & (seq == 0)
 
     def neighbour(self, step: int, values: Array, default: float) -> Array:
         """Return for each candidate the value of the position `step` further on."""
-        import numpy as np
-
-        positions = self.neighbours[step][self.position]
-        shape = (len(positions),) + (1,) * (values.ndim - 1)
-        return np.where((positions >= 0).reshape(shape), values[positions], default)
+        positions = self.neighbours[step]
+        neighbours: Array = values[positions]
+        neighbours[positions < 0] = default
+        return neighbours
 
     def best(self, values: Array) -> Array:
         """Return the highest value of each position; a long message has several rows at one."""
-        import numpy as np
-
-        highest = np.full((self.position_count, *values.shape[1:]), -np.inf)
-        np.maximum.at(highest, self.position, values)
-        return highest
+        return self._positions.max(values)
 
 
 def _lookup(keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -238,7 +253,7 @@ def _add_neighbour_features(
     counts: Array,
     rarity: Array,
     threads: _Threads,
-    candidates: Sequence[Candidate],
+    table: _Table,
 ) -> None:
     """Add what the neighbours say.
 
@@ -253,9 +268,7 @@ def _add_neighbour_features(
         features[name] = threads.neighbour(step, score, lowest)
     features["beside"] = np.maximum(features["before"], features["after"])
     features["near by"] = np.maximum(features["second before"], features["second after"])
-    asks = threads.best(
-        np.array([candidate.digest.has_question for candidate in candidates], float)
-    )
+    asks = threads.best(table.asks)
     score_before = np.maximum(threads.neighbour(-1, score, 0.0), 0)
     features["answers"] = score_before * threads.neighbour(-1, asks, 0.0)
     wide_counts = counts + sum(
@@ -269,8 +282,7 @@ def _add_neighbour_features(
     if "meaning" in features:
         meaning = threads.best(features["meaning"])
         weight_sum = 1 + sum(
-            weight * (threads.neighbours[step][threads.position] >= 0)
-            for step, weight in NEIGHBOUR_WEIGHTS.items()
+            weight * (threads.neighbours[step] >= 0) for step, weight in NEIGHBOUR_WEIGHTS.items()
         )
         meaning_sum = features["meaning"] + sum(
             weight * threads.neighbour(step, meaning, 0.0)
@@ -291,25 +303,22 @@ def _add_session_features(
     import numpy as np
 
     thread = threads.thread
-    thread_count = threads.thread_count
-    turns_with_word = np.zeros((thread_count, counts.shape[1]))
-    np.add.at(turns_with_word, thread, counts > 0)
+    turns_with_word = threads.groups.sum((counts > 0).astype(float))
     total_rarity = rarity.sum() or 1.0
     features["session's words"] = ((turns_with_word > 0) @ rarity / total_rarity)[thread]
     saturated = turns_with_word / (turns_with_word + 1.5) @ rarity / total_rarity
     features["session by words"] = _standardize(saturated[thread])
     only_others = (turns_with_word[thread] - (counts > 0) > 0) & (counts == 0)
     features["added by session"] = only_others @ rarity / total_rarity
-    weight = np.zeros(thread_count)
-    np.add.at(weight, thread, np.exp(base))
+    weight = threads.groups.sum(np.exp(base))
     features["session"] = np.zeros(len(base))
-    if thread_count > 1:
+    if threads.count > 1:
         features["session"] = _standardize(np.log(weight)[thread])
-    best, three = _best_others(base, thread, thread_count)
+    best, three = _best_others(base, thread, threads.count)
     features["session's best"] = best
     features["session's three"] = three
     if "meaning" in features:
-        top = _highest(features["meaning"], thread, thread_count, 3, np.nan)
+        top = _highest(features["meaning"], thread, threads.count, 3, np.nan)
         features["session's meaning"] = _standardize(np.nanmean(top, axis=1)[thread])
     _set_average(
         features,

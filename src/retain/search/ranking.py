@@ -7,7 +7,7 @@ searches by words alone and one for each family of embedders, because their scal
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,15 +30,15 @@ class Ranked:
 
     number: int
     score: float  # probability that it is wanted
-    same: tuple[int, ...] = ()  # numbers of its near-duplicates
-    features: Sequence[str] = ()
-    contributions: Sequence[float] = ()  # of each feature
+    same: tuple[int, ...]  # numbers of its near-duplicates
+    features: Sequence[str]
+    contributions: Sequence[float]  # of each feature
 
     @property
     def parts(self) -> dict[str, float]:
         """Contribution of each feature, relative to the average candidate, without tiny ones."""
         return {
-            name: round(float(contribution), 3)
+            name: round(contribution, 3)
             for name, contribution in zip(self.features, self.contributions, strict=True)
             if abs(contribution) >= 0.001
         }
@@ -66,7 +66,7 @@ def rank(
     *,
     family: str = "static",
     wanted: Collection[int] | None = None,
-) -> list[Ranked]:
+) -> Iterator[Ranked]:
     """Return the candidates, best first.
 
     family: the family of the embedder of the candidates' cosines, static, strong or encoder
@@ -75,18 +75,17 @@ def rank(
     import numpy as np
 
     if not candidates:
-        return []
+        return iter(())
     # A fixed order, so that no floating-point sum depends on the order of arrival.
     ordered = sorted(candidates, key=lambda candidate: candidate.number)
     has_vectors = any(candidate.cosine is not None for candidate in ordered)
     learned = weights(family if has_vectors else "words")
     measured = features.measure(question, ordered, corpus)
     names = [name for name in learned.signals if name in measured]
-    centred = [measured[name] - measured[name].mean() for name in names]
-    contributions = np.stack(
-        [values * learned.signals[name] for name, values in zip(names, centred, strict=True)],
-        axis=1,
-    )
+    values = np.array([measured[name] for name in names])
+    values -= values.mean(axis=1, keepdims=True)
+    values *= np.array([learned.signals[name] for name in names])[:, None]
+    contributions = values.T
     scores = contributions.sum(axis=1).round(9)
     calibration = np.stack(list(calibration_features(scores, measured, ordered).values()), axis=1)
     log_odds = calibration @ np.array(list(learned.chance.values()))
@@ -98,12 +97,16 @@ def rank(
     # No candidate may be likelier than the one before it.
     probabilities = np.minimum.accumulate(1 / (1 + np.exp(-log_odds[places])))
     probability = dict(zip(places, probabilities.tolist(), strict=True))
-    return [
+    return (
         Ranked(
-            ordered[place].number, probability[place], same, names, contributions[place].tolist()
+            ordered[place].number,
+            probability[place],
+            tuple(same),
+            names,
+            contributions[place].tolist(),
         )
         for place, same in _fold_duplicates(ordered, places, keep_all=question.many)
-    ]
+    )
 
 
 def calibration_features(
@@ -142,22 +145,23 @@ def calibration_features(
 
 def _fold_duplicates(
     ordered: Sequence[Candidate], places: Sequence[int], *, keep_all: bool
-) -> list[tuple[int, tuple[int, ...]]]:
+) -> list[tuple[int, Sequence[int]]]:
     """Return the places in order, each with the numbers of its duplicates behind it.
 
     A duplicate is the same text by the same author in a conversation. Other kinds are never
     folded: two keys may have the same value. A question for many answers keeps all.
     """
-    first: dict[tuple[str, int], int] = {}
-    duplicates: dict[int, list[int]] = {}
+    first: dict[tuple[str, int], list[int]] = {}
+    folded: list[tuple[int, Sequence[int]]] = []
     for place in places:
         candidate = ordered[place]
         fingerprint = candidate.digest.fingerprint
-        leader = place
+        duplicates: list[int] = []
         if not keep_all and candidate.kind == "messages" and fingerprint:
-            leader = first.setdefault((candidate.author or candidate.role, fingerprint), place)
-        if leader == place:
-            duplicates[place] = []
-        else:
-            duplicates[leader].append(candidate.number)
-    return [(place, tuple(numbers)) for place, numbers in duplicates.items()]
+            author = candidate.author or candidate.role
+            leader = first.setdefault((author, fingerprint), duplicates)
+            if leader is not duplicates:
+                leader.append(candidate.number)
+                continue
+        folded.append((place, duplicates))
+    return folded
