@@ -85,6 +85,7 @@ _ENDINGS = (
     ("ise", "iz", 3),
     ("ize", "iz", 3),
 )
+_ANY_ENDING = tuple(ending for ending, _, _ in _ENDINGS)
 
 
 def stem(word: str) -> str:
@@ -93,16 +94,21 @@ def stem(word: str) -> str:
         return word
     word = _plural(word)
     word = _past(word)
-    for ending, left, min_length in _ENDINGS:
-        if word.endswith(ending):
-            base = word[: -len(ending)]
-            if len(base) >= min_length and _VOWEL.search(base):
-                word = base + left
-            break
+    if word.endswith(_ANY_ENDING):
+        word = _without_ending(word)
     if len(word) > 3 and word[-1] == "e":
         word = word[:-1]
     if len(word) > 2 and word[-1] == "y" and word[-2] not in "aeiou":
         word = word[:-1] + "i"
+    return word
+
+
+def _without_ending(word: str) -> str:
+    for ending, left, min_length in _ENDINGS:
+        if word.endswith(ending):
+            base = word[: -len(ending)]
+            is_long = len(base) >= min_length and _VOWEL.search(base)
+            return base + left if is_long else word
     return word
 
 
@@ -117,6 +123,8 @@ def _plural(word: str) -> str:
 
 
 def _past(word: str) -> str:
+    if not word.endswith(("ing", "ed")):
+        return word
     for ending in ("ing", "ed"):
         base = word[: -len(ending)]
         if (
