@@ -197,7 +197,7 @@ def test_identifiers_of_any_shape_are_analysed(text: str) -> None:
 
 def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(words, "MAX_CACHED_TOKENS", 10)
-    monkeypatch.setattr(words, "_known", {})
+    monkeypatch.setattr(words, "_known", words._KnownTokens())
     for number in range(100):
         words.analyse(f"w{number}")
     assert len(words._known) <= 10
