@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from retain.search import vector_cache
-from retain.search.vector_cache import NOBODY, Page, RowOwner, Source, VectorCache
+from retain.search.embedders import quantise
+from retain.search.vector_cache import NOBODY, Page, RowOwner, Scan, Source, VectorCache, page
 from tests.search.test_engine import directions
 
 KEY = ("acme", "test@1", RowOwner(NOBODY))
@@ -36,8 +37,11 @@ class Table:
 
     def scores(self, cache: VectorCache, among: Any = None, key: Any = KEY) -> dict[int, float]:
         question = self.vectors[6] / np.float32(127)
-        numbers, scores = cache.scores(key, self.source(), question, among)
-        return dict(zip(numbers.tolist(), scores.tolist(), strict=True))
+        scan = Scan(question)
+        cache.compare(scan, key, self.source(), among)
+        numbers, scores = scan.best(len(scan))
+        result = dict(zip(numbers.tolist(), scores.tolist(), strict=True))
+        return {number: result[number] for number in sorted(result)}
 
 
 def test_only_new_rows_are_read() -> None:
@@ -49,6 +53,37 @@ def test_only_new_rows_are_read() -> None:
     assert table.read == 3002
     assert max(result, key=lambda number: result[number]) == 7
     assert list(table.scores(cache, np.array([7, 2999, 4000]))) == [7, 2999]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_rows_are_the_same_without_the_library(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Bytes only preselect; the cosines of the best rows are exact."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.normal(size=(3000, 64))
+    vectors[1000:] = vectors[0] + 0.01 * vectors[1000:]  # many nearly equal ones
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rows = [
+        (number, scale, small)
+        for number, (scale, small) in enumerate(quantise(vectors.astype(np.float32)), 1)
+    ]
+    question = (vectors[0] + vectors[1]).astype(np.float32)
+
+    def best(size: int) -> tuple[list[int], Any]:
+        scan = Scan(question)
+        for start in range(0, 3000, 1000):
+            scan.add(page(rows[start : start + 1000]), keep=True)
+        numbers, scores = scan.best(size)
+        return numbers.tolist(), scores
+
+    sizes = (1, 125, 2999, 3000, 4000)
+    rounded = [best(size) for size in sizes]
+    monkeypatch.setattr(vector_cache, "_byte_kernels", lambda: None)
+    for size, (numbers, scores) in zip(sizes, rounded, strict=True):
+        exact_numbers, exact_scores = best(size)
+        assert numbers == exact_numbers
+        assert np.allclose(scores, exact_scores, atol=1e-6)
 
 
 def test_vectors_beyond_the_limit_are_read_each_time(caplog: pytest.LogCaptureFixture) -> None:
@@ -110,8 +145,8 @@ def test_a_failed_first_read_starts_over(monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(ConnectionError):
         table.scores(cache)
     monkeypatch.setattr(table, "source", whole)
-    numbers, _ = cache.scores(KEY, table.source(), table.vectors[6] / np.float32(127), None)
-    assert numbers.tolist() == table.numbers
+    result = table.scores(cache)
+    assert list(result) == table.numbers
 
 
 def test_a_failed_second_read_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from retain.search.vector_cache import (
     EVERYBODY,
     NOBODY,
     RowOwner,
+    Scan,
     Source,
     VectorCache,
     cosines,
@@ -27,11 +28,8 @@ from retain.search.vector_cache import (
 from retain.storage.database import Row, Transaction
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from retain.search.search_engine import Vector
-    from retain.search.vector_cache import Numbers, Scores
+    from retain.search.vector_cache import Numbers
 
 MAX_ROWS_PER_WORD = 4000
 """A common word brings only its newest rows; rarer words of the question find older ones."""
@@ -281,26 +279,23 @@ class IndexReader:
         narrow: Numbers | None,
     ) -> list[tuple[int, float]]:
         """Return the nearest rows; `narrow` are the only ones that can pass a narrow filter."""
-        import numpy as np
-
         owners = [RowOwner(EVERYBODY)]
         if filter.user is not None:
             owners = [RowOwner(NOBODY), RowOwner("user", filter.user)]
-        scored = []
+        scan = Scan(vector)
         for owner in owners:
             source = self._vector_source(tx, model, owner, len(vector))
-            scored.append(self._vectors.scores((tx.tenant, model, owner), source, vector, narrow))
-        numbers, scores = (np.concatenate(part) for part in zip(*scored, strict=True))
+            self._vectors.compare(scan, (tx.tenant, model, owner), source, narrow)
         nearest: dict[int, float] = {}
         checked = 0
         size = limit + limit // 4
-        while len(nearest) < limit and checked < len(numbers):
-            best = _best(numbers, scores, size)[checked:]
-            batch = numbers[best].tolist()
+        while len(nearest) < limit and checked < len(scan):
+            numbers, scores = scan.best(size)
+            batch = numbers[checked:].tolist()
             visible = self._visible(tx, batch, filter)
-            for number, score in zip(batch, scores[best], strict=True):
+            for number, score in zip(batch, scores[checked:].tolist(), strict=True):
                 if number in visible:
-                    nearest[number] = float(score)
+                    nearest[number] = score
             checked = size
             size *= 4
         return list(nearest.items())[:limit]
@@ -314,17 +309,6 @@ class IndexReader:
             return {}
         vectors = page(rows)
         return dict(zip(vectors.numbers.tolist(), cosines(vector, vectors).tolist(), strict=True))
-
-
-def _best(numbers: Numbers, scores: Scores, size: int) -> NDArray[np.intp]:
-    """Return the indexes of the highest scores, best first; newest first among equals."""
-    import numpy as np
-
-    if size < len(scores):
-        indexes = np.argpartition(scores, len(scores) - size)[-size:]
-    else:
-        indexes = np.arange(len(scores))
-    return indexes[np.lexsort((-numbers[indexes], -scores[indexes]))]
 
 
 def _rank(postings: Sequence[Posting], extent: int, narrow: Numbers | None) -> Numbers:
