@@ -197,7 +197,7 @@ class _Groups:
 
         return np.add.reduceat(values[self._order], self._starts)
 
-    def max(self, values: Array) -> Array:
+    def max(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the highest value of each group."""
         import numpy as np
 
