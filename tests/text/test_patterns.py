@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 
+from retain.base.lazy_pattern import LazyPattern
 from retain.search import chunk
 from retain.text import documents, markdown, webpage
 from retain.text.documents import read_file, read_text
@@ -24,7 +25,10 @@ MATCHED = (markdown._FRONT_MATTER, markdown._TABLE, markdown._LIST_ITEM, documen
 
 
 def patterns(module: ModuleType) -> list[re.Pattern[str] | re.Pattern[bytes]]:
-    return [item for item in vars(module).values() if isinstance(item, re.Pattern)]
+    items = [
+        item.compiled if isinstance(item, LazyPattern) else item for item in vars(module).values()
+    ]
+    return [item for item in items if isinstance(item, re.Pattern)]
 
 
 @pytest.mark.parametrize(

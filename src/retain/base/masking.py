@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from retain.base import personal_data
 from retain.base.errors import Invalid
+from retain.base.lazy_pattern import LazyPattern
 
 Mode = Literal["off", "flag", "mask", "reject"]
 MaskFunction = Callable[[str], str]
@@ -121,13 +122,13 @@ _NEEDS = {  # substrings, in lower case; without one of them the pattern is not 
     "credential": "token secret passw key credential",
 }
 _PATTERNS = tuple(
-    (name, tuple(_NEEDS[name].split()), re.compile(shape)) for name, shape in _SHAPES.items()
+    (name, tuple(_NEEDS[name].split()), LazyPattern(shape)) for name, shape in _SHAPES.items()
 )
-_NAMED = re.compile(
+_NAMED = LazyPattern(
     r"(?i)(?:^|[_-])(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|private_?key)$"
 )
 # Text that looks like a name in code, not like a value.
-_CODE = re.compile(
+_CODE = LazyPattern(
     r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[a-z]+(?:[_-][a-z]+)*\d?|[A-Z]+(?:_[A-Z0-9]+)+"
 )
 _SHOWN_CHARACTERS = 4

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 
+from retain.base.lazy_pattern import LazyPattern
+
 _GAPS = " \u00a0\u202f\u2011-"
 """Characters between the groups of a number: spaces and hyphens, also those that do not break."""
 # The ends of a number: not within a word or a longer number. `_` may surround it, as in Markdown.
 _START = r"(?<![^\W_])(?<!\w_)(?<![+-])"
 _END = r"(?![^\W_]|[_-][^\W_])"
-EMAIL = re.compile(
+EMAIL = LazyPattern(
     r"(?<![\w.+%-])[\w.+%-]{1,64}@(?:[^\W_](?:[\w-]{0,61}[^\W_])?\.){1,8}[^\W\d_]{2,24}" + _END
 )
-PHONE = re.compile(
+PHONE = LazyPattern(
     _START + r"(?<!/)(?<!\d[.,])(?:"
     r"(?:\+|00(?=[1-9]))\(?[1-9](?:[()./"
     + _GAPS
@@ -29,11 +31,11 @@ PHONE = re.compile(
     r"|0[1-9]\d{8,10}"  # 01711234567
     r")" + _END
 )
-CARD = re.compile(_START + r"(?<!\d\.)(?:[3-6]\d|2[2-7])(?:[" + _GAPS + r"]?\d){11,17}" + _END)
-IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?=(?:[" + _GAPS + r"]?[A-Za-z0-9]){11})")
+CARD = LazyPattern(_START + r"(?<!\d\.)(?:[3-6]\d|2[2-7])(?:[" + _GAPS + r"]?\d){11,17}" + _END)
+IBAN = LazyPattern(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?=(?:[" + _GAPS + r"]?[A-Za-z0-9]){11})")
 """The beginning of an IBAN; its country says how long it is."""
 MIN_CARD_DIGITS = 13
-_DIGITS = re.compile(r"\d{2}")
+_DIGITS = LazyPattern(r"\d{2}")
 _IBAN_LENGTHS = {
     code[:2]: int(code[2:])
     for code in [

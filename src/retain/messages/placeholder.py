@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Container, Mapping
 
 from retain.base import tokens
+from retain.base.lazy_pattern import LazyPattern
 
 MARK = "[MemoryRef: "
 MAX_DESCRIPTION = 200
@@ -20,7 +21,7 @@ KEY_PROBLEM = (
     "and begin with a letter or digit"
 )
 MESSAGE_BEGINNING = 80  # characters
-_PLACEHOLDER = re.compile(
+_PLACEHOLDER = LazyPattern(
     r"\[MemoryRef: (?P<key>[A-Za-z0-9][A-Za-z0-9._-]{0,254})"
     r"(?: - (?P<description>[^\[\]\n]*))?\]"
 )
@@ -31,16 +32,16 @@ _LETTERS = "".join(
     f"[{letter}{chr(ord(letter) + _WIDE)}{chr(ord(letter.upper()) + _WIDE)}]{_UNSEEN}"
     for letter in "memoryref"
 )
-_LIKE = re.compile(rf"[\[\uff3b\u3010](?={_UNSEEN}{_LETTERS}[:\uff1a])", re.IGNORECASE)
+_LIKE = LazyPattern(rf"[\[\uff3b\u3010](?={_UNSEEN}{_LETTERS}[:\uff1a])", re.IGNORECASE)
 _FAKE = "[quoted "
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-_MESSAGE_KEY = re.compile(r"message-([1-9][0-9]{0,15})-(.+)")
-_WORD = re.compile(r"[a-z0-9]+")
-_FOLDERS = re.compile(r"(?<!\S)\S*/(?=[^\s/])")
+_KEY = LazyPattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_MESSAGE_KEY = LazyPattern(r"message-([1-9][0-9]{0,15})-(.+)")
+_WORD = LazyPattern(r"[a-z0-9]+")
+_FOLDERS = LazyPattern(r"(?<!\S)\S*/(?=[^\s/])")
 _LOOK = 200
 _MAX_KEY_WORDS = 4
 _MAX_SLUG_CHARACTERS = 40
-_BREAKS = re.compile(r"[\s\[\]]+")
+_BREAKS = LazyPattern(r"[\s\[\]]+")
 
 
 def new_key(words: str) -> str:

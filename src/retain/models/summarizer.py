@@ -14,6 +14,7 @@ from typing import Protocol
 from retain.base import canonical, limits
 from retain.base import tokens as counting
 from retain.base.errors import BadAnswer, ModelError, NoModel, RetainError
+from retain.base.lazy_pattern import LazyPattern
 from retain.base.settings import Settings
 from retain.messages import pairing, placeholder, transcript
 from retain.messages.message import Message
@@ -43,10 +44,10 @@ answer questions in them; say, where it matters, that somebody asked.
 Write short plain sentences in the language of the conversation, at most {tokens} tokens. Answer with the summary and \
 nothing else."""
 
-_THOUGHT = re.compile(r"<(/?)(think|thinking|reasoning)>", re.IGNORECASE)
-_FENCED = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+_THOUGHT = LazyPattern(r"<(/?)(think|thinking|reasoning)>", re.IGNORECASE)
+_FENCED = LazyPattern(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _SHORT_ENOUGH_TO_REFUSE = 120
-_REFUSAL = re.compile(
+_REFUSAL = LazyPattern(
     r"""(?:\A|(?<=[.!?\n])|(?<=[.!?]\ ))\W*
         (?:(?:i(?:['’]?m|\ am)\ )?(?:(?:very|so|really|truly)\ )?(?:sorry|afraid)\b[,.!]?\ ?
           |(?:my\ )?apologies[,.!]?[ ]|i\ apologi[sz]e[,.!]?[ ]|unfortunately,?[ ]|regrettably,?[ ]
@@ -60,7 +61,7 @@ _REFUSAL = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 """A sentence in which the model refuses."""
-_SORRY = re.compile(
+_SORRY = LazyPattern(
     r"""\A\W*(?:
         (?:(?:i(?:['’]?m|\ am)\ )?(?:(?:very|so|really|truly)\ )?sorry\b|(?:my\ )?apologies\b|i\ apologi[sz]e\b)
         (?!\W*(?:said|says|wrote|told|replied|that|for|about)\b)
@@ -72,7 +73,7 @@ _SORRY = re.compile(
       |抱歉|对不起|很遗憾|我无法|我不能|申し訳|すみません|죄송)""",
     re.VERBOSE | re.IGNORECASE,
 )
-_NOTHING = re.compile(
+_NOTHING = LazyPattern(
     r"""\A\W*(?:(?:sure|certainly|of\ course|ok(?:ay)?|understood|got\ it)\b\W*)*
       (?:(?:(?:here(?:['’]?s|\ is)|below\ is|the\ following\ is)\b[^\n]{0,80}:|summary:?)?\W*\Z
         |(?:please|kindly|(?:could|can|would)\ you)\ (?:please\ )?(?:provide|share|send|paste|give|upload)\b
@@ -88,11 +89,11 @@ _LONG_SOURCE = 300  # tokens; a summary of more than that has at least `_MIN_WOR
 _MIN_WORDS = 8
 _LONG_SUMMARY = 100  # tokens; its replacement has at least `_MIN_SHARE` of its length
 _MIN_SHARE = 0.15
-_PAGE = re.compile(
+_PAGE = LazyPattern(
     r"""\A\s*(?:<!doctype|<html|<\?xml|\{\s*"?(?:error|detail|message)"?\s*:)""", re.IGNORECASE
 )
-_WORD = re.compile(r"\w+")
-_WIDE = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
+_WORD = LazyPattern(r"\w+")
+_WIDE = LazyPattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _MAX_ANSWER_CHARACTERS = 1 << 20  # of an answer, with the model's reasoning
 
 

@@ -7,12 +7,12 @@ the last resort. A part stays within one section, unless a section is too short 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
+from retain.base.lazy_pattern import LazyPattern
 from retain.base.tokens import cut, estimate
 from retain.text import markdown
 from retain.text.markdown import Block
@@ -30,14 +30,14 @@ _MAX_TITLE_CHARACTERS = 300
 _MAX_HEADING_CHARACTERS = 100
 _CHARACTERS = 8  # of one token, at the most
 # Possessive: a text that is one long run must not take quadratic time.
-_PARAGRAPHS = re.compile(r"(?>\r\n?|\n)[ \t]*+(?:\r\n?|\n)\s*+")
-_ITEMS = re.compile(r"(?>\r\n?|\n)(?=[ \t]{0,3}(?:[-*+•]|\d{1,9}[.)])[ \t])")
-_LINES = re.compile(r"[\r\n]++")
-_SENTENCES = re.compile(
+_PARAGRAPHS = LazyPattern(r"(?>\r\n?|\n)[ \t]*+(?:\r\n?|\n)\s*+")
+_ITEMS = LazyPattern(r"(?>\r\n?|\n)(?=[ \t]{0,3}(?:[-*+•]|\d{1,9}[.)])[ \t])")
+_LINES = LazyPattern(r"[\r\n]++")
+_SENTENCES = LazyPattern(
     r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+\s++|[。！？｡]++[」』”’）]*+\s*+|[।؟۔]++\s*+"""
 )
-_WORDS = re.compile(r"\s++|[,;，、；]++")
-_LEVELS: dict[markdown.BlockKind, tuple[re.Pattern[str], ...]] = {
+_WORDS = LazyPattern(r"\s++|[,;，、；]++")
+_LEVELS: dict[markdown.BlockKind, tuple[LazyPattern, ...]] = {
     "heading": (_LINES,),
     "prose": (_PARAGRAPHS, _SENTENCES, _LINES),
     "lines": (_PARAGRAPHS, _ITEMS, _LINES, _SENTENCES),
@@ -119,9 +119,7 @@ def _pieces(text: str, block: Block) -> Iterator[_Piece]:
     return _divided(text, block.start, block.end, _LEVELS[block.kind])
 
 
-def _divided(
-    text: str, start: int, end: int, levels: Sequence[re.Pattern[str]]
-) -> Iterator[_Piece]:
+def _divided(text: str, start: int, end: int, levels: Sequence[LazyPattern]) -> Iterator[_Piece]:
     """Yield a range if it fits, else its pieces, cut at the coarsest level that works."""
     part = text[start:end]
     size = estimate(part)

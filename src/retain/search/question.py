@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from retain.base import clock
+from retain.base.lazy_pattern import LazyPattern
 from retain.search import words
 from retain.search.times import Span, parse_times
 
 
-def _compile(*patterns: str) -> re.Pattern[str]:
+def _compile(*patterns: str) -> LazyPattern:
     """Return a pattern for whole words, in any case."""
-    return re.compile(rf"\b(?:{'|'.join(patterns)})\b", re.IGNORECASE)
+    return LazyPattern(rf"\b(?:{'|'.join(patterns)})\b", re.IGNORECASE)
 
 
 # English first, then German.
@@ -72,10 +73,10 @@ _ABOUT_QUESTIONS = _compile(
     r"ask(?:ed|ing)?|questions?|wonder(?:ed|ing)?|inquir\w+",
     r"gefragt|nachgefragt|fragte\w*|fragen?|wissen wollte\w*",
 )
-_QUOTED = re.compile(r"[\"“”«»„]([^\"“”«»„]{2,200})[\"“”«»“]|(?<!\w)['‘]([^'‘’]{3,80})['’](?!\w)")
-_QUESTION_MARK = re.compile(r"\?\s*$|\?\s", re.MULTILINE)
-_BEGINS = re.compile(r"(?:[.!?:…]\s+|\n\s*|[\"“”«»„]\s*)$")
-_LOWER = re.compile(r"(?<![\w'’])[a-zà-öø-ÿа-яα-ω]{2}")
+_QUOTED = LazyPattern(r"[\"“”«»„]([^\"“”«»„]{2,200})[\"“”«»“]|(?<!\w)['‘]([^'‘’]{3,80})['’](?!\w)")
+_QUESTION_MARK = LazyPattern(r"\?\s*$|\?\s", re.MULTILINE)
+_BEGINS = LazyPattern(r"(?:[.!?:…]\s+|\n\s*|[\"“”«»„]\s*)$")
+_LOWER = LazyPattern(r"(?<![\w'’])[a-zà-öø-ÿа-яα-ω]{2}")
 
 
 @dataclass(frozen=True)

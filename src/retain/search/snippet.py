@@ -6,14 +6,15 @@ import re
 from collections.abc import Sequence
 
 from retain.base import tokens
+from retain.base.lazy_pattern import LazyPattern
 from retain.search import words
 
-_TOKEN = re.compile(r"[^\s\x00-&(-/:-@\[-^`{-\x7f‘“”„«»…。，、！？；：（）「」『』—–]+")
-_UNSPACED = re.compile(
+_TOKEN = LazyPattern(r"[^\s\x00-&(-/:-@\[-^`{-\x7f‘“”„«»…。，、！？；：（）「」『』—–]+")
+_UNSPACED = LazyPattern(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]"
 )
-_SENTENCE = re.compile(r"""[.!?…]+["'”’»)\]]*\s+|[。！？]+[」』”’）]*|\n+""")
-_BLANK = re.compile(r"\s+")
+_SENTENCE = LazyPattern(r"""[.!?…]+["'”’»)\]]*\s+|[。！？]+[」』”’）]*|\n+""")
+_BLANK = LazyPattern(r"\s+")
 _SEARCHED_CHARACTERS = 40_000
 """Characters of a text that are searched for words; nearly all rows are shorter."""
 _CHARACTERS_PER_TOKEN = 4

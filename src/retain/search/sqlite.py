@@ -9,10 +9,10 @@ shared; a search reads only its own tenant's rows of it.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from retain.base.lazy_pattern import LazyPattern
 from retain.search.retrieval import (
     COLUMNS,
     EVERY_ROW,
@@ -35,7 +35,7 @@ TAIL = 128
 """Rows that are moved into FTS5 at once."""
 ROWS_PER_READ = 8192
 MAX_CACHED_WORDS = 200_000  # of the tail: about 20 MB
-_NOT_IN_FTS5_WORDS = re.compile(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]")
+_NOT_IN_FTS5_WORDS = LazyPattern(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]")
 
 INSERT_ITEM = """insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
         session_id, at, expires_at, role, author, title, text, place)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from retain.base import clock
+from retain.base.lazy_pattern import LazyPattern
 
 _MONTHS = (
     "jan january januar jänner",
@@ -74,11 +75,11 @@ UNIT = rf"(?:{_any_of(UNITS)})"
 LAST = r"(?:past|last|previous|(?:letzt|vergangen|vorig)e[mnrs]?)"
 _MONTH = rf"({_any_of(MONTHS)})"
 _YEAR = r"((?:19|20)\d\d)"
-_BEFORE_MONTH = re.compile(
+_BEFORE_MONTH = LazyPattern(
     r"\b(?:in|since|during|until|last|this|im|seit|bis|anfang|mitte|ende|letzte[nrs]?) $",
     re.IGNORECASE,
 )
-_SINCE = re.compile(
+_SINCE = LazyPattern(
     r"\b(?:since|seit)(?: (?:the|dem|der|den|last|letzte[mnrs]?|anfang|mitte|ende))* $",
     re.IGNORECASE,
 )
@@ -253,8 +254,8 @@ def _around(moment: datetime, before: float, after: float) -> Span | None:
         return None
 
 
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)
+def _compile(pattern: str) -> LazyPattern:
+    return LazyPattern(pattern, re.IGNORECASE)
 
 
 _READERS = (

@@ -24,6 +24,7 @@ from functools import lru_cache
 from itertools import chain
 
 from retain.base import clock
+from retain.base.lazy_pattern import LazyPattern
 from retain.search import german
 from retain.search.english import IRREGULAR, MONTHS, STOP, stem
 from retain.search.times import LAST, NUMBER, UNIT
@@ -44,19 +45,19 @@ _MARK = "ˇ"  # replaces the rest of a compound: a letter in Unicode, but of no 
 _MARKS = "\u0300-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u109f\u1780-\u17d3"
 # A run of letters and digits, with the characters that join the parts of an identifier, a path, a
 # version or an address.
-_CHUNK = re.compile(rf"[\w{_MARKS}]+(?:[-.'’/\\:@#+&]+[\w{_MARKS}]+)*")
-_PARTS = re.compile(rf"(?:(?!_)[\w{_MARKS}])+")
-_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_UNSPACED = re.compile(
+_CHUNK = LazyPattern(rf"[\w{_MARKS}]+(?:[-.'’/\\:@#+&]+[\w{_MARKS}]+)*")
+_PARTS = LazyPattern(rf"(?:(?!_)[\w{_MARKS}])+")
+_CAMEL = LazyPattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_UNSPACED = LazyPattern(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f]+"
 )
-_FRACTION = re.compile("[\u00bc-\u00be\u2150-\u215e\u2189]")
-_POSSESSIVE = re.compile(r"['’](?:s|d|m|ll|re|ve|t)$", re.IGNORECASE)
+_FRACTION = LazyPattern("[\u00bc-\u00be\u2150-\u215e\u2189]")
+_POSSESSIVE = LazyPattern(r"['’](?:s|d|m|ll|re|ve|t)$", re.IGNORECASE)
 
 # Phrases for how much and when: `question` parses them, and they are not looked up as words.
 _TIMES = rf"(?:{UNIT}|weekends?|wochenenden?)\b"
-_ASIDE = re.compile(
+_ASIDE = LazyPattern(
     rf"\bhow (?:many|much|often|long)\b(?: (?:times|hours|{_TIMES})(?: ago)?)?|"
     rf"\b{NUMBER} {_TIMES} (?:ago|back)\b|"
     rf"\b(?:in |over |during |within )?(?:the |this |de[mnr] |die |das )?{LAST} (?:{NUMBER} )?{_TIMES}|"

@@ -7,10 +7,10 @@ command ended, its errors, the shape of its JSON, its first and last line or its
 from __future__ import annotations
 
 import json
-import re
 import textwrap
 from typing import Any, Literal
 
+from retain.base.lazy_pattern import LazyPattern
 from retain.base.tokens import cut, estimate
 
 Media = Literal["text", "json", "binary"]
@@ -23,13 +23,13 @@ MAX_LISTED_KEYS = 6
 MIN_SENTENCE_CHARACTERS = 20
 
 _SUCCESS = ("", "0", "ok", "success", "exit 0", "done")
-_ERROR = re.compile(
+_ERROR = LazyPattern(
     r"\b\w{0,80}(?:Error|Exception|ERROR|FATAL|FAILED|PANIC)\b"
     r"|\b(?:error|fatal|panic)(?:\[\w{1,20}\])?:|^make(?:\[\d+\])?: \*\*\* "
 )
-_SENTENCE_END = re.compile(r"[.!?。！？](?=\s|$|[\u3000-\u9fff])")
-_TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]{0,30}[a-zA-Z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_NOT_ONE_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\\s]+")
+_SENTENCE_END = LazyPattern(r"[.!?。！？](?=\s|$|[\u3000-\u9fff])")
+_TERMINAL_CODES = LazyPattern(r"\x1b\[[0-9;?]{0,30}[a-zA-Z]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_NOT_ONE_LINE = LazyPattern("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff\\s]+")
 _CONTROL_BYTES = bytes(byte for byte in range(32) if byte not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from retain.base import tokens as counting
+from retain.base.lazy_pattern import LazyPattern
 
 VERSION = 1
 MAX_SENTENCE_CHARACTERS = 280
@@ -24,31 +25,31 @@ MIN_SIMILARITY = 0.7  # of two sentences that say the same
 BREVITY = 0.3  # weight of the preference for short sentences
 MIN_SCORE = 0.6  # sentences below it are left out, if there are others
 
-_SENTENCE_END = re.compile(
+_SENTENCE_END = LazyPattern(
     r"""(?<=[.!?…])["'”’»)\]]*\s+(?=["'“‘«(\[]*[^\sa-z])   # an end, then something that can begin a sentence
       | (?<=[。！？；])["”’」』）]*""",
     re.VERBOSE,
 )
-_ABBREVIATION = re.compile(
+_ABBREVIATION = LazyPattern(
     r"(?:^|[\s(])(?:[A-Za-z]|[A-Za-z]\.[A-Za-z]|Dr|Mr|Mrs|Ms|St|vs|etc|ca|Nr|No|bzw|z\. ?B)\.$"
 )
-_BULLET = re.compile(r"^\s*(?:[-*•>]|#{1,6}|\d{1,3}[.)])\s+")
-_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
-_NO_SPACES = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
-_NAME = re.compile(r"(?<=[^.!?\s] )(?!I(?:['’]\w+)?\b)[A-ZÀ-ÖØ-ÞА-Я][\w'’-]+")
-_NUMBER = re.compile(r"\d")
-_ADDRESS = re.compile(
+_BULLET = LazyPattern(r"^\s*(?:[-*•>]|#{1,6}|\d{1,3}[.)])\s+")
+_WORD = LazyPattern(r"[^\W_]+(?:['’-][^\W_]+)*")
+_NO_SPACES = LazyPattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]")
+_NAME = LazyPattern(r"(?<=[^.!?\s] )(?!I(?:['’]\w+)?\b)[A-ZÀ-ÖØ-ÞА-Я][\w'’-]+")
+_NUMBER = LazyPattern(r"\d")
+_ADDRESS = LazyPattern(
     r"https?://|\b[\w.+-]+@[\w-]+\.\w|(?:^|\s)[~.]?/[\w.-]+/|\b\d{4}-\d{2}-\d{2}\b|`[^`]+`|\[MemoryRef: "
 )
-_LITERAL = re.compile(r"[\d@/\\_`=#]|\w[.:]\w")
+_LITERAL = LazyPattern(r"[\d@/\\_`=#]|\w[.:]\w")
 _PUNCTUATION = ".,;:!?…。！？；、，()[]{}«»“”‘’\"'"
-_TIME = re.compile(
+_TIME = LazyPattern(
     r"""\b(?:yesterday|today|tomorrow|tonight|last|next|ago|since|(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february
       |march|april|may|june|july|august|september|october|november|december|week(?:end)?s?|months?|years?
       |gestern|heute|morgen|nächste\w*|letzte\w*|ayer|hoy|mañana|hier|demain)\b|昨天|今天|明天|下周|上周|昨日|今日|明日""",
     re.VERBOSE | re.IGNORECASE,
 )
-_DECISION = re.compile(
+_DECISION = LazyPattern(
     r"""\b(?:decid\w+|agreed?|must|shall|will|should|need(?:s|ed)?|want(?:s|ed)?|prefer\w*|remember|always|never|favou?rite
       |allerg\w+|deadline|because|important|name(?:'s|d|\ is)|called|live[sd]?|work(?:s|ed)?\ (?:at|for|in)|born|married
       |plan(?:s|ned)?|moved|bought|booked|fixed|fails?|failed|error|cause[sd]?|password|budget|due|promised?
@@ -57,18 +58,18 @@ _DECISION = re.compile(
       |决定|必须|喜欢|不要|总是|记住|重要|我叫|住在|需要|決め|必要|好き|いつも|覚え""",
     re.VERBOSE | re.IGNORECASE,
 )
-_FIRST_PERSON = re.compile(
+_FIRST_PERSON = LazyPattern(
     r"\b(?:I|I'm|I've|my|our|we|ich|mein\w*|wir|mi|je|mon|ma)\b|我|私|僕", re.IGNORECASE
 )
-_SECOND_PERSON = re.compile(r"\b(?:you|your|you're)\b", re.IGNORECASE)
-_SMALL_TALK = re.compile(
+_SECOND_PERSON = LazyPattern(r"\b(?:you|your|you're)\b", re.IGNORECASE)
+_SMALL_TALK = LazyPattern(
     r"""^(?:hi|hello|hey|thanks?(?:\ you)?|thank\ you|ok(?:ay)?|sure|great|perfect|cool|nice|yes|no|bye
       |good\ (?:morning|evening|night)|you(?:'re|\ are)\ welcome|let\ me\ know|of\ course|certainly|absolutely
       |is\ there\ anything|how\ can\ i\ help|danke|bitte|hallo|gracias|hola|merci|bonjour
       |你好|谢谢|好的|ありがとう|こんにちは)\b""",
     re.VERBOSE | re.IGNORECASE,
 )
-_STOP_WORDS = re.compile(
+_STOP_WORDS = LazyPattern(
     r"""(?:the|and|for|are|was|were|that|this|with|you|your|have|has|had|not|but|from|they|them|will|would|can|could
         |should|what|when|where|which|who|how|why|all|any|out|about|into|than|then|there|here|just|like|also|its|our
         |his|her|she|him|been|being|did|does|let|get|got|und|der|die|das|den|dem|ein|eine|ist|nicht|mit|auf|für|von|que

@@ -6,9 +6,8 @@ of a prompt is that text from an untrusted source is only used after a person ha
 
 from __future__ import annotations
 
-import re
-
 from retain.base import masking
+from retain.base.lazy_pattern import LazyPattern
 
 _SHAPES = {
     "instruction": r"(?i)\b(?:always|never|from now on|every time|whenever|at all times|without (?:asking|telling|question)"
@@ -30,7 +29,7 @@ _SHAPES = {
     "invisible": "[\u00ad\u200b\u2028\u2029\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e007f]"
     "|[\u200c-\u200f]{2}",
 }
-_PATTERNS = tuple((name, re.compile(shape)) for name, shape in _SHAPES.items())
+_PATTERNS = tuple((name, LazyPattern(shape)) for name, shape in _SHAPES.items())
 WARNING_SIGNS = (*_SHAPES, "secret")
 """The names of all signs, in order."""
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from retain.base.errors import Invalid
+from retain.base.lazy_pattern import LazyPattern
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -37,7 +38,7 @@ _BLOCKS = _names(
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LISTS = ("ul", "ol", "menu")
 # A tag, or an element or comment in which "<" begins no tag.
-_TAG = re.compile(
+_TAG = LazyPattern(
     r"<(?:script|style|textarea|title)\b.*?(?:</(?:script|style|textarea|title)\b|\Z)|"
     r"<!--.*?(?:-->|\Z)|"
     r"<(/?)([a-z][a-z0-9]*+)[^<>]*+>",
@@ -49,12 +50,12 @@ _NEVER_NESTED = _names(
     "area base br col embed hr img input link meta source track wbr "
     "dd dt li option optgroup p rp rt tbody td tfoot th thead tr"
 )
-_HIDDEN_STYLE = re.compile(r"display\s*+:\s*+none|visibility\s*+:\s*+hidden", re.IGNORECASE)
-_LOOKS_LIKE_MARKDOWN = re.compile(
+_HIDDEN_STYLE = LazyPattern(r"display\s*+:\s*+none|visibility\s*+:\s*+hidden", re.IGNORECASE)
+_LOOKS_LIKE_MARKDOWN = LazyPattern(
     r"(?m)^(?=[#`~<>|]|[-+*][ \t]|\d{1,9}[.)][ \t]|[-=_*]{3,}+[ \t]*+$)"
 )
-_WHITESPACE = re.compile(r"[ \t\r\n\f]++")
-_BACKTICKS = re.compile(r"`{3,}+")
+_WHITESPACE = LazyPattern(r"[ \t\r\n\f]++")
+_BACKTICKS = LazyPattern(r"`{3,}+")
 
 
 class Page(NamedTuple):

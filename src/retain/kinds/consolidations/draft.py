@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from retain.base import canonical
 from retain.base.errors import BadAnswer, Invalid
+from retain.base.lazy_pattern import LazyPattern
 from retain.kinds.entries.entry import checked_content, indent_continuation, least_trusted
 from retain.kinds.entries.entry_prompt import day
 from retain.models import EXTRACTIVE, Model
@@ -27,11 +28,11 @@ _DIGEST_TOKENS = 120
 _MAX_GROUP = 12
 _MIN_MEMORY_CHARACTERS = 500
 """A memory may be this long even if the entries that it cites are shorter."""
-_SENTENCE_END = re.compile("[.!?…。！？；:;,][\"'”’»)\\]」』）]*$")
-_WORD = re.compile(r"[^\W\d_]{4,}|\d{2,}")
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]{2,}")
-_CJK_END = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]$")
-_COMMON_WORD = re.compile(
+_SENTENCE_END = LazyPattern("[.!?…。！？；:;,][\"'”’»)\\]」』）]*$")
+_WORD = LazyPattern(r"[^\W\d_]{4,}|\d{2,}")
+_CJK = LazyPattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]{2,}")
+_CJK_END = LazyPattern("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]$")
+_COMMON_WORD = LazyPattern(
     r"""about|after|again|agent|also|always|asked|been|before|being|came|could|does|done|each|even|every|from|gave|good
         |have|having|here|into|just|know|like|made|make|many|more|most|much|must|need|only|other|over|really|said|same
         |should|some|still|than|that|their|them|then|there|these|they|thing|think|this|those|time|today|told|tomorrow
