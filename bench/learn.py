@@ -58,6 +58,10 @@ MIN_WEIGHTS = {
 """Signals that answer to what a question says count at least this, whatever the sets reward: who asks for the latest gets
 the later of two answers that are otherwise alike, though the evidence of these sets is often both of them."""
 
+MAX_WEIGHTS = {"asks the same": -12.0}
+"""A message that only asks the same question is no answer, though it has all of its words. These sets have too few such messages
+to learn from, so the weight is set: it outweighs the words and the meaning of the message in all families."""
+
 Array = NDArray[np.float64]
 
 
@@ -268,18 +272,21 @@ def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
     ]
     names = cases[0].names
     minimum = np.array([MIN_WEIGHTS.get(name, -np.inf) for name in names]) * spread
+    maximum = np.array([MAX_WEIGHTS.get(name, np.inf) for name in names]) * spread
+    held = np.zeros(len(names))
     free = np.ones(len(names), bool)
     while True:
-        weights = np.where(free, 0.0, minimum)
+        weights = np.where(free, 0.0, held)
         for _ in range(30):
             step = _step(tables, weights, penalty, free)
             weights[free] -= step
             if np.abs(step).max(initial=0.0) < 1e-8:
                 break
-        low = free & (weights < minimum - 1e-9)
-        if not low.any():
+        held = np.clip(weights, minimum, maximum)
+        outside = free & (np.abs(weights - held) > 1e-9)
+        if not outside.any():
             return Learned(names, weights / spread)
-        free &= ~low  # held where it may go no lower, and the others found again
+        free &= ~outside  # held at its limit, and the others found again
 
 
 def _step(

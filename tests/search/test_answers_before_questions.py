@@ -221,6 +221,12 @@ def searches_without_the_statement_first(folder: Path, settings: Settings) -> li
     return wrong
 
 
+@pytest.mark.parametrize("embedder", ["none", "static"])
+def test_the_statement_is_found_first_without_the_encoder(tmp_path: Path, embedder: str) -> None:
+    wrong = searches_without_the_statement_first(tmp_path, Settings(embedder=embedder))
+    assert len(wrong) <= len(ENGLISH) + len(GERMAN) - MIN_FIRST, wrong
+
+
 @pytest.mark.usefixtures("installed_encoder")
 def test_the_encoder_finds_the_statement_first(tmp_path: Path) -> None:
     wrong = searches_without_the_statement_first(tmp_path, Settings(embedder="encoder"))

@@ -129,6 +129,37 @@ def test_an_answer_next_to_its_question_is_lifted() -> None:
     assert places.index(2) < places.index(3)
 
 
+@pytest.mark.parametrize("family", ["words", "static", "strong", "encoder"])
+@pytest.mark.parametrize("asked", ["Where does my sister live?", "where does my sister live"])
+def test_a_statement_ranks_above_a_message_that_asks_the_same(family: str, asked: str) -> None:
+    cosines = (None, None, None) if family == "words" else (0.1, 0.9, 0.6)
+    others = [candidate(n, f"something about thing{n}", cosine=cosines[0]) for n in range(20, 40)]
+    before = candidate(1, asked, id="first", cosine=cosines[1])
+    fact = candidate(2, "My sister moved to Lisbon.", id="second", cosine=cosines[2])
+    result = order("where does my sister live", [*others, before, fact], family)
+    assert first(result) == 2
+    places = {item.number: item for item in result}
+    assert places[1].parts["asks the same"] < -1
+
+
+@pytest.mark.parametrize(
+    "search", ["what did I ask about my sister", "did I ever ask where my sister lives"]
+)
+def test_a_message_that_asks_is_found_by_a_search_for_questions(search: str) -> None:
+    before = candidate(1, "Where does my sister live?", seq=1)
+    result = order(search, [*OTHERS, before])
+    assert first(result) == 1
+    assert "asks the same" not in result[0].parts
+
+
+def test_a_question_with_words_of_its_own_is_no_repetition() -> None:
+    """It says something: where the hotel is, and when it is needed."""
+    before = candidate(1, "Which hotel in Lisbon is free in May for my sister and three children?")
+    result = order("which hotel", [*OTHERS, before])
+    assert first(result) == 1
+    assert result[0].parts.get("asks the same", 0) > -2
+
+
 def test_near_duplicates_are_folded_unless_many_are_wanted() -> None:
     twice = [
         candidate(1, "The harmonica is on the shelf.", id="a"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retain.base import clock
-from retain.search.question import Question, contains_question, parse_question
+from retain.search.question import Question, contains_question, only_asks, parse_question
 
 NOW = datetime(2023, 5, 28, 12, tzinfo=UTC)  # a Sunday
 
@@ -216,6 +216,48 @@ def test_questions_are_detected() -> None:
     assert not contains_question("http://example.com/?q=1")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Where does my sister live?",
+        "Wow! What got you into running?",
+        "Which train do I take to work",
+        "where was I born",
+        "who won the match",
+        "how many children does Tom have",
+        "do you know my shoe size",
+        "Wo wohnt meine Schwester?",
+        "wie heißt mein Hund",
+        "in welcher Stadt bin ich geboren",
+        "was ist meine Lieblingsfarbe",
+        "weißt du noch meine Schuhgröße",
+    ],
+)
+def test_a_text_that_only_asks_is_recognised(text: str) -> None:
+    assert only_asks(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "My sister moved to Lisbon in May.",
+        "We made pizza! It was great picking out toppings. Have you made anything lately?",
+        "When I was ten we moved to Rome",
+        "What I like best is cheese",
+        "How nice!",
+        "Was great to see you",
+        "Had the best day at the beach",
+        "Wie ich schon sagte, mag ich Käse",
+        "Wo ich wohne, regnet es oft",
+        "Was ich mag, ist Käse",
+        "see http://example.com/?q=1 for the password of the wifi",
+    ],
+)
+def test_a_text_that_says_something_does_not_only_ask(text: str) -> None:
+    assert not only_asks(text)
+
+
 @given(
     st.text(max_size=300),
     st.lists(st.text(max_size=20), max_size=5),
@@ -227,3 +269,4 @@ def test_any_text_is_valid(text: str, authors: list[str], now: int) -> None:
     assert question == parse_question(text, now=now, authors=authors)
     assert all(span.start < span.end for span in question.spans)
     assert bool(question.for_embedding.strip()) or not text.strip()
+    assert isinstance(only_asks(text), bool)

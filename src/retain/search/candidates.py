@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retain.search import words
-from retain.search.question import contains_question
+from retain.search.question import contains_question, only_asks
 from retain.search.search_engine import Item
 
 MAX_CACHED_BYTES = 16 << 20
@@ -33,6 +33,7 @@ class Digest(NamedTuple):
     words: bytes  # the word codes of the index words, 64 bits each: a hash and a count
     length: int  # words, without stop words
     has_question: bool  # True if the text contains a question
+    question_words: int  # words of a text that only asks, without stop words; 0 of other texts
     fingerprint: int  # checksum of the words in their order; 0 if there are none
 
 
@@ -62,11 +63,15 @@ class Corpus:
 def digest(author: str, title: str, text: str, at: int | None) -> Digest:
     """Return the digest of a row. It depends on nothing else, so it can be cached."""
     terms = words.text_words(text)
-    counts = Counter([*terms, *words.metadata_words(author, title, at)])
-    length = 1 + sum(count for word, count in counts.items() if word not in words.STOP)
+    stop = words.stop_words(terms)
+    text_length = sum(word not in stop for word in terms)
+    metadata = words.metadata_words(author, title, at)
+    length = 1 + text_length + sum(word not in stop for word in metadata)
+    question_words = text_length if only_asks(text) else 0
+    counts = Counter([*terms, *metadata])
     fingerprint = zlib.adler32(" ".join(terms).encode()) if terms else 0
     codes = array("q", [word_code(word) | min(count, COUNT_MASK) for word, count in counts.items()])
-    return Digest(codes.tobytes(), length, contains_question(text), fingerprint)
+    return Digest(codes.tobytes(), length, contains_question(text), question_words, fingerprint)
 
 
 def word_code(word: str) -> int:

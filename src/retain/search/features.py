@@ -56,7 +56,7 @@ class _Table:
 
         columns = zip(*candidates, strict=True)
         _, kinds, ids, seqs, times, digests, roles, authors, cosines, _ = columns
-        words, lengths, has_question, _ = zip(*digests, strict=True)
+        words, lengths, has_question, question_words, _ = zip(*digests, strict=True)
         self.count = len(candidates)
         self.records = list(zip(kinds, ids, strict=True))
         self.seq = np.array(seqs, np.int64)
@@ -67,6 +67,7 @@ class _Table:
         self.words = _WordCounts(words)
         self.lengths = np.array(lengths, float)
         self.asks = np.array(has_question, float)
+        self.question_words = np.array(question_words, float)
 
 
 class _WordCounts:
@@ -130,10 +131,26 @@ def _add_text_features(
     features["length"] = np.log1p(lengths) * (1 - table.is_answer)
     features["length of an answer"] = np.log1p(lengths) * table.is_answer
     features["asks"] = table.asks * (1 - table.is_answer)
+    features["asks the same"] = _asks_the_same(question, table, counts, features["coverage"])
     quoted = np.zeros(table.count)
     for phrase in question.phrases:
         quoted = np.maximum(quoted, (table.words.of(phrase) > 0).sum(axis=1) / len(phrase))
     features["quoted"] = quoted
+
+
+def _asks_the_same(question: Question, table: _Table, counts: Array, coverage: Array) -> Array:
+    """Return how far a candidate only asks what the question asks: their words are the same.
+
+    A candidate that asks with other words too may say something with them. Zero if the question is
+    about questions: then a message that asks the same is wanted.
+    """
+    import numpy as np
+
+    if question.about_questions:
+        return np.zeros(table.count)
+    shared = np.minimum(counts.sum(axis=1) / np.maximum(table.question_words, 1), 1)
+    same: Array = coverage * shared * (table.question_words > 0)
+    return same
 
 
 def _add_meaning_features(features: dict[str, Array], table: _Table) -> None:

@@ -75,6 +75,32 @@ _ABOUT_QUESTIONS = _compile(
 )
 _QUOTED = LazyPattern(r"[\"“”«»„]([^\"“”«»„]{2,200})[\"“”«»“]|(?<!\w)['‘]([^'‘’]{3,80})['’](?!\w)")
 _QUESTION_MARK = LazyPattern(r"\?\s*$|\?\s", re.MULTILINE)
+_SENTENCE_END = LazyPattern(r"[.!…:]\s|[!…]$")
+_SENTENCE = LazyPattern(r"[^.!?…\n]+(\?)?")
+_AUXILIARY = "(?:am|is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|shall)"
+_SUBJECT = (
+    r"(?:i|you|we|he|she|it|they|my|your|our|his|her|their|an?|the"
+    r"|ich|du|er|sie|es|wir|ihr|man|mein\w*|dein\w*|unser\w*|ein\w*|der|die|das|dass)"
+)
+# A verb has to follow: `When did I move` asks, `When I moved` does not.
+_BEGINS_TO_ASK = _compile(
+    rf"(?:when|where|why) {_AUXILIARY}",
+    rf"(?:what|whose|which|how) (?!{_SUBJECT}\b)(?:\w+ ){{0,3}}?{_AUXILIARY}",
+    rf"who(?:m|'s)? (?!{_SUBJECT}\b)",
+    "(?:do|does|did|is|are|can|could|will|would|should) (?:i|you|we|he|she|it|they)",
+    "(?:is|are) (?:my|your|our)",
+    r"(?:wer|wen|wem|wann|wo\w*|warum|weshalb|wie|wieso) "
+    rf"(?!{_SUBJECT}\b)\w+",
+    rf"(?:\w{{2,4}} )?welche[mnrs]? (?!{_SUBJECT}\b)\w+",
+    r"was (?:ist|sind|war|hat|habe|haben|hatte|mache?n?|macht|mag|esse|trinke|kostet|weißt) \w+",
+    "(?:weißt|kannst|hast|bist) du|(?:bin|habe|kann|soll) ich|(?:ist|sind) (?:meine?|unsere?)",
+)
+ASKING_SHARE = 0.7
+"""A text only asks if its questions have at least this share of its characters."""
+MAX_QUESTION_CHARACTERS = 300
+"""A longer text says something too."""
+MAX_UNMARKED_CHARACTERS = 100
+"""Characters of a text that is a question by its first words, without a question mark."""
 _BEGINS = LazyPattern(r"(?:[.!?:…]\s+|\n\s*|[\"“”«»„]\s*)$")
 _LOWER = LazyPattern(r"(?<![\w'’])[a-zà-öø-ÿа-яα-ω]{2}")
 
@@ -200,3 +226,15 @@ def _phrases(text: str) -> tuple[tuple[str, ...], ...]:
 def contains_question(text: str) -> bool:
     """Return whether a text contains a question."""
     return "?" in text and bool(_QUESTION_MARK.search(text))
+
+
+def only_asks(text: str) -> bool:
+    """Return whether a text is nothing but a question, save for an exclamation or two."""
+    if len(text) > MAX_QUESTION_CHARACTERS:
+        return False
+    if "?" not in text:
+        is_short = len(text) <= MAX_UNMARKED_CHARACTERS and not _SENTENCE_END.search(text)
+        return is_short and bool(_BEGINS_TO_ASK.match(text.strip()))
+    sentences = list(_SENTENCE.finditer(text))
+    asking = sum(len(sentence[0]) for sentence in sentences if sentence[1])
+    return asking >= ASKING_SHARE * sum(len(sentence[0]) for sentence in sentences)

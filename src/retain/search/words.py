@@ -20,7 +20,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain
 
 from retain.base import clock
@@ -154,7 +154,7 @@ def query_words(text: str) -> list[str]:
     Of a very long question only the longest words are used, which are usually the rarest.
     """
     words = list(dict.fromkeys(analyse(strip_question_phrases(text))))
-    stop = _GERMAN_STOP if is_german(words) else STOP
+    stop = stop_words(words)
     wanted = [word for word in words if word not in stop]
     pairs = [word for word in wanted if len(word) > 1 or not _UNSPACED.match(word)]
     wanted = pairs or wanted or words
@@ -167,10 +167,21 @@ def query_words(text: str) -> list[str]:
     return wanted
 
 
-def is_german(words: Iterable[str]) -> bool:
-    """Return whether index words have more German stop words than English ones."""
+def stop_words(words: Iterable[str]) -> frozenset[str]:
+    """Return the stop words of the language of index words: English, or also German."""
+    german_stop, only_german, only_english = _german_stop_words()
     distinct = set(words)
-    return len(distinct & _ONLY_GERMAN) > len(distinct & _ONLY_ENGLISH)
+    is_german = len(distinct & only_german) > len(distinct & only_english)
+    return german_stop if is_german else STOP
+
+
+@cache
+def _german_stop_words() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return stop words as index words: of both languages, only of German, only of English."""
+    both = STOP | frozenset(analyse(" ".join(german.STOP)))
+    only_german = both - STOP - frozenset(analyse(" ".join(german.ALSO_ENGLISH)))
+    only_english = STOP - frozenset(analyse(" ".join(german.STOP)))
+    return both, only_german, only_english
 
 
 def _ends(words: list[str], shortest: int = _LONG) -> list[str]:
@@ -291,8 +302,3 @@ def _month(day: int) -> tuple[str, ...]:
     except (OverflowError, ValueError, OSError):
         return ()
     return tuple(analyse(f"{MONTHS[moment.month - 1]} {moment.year}"))
-
-
-_GERMAN_STOP = STOP | frozenset(analyse(" ".join(german.STOP)))
-_ONLY_GERMAN = _GERMAN_STOP - STOP - frozenset(analyse(" ".join(german.ALSO_ENGLISH)))
-_ONLY_ENGLISH = STOP - frozenset(analyse(" ".join(german.STOP)))
