@@ -1,67 +1,67 @@
-"""Digests of candidates: what they hold, and how much memory their cache takes."""
+"""Digests of candidates: what they hold, how they are stored, and rows without one."""
 
 from __future__ import annotations
 
-import gc
-import tracemalloc
-
 import pytest
 
-from retain.search.candidates import ENTRY_BYTES, MAX_CACHED_BYTES, DigestCache, digest
+from retain import Memory, Scope
+from retain.search.candidates import FORMAT, digest, hashes_of, unpack, word_hash
 from retain.search.features import _WordCounts
-from retain.search.search_engine import Item
 
 TEXT = "The train to Bern leaves at seven past nine; I would like a seat by the window, please."
+_DIGESTS = "select digest from search_items where tenant = :tenant order by number"
 
 
-def item(number: int, text: str = TEXT) -> Item:
-    return Item("messages", "s", text, 1_790_000_000_000_000 + number, seq=number, number=number)
-
-
-def packed_words(text: str) -> bytes:
-    return digest("", "", text, None).words
+def word_counts(*texts: str) -> _WordCounts:
+    digests = [digest("", "", text, None) for text in texts]
+    return _WordCounts([item.words for item in digests], [item.counts for item in digests])
 
 
 def test_the_occurrences_of_words_are_counted_per_candidate() -> None:
     texts = ["red green red", "", "black", "red " * 300]
-    counts = _WordCounts([packed_words(text) for text in texts]).of(["red", "black", "pink", "red"])
+    counts = word_counts(*texts).of(["red", "black", "pink", "red"])
     assert counts.tolist() == [[2, 0, 0, 2], [0, 0, 0, 0], [0, 1, 0, 0], [255, 0, 0, 255]]
 
 
-@pytest.mark.parametrize("packed", [[], [packed_words("")]])
-def test_nothing_is_counted_without_words(packed: list[bytes]) -> None:
-    assert not _WordCounts(packed).of(["red"]).any()
-    assert _WordCounts(packed).of([]).shape == (len(packed), 0)
+@pytest.mark.parametrize("texts", [[], [""]])
+def test_nothing_is_counted_without_words(texts: list[str]) -> None:
+    assert not word_counts(*texts).of(["red"]).any()
+    assert word_counts(*texts).of([]).shape == (len(texts), 0)
 
 
-def test_a_cached_digest_takes_at_most_as_many_bytes_as_are_charged() -> None:
-    """A message of 20 words took over 1,000 bytes as a dictionary."""
-    cache = DigestCache()
-    cache.get(item(0))
-    charged = cache.bytes
-    gc.collect()
-    tracemalloc.start()
-    try:
-        for number in range(1, 5001):
-            cache.get(item(number))
-        gc.collect()
-        taken, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert charged < 400
-    assert taken <= 5000 * charged
+@pytest.mark.parametrize("text", ["", TEXT, "Why?", "日本語のテキスト", "red " * 300])
+def test_a_digest_is_stored_whole(text: str) -> None:
+    created = digest("Ada", "A title", text, 1_790_000_000_000_000)
+    packed = created.pack()
+    assert unpack(packed) == created
+    assert len(hashes_of(packed)) == len(created.counts)
+    assert word_hash("ada") in hashes_of(packed)
 
 
-def test_the_digest_cache_is_bounded_and_keeps_the_newer_half() -> None:
-    size = ENTRY_BYTES + len(digest("", "", "red", 0).words)
-    cache = DigestCache(max_bytes=100 * size)
-    for number in range(1000):
-        cache.get(item(number, "red"))
-        assert cache.bytes <= 100 * size
-        assert cache.bytes == sum(
-            ENTRY_BYTES + len(element.words) for element in cache._digests.values()
-        )
-    newest = cache.get(item(999, "red"))
-    assert cache.get(item(999, "red")) is newest
-    assert len(cache._digests) >= 50
-    assert MAX_CACHED_BYTES <= 16 << 20
+def test_a_digest_is_small() -> None:
+    assert len(digest("Ada", "", TEXT, 1_790_000_000_000_000).pack()) < 120
+
+
+def test_a_digest_of_another_version_is_not_used() -> None:
+    packed = digest("Ada", "", TEXT, None).pack()
+    assert unpack(None) is None
+    assert unpack(bytes([FORMAT + 1]) + packed[1:]) is None
+
+
+def test_rows_without_a_digest_are_ranked_the_same(memory: Memory, me: Scope) -> None:
+    """Rows of an older version have none until they are analysed again."""
+    session = me.sessions.add()
+    for text in ("I bought a red kite.", "Where is the kite?", TEXT, "It is in the attic."):
+        me.messages.append(session.id, "user", text, author="Ada")
+    database = me.services.database
+    expected = me.search("the red kite")
+    assert expected[0].text == "I bought a red kite."
+    forget = "update search_items set digest = null where tenant = :tenant"
+    database.write(me.owner.tenant, lambda tx: tx.run(forget))
+    assert me.search("the red kite").hits == expected.hits
+    before = database.read(me.owner.tenant, lambda tx: tx.all(_DIGESTS))
+    assert before == [(None,)] * 4
+    memory.reindex()
+    after = database.read(me.owner.tenant, lambda tx: tx.all(_DIGESTS))
+    assert [unpack(packed) is not None for (packed,) in after] == [True] * 4
+    assert me.search("the red kite").hits == expected.hits

@@ -80,7 +80,8 @@ class Rows:
         self, vector: Any, asked: SearchFilter = ADA, most: int = 10, model: str = MODEL
     ) -> list[int]:
         return [
-            n for n, _ in self.read(lambda tx: self.engine.nearest(tx, vector, model, asked, most))
+            row.number
+            for row, _ in self.read(lambda tx: self.engine.nearest(tx, vector, model, asked, most))
         ]
 
     def findings(self, memory: Memory) -> set[str]:

@@ -30,8 +30,9 @@ def candidate(number: int, text: str, **more: object) -> Candidate:
 
 
 def corpus(question: Question, candidates: list[Candidate], count: int = 100) -> Corpus:
-    counts = features._WordCounts([item.digest.words for item in candidates]).of(question.words)
-    return Corpus(count, (counts > 0).sum(axis=0).tolist())
+    words = [item.digest.words for item in candidates]
+    counts = features._WordCounts(words, [item.digest.counts for item in candidates])
+    return Corpus(count, (counts.of(question.words) > 0).sum(axis=0).tolist())
 
 
 def order(

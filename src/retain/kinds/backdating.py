@@ -248,8 +248,10 @@ def add_call(
 
 
 def _backdate_index(tx: Transaction, kind: str, id: str, at: int) -> None:
+    # The digest has the words of the month.
     tx.run(
-        "update search_items set at = :at where tenant = :tenant and kind = :kind and id = :id",
+        """update search_items set at = :at, digest = null
+           where tenant = :tenant and kind = :kind and id = :id""",
         kind=kind,
         id=id,
         at=at,

@@ -1,40 +1,48 @@
-"""Candidates of a search, and the digests of their texts that ranking works with."""
+"""Candidates of a search, and the digests of their texts that ranking works with.
+
+A digest is computed once, when a row is written, and stored with the row. So a search reads and
+analyses no text of its candidates.
+"""
 
 from __future__ import annotations
 
-import os
-import threading
+import hashlib
+import struct
 import zlib
-from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from retain.search import words
 from retain.search.question import contains_question, only_asks
-from retain.search.search_engine import Item
 
-MAX_CACHED_BYTES = 16 << 20
-"""Limit of the digest cache: about 38,000 messages of 25 different words."""
-ENTRY_BYTES = 240
-"""Memory of a cached digest without its words."""
-COUNT_MASK = 0xFF
-"""The bits of a word code that are a count; the others are a hash of the word."""
+FORMAT = 1
+"""Version of stored digests. Whoever changes their content raises it, and adds a migration like 0023
+that removes the stored ones; until the index is completed, a search analyses such rows itself."""
+MAX_COUNT = 255
+MAX_CACHED_HASHES = 1 << 16
+_HEADER = struct.Struct("<BBIII")  # format, has_question, length, question_words, fingerprint
+_BYTES_PER_WORD = 5  # a count and a hash
 
 
 class Digest(NamedTuple):
-    """Everything that ranking needs of a row's text.
+    """Everything that ranking needs of a row's text."""
 
-    It is compact, because tens of thousands of them are cached: a dictionary of the words would
-    take four times the memory, in blocks of a size that fragments the heap.
-    """
-
-    words: bytes  # the word codes of the index words, 64 bits each: a hash and a count
+    words: bytes  # the hash of each distinct index word, 32 bits each, little-endian
+    counts: bytes  # the occurrences of each of these words, a byte each
     length: int  # words, without stop words
     has_question: bool  # True if the text contains a question
     question_words: int  # words of a text that only asks, without stop words; 0 of other texts
     fingerprint: int  # checksum of the words in their order; 0 if there are none
+
+    def pack(self) -> bytes:
+        """Return the digest as it is stored: about 130 bytes for a message of 25 words."""
+        header = _HEADER.pack(
+            FORMAT, self.has_question, self.length, self.question_words, self.fingerprint
+        )
+        return header + self.counts + self.words
 
 
 class Candidate(NamedTuple):
@@ -61,64 +69,42 @@ class Corpus:
 
 
 def digest(author: str, title: str, text: str, at: int | None) -> Digest:
-    """Return the digest of a row. It depends on nothing else, so it can be cached."""
+    """Return the digest of a row."""
     terms = words.text_words(text)
+    metadata = words.metadata_words(author, title, at)
     stop = words.stop_words(terms)
     text_length = sum(word not in stop for word in terms)
-    metadata = words.metadata_words(author, title, at)
-    length = 1 + text_length + sum(word not in stop for word in metadata)
-    question_words = text_length if only_asks(text) else 0
     counts = Counter([*terms, *metadata])
-    fingerprint = zlib.adler32(" ".join(terms).encode()) if terms else 0
-    codes = array("q", [word_code(word) | min(count, COUNT_MASK) for word, count in counts.items()])
-    return Digest(codes.tobytes(), length, contains_question(text), question_words, fingerprint)
+    return Digest(
+        struct.pack(f"<{len(counts)}i", *map(word_hash, counts)),
+        bytes([count if count < MAX_COUNT else MAX_COUNT for count in counts.values()]),
+        1 + text_length + sum(word not in stop for word in metadata),
+        contains_question(text),
+        text_length if only_asks(text) else 0,
+        zlib.adler32(" ".join(terms).encode()) if terms else 0,
+    )
 
 
-def word_code(word: str) -> int:
-    """Return the word code of a word with a count of 0. It is valid in this process only."""
-    return hash(word) & ~COUNT_MASK
+def unpack(packed: bytes | None) -> Digest | None:
+    """Return a stored digest; None if there is none, or one of another version."""
+    if not packed or packed[0] != FORMAT:
+        return None
+    _, has_question, length, question_words, fingerprint = _HEADER.unpack_from(packed)
+    start = _HEADER.size
+    end = start + (len(packed) - start) // _BYTES_PER_WORD
+    words = packed[end:]
+    counts = packed[start:end]
+    return Digest(words, counts, length, bool(has_question), question_words, fingerprint)
 
 
-class DigestCache:
-    """The digests of rows, shared by all threads of a process. Rows never change.
+def hashes_of(packed: bytes) -> tuple[int, ...]:
+    """Return the hashes of the words of a stored digest."""
+    count = (len(packed) - _HEADER.size) // _BYTES_PER_WORD
+    return struct.unpack_from(f"<{count}i", packed, _HEADER.size + count)
 
-    Evicts the older half when it is full.
-    """
 
-    def __init__(self, max_bytes: int = MAX_CACHED_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._reset()
-
-    def _reset(self) -> None:
-        self._process = os.getpid()
-        self.bytes = 0
-        self._digests: dict[int, Digest] = {}
-        self._lock = threading.Lock()
-
-    def get(self, row: Item) -> Digest:
-        """Return the digest of a row; compute it if it is not cached."""
-        # A number alone could be reused after the schema was dropped and created again. The hash of
-        # all three is smaller than a tuple of them.
-        key = hash((row.number, row.at, len(row.text)))
-        cached = self._digests.get(key)
-        if cached is None:
-            cached = digest(row.author, row.title, row.text, row.at)
-            self._add(key, cached)
-        return cached
-
-    def _add(self, key: int, new: Digest) -> None:
-        if self._process != os.getpid():
-            # In a forked child, the lock may be held by a thread that exists only in the parent.
-            self._reset()
-        with self._lock:
-            if key in self._digests:
-                return  # another thread was faster
-            self._digests[key] = new
-            self.bytes += ENTRY_BYTES + len(new.words)
-            if self.bytes > self._max_bytes:
-                self._evict()
-
-    def _evict(self) -> None:
-        newer = list(self._digests.items())[len(self._digests) // 2 :]
-        self._digests = dict(newer)
-        self.bytes = sum(ENTRY_BYTES + len(cached.words) for _, cached in newer)
+@lru_cache(MAX_CACHED_HASHES)
+def word_hash(word: str) -> int:
+    """Return the hash of an index word: 32 bits, the same in every process."""
+    digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+    return int.from_bytes(digest, signed=True)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.base import clock
-from retain.search.candidates import COUNT_MASK, Candidate, Corpus, word_code
+from retain.search.candidates import Candidate, Corpus, word_hash
 from retain.search.question import Question
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class _Table:
 
         columns = zip(*candidates, strict=True)
         _, kinds, ids, seqs, times, digests, roles, authors, cosines, _ = columns
-        words, lengths, has_question, question_words, _ = zip(*digests, strict=True)
+        words, counts, lengths, has_question, question_words, _ = zip(*digests, strict=True)
         self.count = len(candidates)
         self.records = list(zip(kinds, ids, strict=True))
         self.seq = np.array(seqs, np.int64)
@@ -64,7 +64,7 @@ class _Table:
         self.authors = authors
         self.is_answer = np.array([role in ANSWERING_ROLES for role in roles], float)
         self.cosines = np.array(cosines, float)  # NaN if unknown
-        self.words = _WordCounts(words)
+        self.words = _WordCounts(words, counts)
         self.lengths = np.array(lengths, float)
         self.asks = np.array(has_question, float)
         self.question_words = np.array(question_words, float)
@@ -73,25 +73,24 @@ class _Table:
 class _WordCounts:
     """The occurrences of words in the candidates."""
 
-    def __init__(self, packed: Sequence[bytes]) -> None:
+    def __init__(self, words: Sequence[bytes], counts: Sequence[bytes]) -> None:
+        """Take the words and their counts as digests have them."""
         import numpy as np
 
-        codes = np.frombuffer(b"".join(packed), np.int64)
-        self._count = len(packed)
-        sizes = np.array([len(words) for words in packed], np.int64) // codes.itemsize
-        self._candidate = np.repeat(np.arange(len(packed)), sizes)
-        self._occurrences = codes & COUNT_MASK
-        self._words = codes & ~COUNT_MASK
+        self._count = len(words)
+        self._words = np.frombuffer(b"".join(words), "<i4")
+        self._occurrences = np.frombuffer(b"".join(counts), np.uint8)
+        self._candidate = np.repeat(np.arange(self._count), [len(each) for each in counts])
 
     def of(self, words: Sequence[str]) -> Array:
         """Return the occurrences of words: a row for each candidate, a column for each word."""
         import numpy as np
 
-        counts = np.zeros((self._count, len(words)))
+        occurrences = np.zeros((self._count, len(words)))
         for column, word in enumerate(words):
-            places = np.flatnonzero(self._words == word_code(word))
-            counts[self._candidate[places], column] = self._occurrences[places]
-        return counts
+            places = np.flatnonzero(self._words == word_hash(word))
+            occurrences[self._candidate[places], column] = self._occurrences[places]
+        return occurrences
 
 
 def _word_rarity(question: Question, corpus: Corpus) -> Array:

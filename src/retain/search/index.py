@@ -7,12 +7,12 @@ that removes it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from retain.base import limits
 from retain.base.settings import Settings
 from retain.search import chunk
-from retain.search.candidates import DigestCache
+from retain.search.candidates import digest
 from retain.search.postgres import PostgresEngine
 from retain.search.retrieval import COLUMNS, item_from_row
 from retain.search.search_engine import Engine, Item
@@ -44,7 +44,6 @@ class Index:
     """The index of one database."""
 
     engine: Engine
-    digests: DigestCache = field(default_factory=DigestCache)
 
     def add(self, tx: Transaction, items: Sequence[Item]) -> None:
         """Add new items."""
@@ -65,6 +64,7 @@ class Index:
                 "at": item.at,
                 "expires_at": item.expires_at,
                 "place": item.place,
+                "digest": digest(item.author, item.title, item.text, item.at).pack(),
             }
             for item in items
             if item.text or item.title

@@ -6,21 +6,21 @@ compare. That is why words and users are stored as hashes and compared as number
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
+from retain.search.candidates import hashes_of, word_hash
 from retain.search.retrieval import (
+    CANDIDATE_COLUMNS,
     COLUMNS,
     IndexReader,
     Posting,
-    index_terms,
     item_from_row,
+    marks,
     place_range,
 )
-from retain.search.search_engine import Item, SearchFilter
+from retain.search.search_engine import CandidateRow, Item, SearchFilter
 from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
@@ -43,7 +43,7 @@ FILTERS = """(agent is null or agent = coalesce(:agent, agent))
     and (expires_at is null or expires_at > :now)
     and (:under::text is null or (place >= :under and place < :beyond))"""
 # With pgvector there is an index for each usual length. Filters apply to each row it returns.
-_NEAR = f"""select v.number from search_vectors v
+_NEAR = f"""select i.{CANDIDATE_COLUMNS} from search_vectors v
     join search_items i on i.tenant = :tenant and i.number = v.number
     where v.tenant = :tenant and v.model = :model and octet_length(v.vector) = SIZE
     and (v.user_id is null or v.user_id = coalesce(:user, v.user_id)) and {FILTERS}
@@ -63,6 +63,10 @@ _WITHOUT_WORDS = """with had as materialized (
         where tenant = :tenant group by owner, number)
     select RESULT from search_items left join had using (owner, number)
     where tenant = :tenant and cardinality(search_items.words) > coalesce(had.words, 0)"""
+ITEMS_AROUND = """unnest(:kinds::text[], :ids::text[], :lows::bigint[], :highs::bigint[])
+        spans (of_kind, of_id, low, high)
+    join search_items on tenant = :tenant and kind = of_kind and id = of_id
+    and seq between low and high and (expires_at is null or expires_at > :now)"""
 _IS_STRAY = """not exists (
         select 1 from search_items where tenant = :tenant and number = search_words.number)"""
 
@@ -94,10 +98,10 @@ class PostgresEngine(IndexReader):
                 """with added as (
                        insert into search_items (tenant, kind, id, seq, part, user_id, agent,
                            board, session_id, at, expires_at, role, author, title, text, place,
-                           owner, words)
+                           digest, owner, words)
                        values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board,
                            :session_id, :at, :expires_at, :role, :author, :title, :text, :place,
-                           :owner, :words::int[])
+                           :digest, :owner, :words::int[])
                        returning number, owner, words)
                    insert into search_words (tenant, word, owner, number)
                    select :tenant, word, owner, number from added, unnest(words) word""",
@@ -117,17 +121,18 @@ class PostgresEngine(IndexReader):
         tx.run(
             """with added as (
                    insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
-                       session_id, at, expires_at, role, author, title, text, place, owner, words)
+                       session_id, at, expires_at, role, author, title, text, place, digest,
+                       owner, words)
                    select :tenant, kind, id, seq, part, user_id, agent, board, session_id, at,
-                       expires_at, role, author, title, text, place, owner,
+                       expires_at, role, author, title, text, place, digest, owner,
                        (:words::int[])[past + 1 : until]
                    from unnest(:kind::text[], :id::text[], :seq::bigint[], :part::bigint[],
                        :user_id::text[], :agent::text[], :board::text[], :session_id::text[],
                        :at::bigint[], :expires_at::bigint[], :role::text[], :author::text[],
-                       :title::text[], :text::text[], :place::text[], :owner::int[],
-                       :past::int[], :until::int[]) with ordinality
+                       :title::text[], :text::text[], :place::text[], :digest::bytea[],
+                       :owner::int[], :past::int[], :until::int[]) with ordinality
                    given (kind, id, seq, part, user_id, agent, board, session_id, at, expires_at,
-                       role, author, title, text, place, owner, past, until, nth)
+                       role, author, title, text, place, digest, owner, past, until, nth)
                    order by nth returning number, owner, words)
                insert into search_words (tenant, word, owner, number)
                select :tenant, word, owner, number from added, unnest(words) word""",
@@ -151,7 +156,7 @@ class PostgresEngine(IndexReader):
             numbers=list(rows),
         )
         numbers = [number for (number,) in locked]
-        words = [list({_hash(word) for word in rows[number]}) for number in numbers]
+        words = [list({word_hash(word) for word in rows[number]}) for number in numbers]
         ends = list(accumulate(len(hashes) for hashes in words))
         tx.run(
             """with old as materialized (
@@ -224,40 +229,46 @@ class PostgresEngine(IndexReader):
         )
         return {row[0]: item_from_row(row) for row in rows}
 
-    def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
-        """Return the distinct authors of rows."""
-        rows = tx.all(
-            """select distinct author from search_items
-               where tenant = :tenant and number = any(:numbers) and author <> ''""",
-            numbers=list(numbers),
-        )
-        return {author for (author,) in rows}
-
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
         """Return the neighbours of rows."""
         rows = tx.all(
-            f"""select distinct {COLUMNS}
-                from unnest(:kinds::text[], :ids::text[], :lows::bigint[], :highs::bigint[])
-                    spans (of_kind, of_id, low, high)
-                join search_items on tenant = :tenant
-                and kind = of_kind and id = of_id and seq between low and high
-                where part = 0 and (expires_at is null or expires_at > :now)""",
-            kinds=[row.kind for row in items],
-            ids=[row.id for row in items],
-            lows=[row.seq - reach for row in items],
-            highs=[row.seq + reach for row in items],
+            f"select {COLUMNS} from {ITEMS_AROUND} where part = 0", **_spans(items, reach)
         )
         known = {row.number for row in items}
-        return [item_from_row(row) for row in rows if row[0] not in known]
+        around = {row[0]: item_from_row(row) for row in rows if row[0] not in known}
+        return list(around.values())
 
-    def _visible(self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter) -> set[int]:
+    def neighbours(
+        self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
+    ) -> list[CandidateRow]:
+        """Return rows and their neighbours, without their texts."""
+        result = tx.all(
+            f"select {CANDIDATE_COLUMNS} from {ITEMS_AROUND} where part = 0",
+            **_spans(rows, reach),
+        )
+        return [CandidateRow._make(row) for row in dict.fromkeys(result)]
+
+    def with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
+        """Return those of the rows that still exist, and the neighbours next to them."""
+        result = tx.all(
+            f"""select {COLUMNS} from {ITEMS_AROUND}
+                where part = 0 or number = any(:numbers)""",
+            **_spans(rows, 1),
+            numbers=[row.number for row in rows],
+        )
+        return [item_from_row(row) for row in dict.fromkeys(result)]
+
+    def _visible(
+        self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter
+    ) -> dict[int, CandidateRow]:
         rows = tx.all(
-            f"""select number from search_items where tenant = :tenant and number = any(:numbers)
+            f"""select {CANDIDATE_COLUMNS} from search_items
+                where tenant = :tenant and number = any(:numbers)
                 and (user_id is null or user_id = coalesce(:user, user_id)) and {FILTERS}""",
             numbers=list(numbers),
             **_filter_parameters(filter),
         )
-        return {number for (number,) in rows}
+        return {row[0]: CandidateRow._make(row) for row in rows}
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -276,7 +287,7 @@ class PostgresEngine(IndexReader):
                        where tenant = :tenant and owner = whose and word = this
                        order by number desc limit :cap) newest) list
                where numbers is not null""",
-            words=[_hash(word) for word in words],
+            words=[word_hash(word) for word in words],
             owners=_owners(tx, user),
             cap=cap,
         )
@@ -294,7 +305,7 @@ class PostgresEngine(IndexReader):
         row = tx.one(
             """select count(*) from search_words
                where tenant = :tenant and owner = any(:owners::int[]) and word = :word""",
-            word=_hash(word),
+            word=word_hash(word),
             owners=_owners(tx, user),
         )
         return int((row or (0,))[0])
@@ -313,7 +324,7 @@ class PostgresEngine(IndexReader):
         filter: SearchFilter,
         limit: int,
         narrow: Numbers | None,
-    ) -> list[tuple[int, float]]:
+    ) -> list[tuple[CandidateRow, float]]:
         """Return the nearest rows, from pgvector's index if that is faster and has enough."""
         if narrow is None and self._has_index(tx, len(vector), filter, limit):
             size = next((size for size in SET_EF_SEARCH if size >= limit * 1.25), MAX_EF_SEARCH)
@@ -328,8 +339,10 @@ class PostgresEngine(IndexReader):
                 **_filter_parameters(filter),
             )
             if len(rows) == limit:
-                nearest = self.cosines(tx, vector, model, [number for (number,) in rows])
-                return sorted(nearest.items(), key=lambda pair: (-pair[1], -pair[0]))
+                candidates = [CandidateRow._make(row) for row in rows]
+                cosines = self.cosines(tx, vector, model, [row.number for row in candidates])
+                nearest = [(row, cosines[row.number]) for row in candidates]
+                return sorted(nearest, key=lambda pair: (-pair[1], -pair[0].number))
         return super()._nearest(tx, vector, model, filter, limit, narrow)
 
     def _has_index(self, tx: Transaction, size: int, filter: SearchFilter, limit: int) -> bool:
@@ -415,27 +428,24 @@ def _filter_parameters(filter: SearchFilter) -> dict[str, Any]:
     }
 
 
-@lru_cache(1 << 16)
-def _hash(word: str) -> int:
-    digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
-    return int.from_bytes(digest, signed=True)
+def _spans(rows: Sequence[Item | CandidateRow], reach: int) -> dict[str, Any]:
+    """Return the parameters of ITEMS_AROUND."""
+    return {
+        "kinds": [row.kind for row in rows],
+        "ids": [row.id for row in rows],
+        "lows": [row.seq - reach for row in rows],
+        "highs": [row.seq + reach for row in rows],
+    }
 
 
 def _word_hashes(row: Mapping[str, Any]) -> list[int]:
-    terms = index_terms(
-        row["kind"],
-        row["session_id"],
-        row["author"],
-        row["title"],
-        row["text"],
-        row["at"],
-        row["place"],
-    )
-    return list({_hash(term) for term in terms})
+    """Return the hashes of everything that a row is indexed under: its words and its marks."""
+    names = marks(row["kind"], row["session_id"], row["place"])
+    return list({*hashes_of(row["digest"]), *map(word_hash, names)})
 
 
 def _owner(user: str | None) -> int:
-    return NO_OWNER if user is None else _hash(user)
+    return NO_OWNER if user is None else word_hash(user)
 
 
 def _owners(tx: Transaction, user: str | None) -> list[int]:

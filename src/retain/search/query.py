@@ -7,7 +7,7 @@ loads everything that is to be scored, and ranks it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from retain.base import clock
 from retain.base.errors import ModelError, SettingsError
 from retain.search import question, ranking, words
-from retain.search.candidates import Candidate, Corpus
+from retain.search.candidates import Candidate, Corpus, Digest, digest, unpack
 from retain.search.embedders import Embedder, Family, embed_texts
 from retain.search.index import Index
 from retain.search.question import Question
 from retain.search.ranking import Ranked
-from retain.search.search_engine import Item, SearchFilter
+from retain.search.search_engine import CandidateRow, Engine, SearchFilter
 from retain.storage.database import Transaction
 
 if TYPE_CHECKING:
@@ -63,8 +63,7 @@ class WordMatches:
     """Result of the first read."""
 
     words: Sequence[str]
-    numbers: Sequence[int]
-    authors: Collection[str]
+    rows: Sequence[CandidateRow]
     corpus: Corpus
     depth: int = DEPTH
 
@@ -89,8 +88,8 @@ def match_words(
     engine = index.engine
     terms = words.query_words(text)
     matches = engine.matching(tx, terms, filter, depth)
-    corpus = Corpus(max(engine.extent(tx, filter), len(matches.numbers)), matches.having)
-    return WordMatches(terms, matches.numbers, engine.authors(tx, matches.numbers), corpus, depth)
+    corpus = Corpus(max(engine.extent(tx, filter), len(matches.rows)), matches.having)
+    return WordMatches(terms, matches.rows, corpus, depth)
 
 
 def prepare_query(
@@ -100,7 +99,8 @@ def prepare_query(
 
     If the embedder fails, the search continues by words alone.
     """
-    parsed = question.parse_question(text, now=now, authors=matches.authors)
+    authors = {row.author for row in matches.rows if row.author}
+    parsed = question.parse_question(text, now=now, authors=authors)
     by_words = "ran"
     vector = None
     model = ""
@@ -128,22 +128,21 @@ def prepare_query(
 def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[Hit]:
     """Do the second read: find rows by meaning, add neighbours, rank all candidates."""
     engine = index.engine
-    by_words = query.matches.numbers
-    by_vectors: dict[int, float] = {}
+    by_words = {row.number: row for row in query.matches.rows}
+    nearest = []
     if query.vector is not None:
         nearest = engine.nearest(tx, query.vector, query.model, query.filter, query.matches.depth)
-        by_vectors = dict(nearest)
+    by_vectors = {row.number: row for row, _ in nearest}
+    cosines = {row.number: cosine for row, cosine in nearest}
 
-    rows = engine.items(tx, list(dict.fromkeys([*by_words, *by_vectors])))
-    best = dict.fromkeys([*by_words[:EXPANDED], *list(by_vectors)[:EXPANDED]])
-    best_rows = [rows[number] for number in best if number in rows]
-    for row in engine.around(tx, best_rows, NEIGHBOUR_REACH):
+    rows = by_words | by_vectors
+    best = [*query.matches.rows[:EXPANDED], *[row for row, _ in nearest[:EXPANDED]]]
+    for row in engine.neighbours(tx, best, NEIGHBOUR_REACH):
         rows.setdefault(row.number, row)
-
-    cosines = by_vectors
     if query.vector is not None:
-        others = [number for number in rows if number not in by_vectors]
-        cosines = by_vectors | engine.cosines(tx, query.vector, query.model, others)
+        others = [number for number in rows if number not in cosines]
+        cosines |= engine.cosines(tx, query.vector, query.model, others)
+
     candidates = [
         Candidate(
             row.number,
@@ -151,13 +150,13 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
             row.id,
             row.seq,
             row.at,
-            index.digests.get(row),
+            text_digest,
             row.role,
             row.author,
-            cosines.get(number),
+            cosines.get(row.number),
             row.part,
         )
-        for number, row in rows.items()
+        for row, text_digest in _with_digests(tx, engine, rows)
     ]
     allowed = {number for number, row in rows.items() if _is_allowed(row, query.filter, tx.now)}
     ranked = ranking.rank(
@@ -171,34 +170,54 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
         records.setdefault((row.kind, row.id, row.seq), entry)
         if len(records) == limit:
             break
-    hit_rows = [rows[entry.number] for entry in records.values()]
-    texts = {(row.kind, row.id, row.seq): row.text for row in engine.around(tx, hit_rows, 1)}
-    texts |= {(row.kind, row.id, row.seq): row.text for row in hit_rows}
-    retrievers = {"words": set(by_words), "vectors": set(by_vectors)}
+    items = {
+        item.number: item
+        for item in engine.with_neighbours(tx, [rows[hit.number] for hit in records.values()])
+    }
+    # Rows that words found may have been deleted since the first read.
+    hits = [(items[hit.number], hit) for hit in records.values() if hit.number in items]
+    texts = {(item.kind, item.id, item.seq): item.text for item in items.values() if not item.part}
+    texts |= {(item.kind, item.id, item.seq): item.text for item, _ in hits}
+    retrievers = {"words": by_words, "vectors": by_vectors}
     return [
         Hit(
-            row.kind,
-            row.id,
-            row.seq,
-            row.text,
-            clock.to_datetime(row.at),
+            item.kind,
+            item.id,
+            item.seq,
+            item.text,
+            clock.to_datetime(item.at),
             entry.score,
-            row.author,
-            row.role,
-            row.title,
-            row.session,
-            tuple(name for name, numbers in retrievers.items() if row.number in numbers),
+            item.author,
+            item.role,
+            item.title,
+            item.session,
+            tuple(name for name, numbers in retrievers.items() if item.number in numbers),
             entry.parts,
-            before=texts.get((row.kind, row.id, row.seq - 1), ""),
-            after=texts.get((row.kind, row.id, row.seq + 1), ""),
-            near=cosines.get(row.number),
+            before=texts.get((item.kind, item.id, item.seq - 1), ""),
+            after=texts.get((item.kind, item.id, item.seq + 1), ""),
+            near=cosines.get(item.number),
             same=len(entry.same),
         )
-        for row, entry in zip(hit_rows, records.values(), strict=True)
+        for item, entry in hits
     ]
 
 
-def _is_allowed(row: Item, filter: SearchFilter, now: int) -> bool:
+def _with_digests(
+    tx: Transaction, engine: Engine, rows: Mapping[int, CandidateRow]
+) -> Iterator[tuple[CandidateRow, Digest]]:
+    """Yield rows with their digests; compute those that are not stored."""
+    missing = []
+    for row in rows.values():
+        stored = unpack(row.digest)
+        if stored is None:
+            missing.append(row.number)
+        else:
+            yield row, stored
+    for number, item in engine.items(tx, missing).items() if missing else ():
+        yield rows[number], digest(item.author, item.title, item.text, item.at)
+
+
+def _is_allowed(row: CandidateRow, filter: SearchFilter, now: int) -> bool:
     """Return whether a row may be a hit.
 
     Neighbours were not filtered when they were read, and a row may have expired since the first

@@ -18,6 +18,7 @@ from typing import Any
 
 from retain.base.errors import Busy, ReadTooLong, SettingsError, StorageError, Unreachable
 from retain.search import words as analysis
+from retain.search.candidates import digest
 from retain.search.index import Index
 from retain.search.retrieval import index_terms
 from retain.search.search_engine import Item
@@ -135,6 +136,7 @@ class Reindexer:
             ):
                 total += Reindexed(0, removed)
         total += Reindexed(0, 0, self._reword_outdated())
+        self._add_digests()
         if unfinished is not None:
             # An import that started meanwhile has raised the round; then nothing is deleted here.
             self._database.write(self._tenant, lambda tx: tx.run(_DONE, round=unfinished[0]))
@@ -172,15 +174,37 @@ class Reindexer:
             n: index_terms(i.kind, i.session, i.author, i.title, i.text, i.at, i.place)
             for n, i in items.items()
         }
+        digests = _packed_digests(items)
 
         def work(tx: Transaction) -> int:
             if left is not None:
                 tx.run(_UP_TO, number=left)
+            _put_digests(tx, digests)
             return self._index.engine.reword(tx, words)
 
         done = self._database.write(self._tenant, work, long=True)
         self._progress(done)
         return done
+
+    def _add_digests(self) -> None:
+        """Store the digests of rows that have none."""
+        after = 0
+        while items := self._database.read(
+            self._tenant, partial(self._without_digest, after), long=True
+        ):
+            digests = _packed_digests(items)
+            self._database.write(self._tenant, partial(_put_digests, digests=digests), long=True)
+            self._progress(0)
+            after = max(items)
+
+    def _without_digest(self, after: int, tx: Transaction) -> dict[int, Item]:
+        rows = tx.all(
+            """select number from search_items where tenant = :tenant
+               and number > :after and digest is null order by number limit :size""",
+            after=after,
+            size=ROWS_PER_WRITE,
+        )
+        return self._index.engine.items(tx, [number for (number,) in rows])
 
     def _once(self, things: Findable) -> int:
         """Go once through all records without rows; return the number of rows added."""
@@ -225,6 +249,21 @@ class Reindexer:
             raise
         except (StorageError, SettingsError):
             return ""
+
+
+def _put_digests(tx: Transaction, digests: Sequence[Mapping[str, Any]]) -> None:
+    tx.many(
+        "update search_items set digest = :digest where tenant = :tenant and number = :number",
+        digests,
+    )
+
+
+def _packed_digests(items: Mapping[int, Item]) -> list[dict[str, Any]]:
+    """Return the digests of rows, with their numbers."""
+    return [
+        {"number": number, "digest": digest(item.author, item.title, item.text, item.at).pack()}
+        for number, item in items.items()
+    ]
 
 
 def _lacking(tx: Transaction, things: Findable, after: Place) -> Sequence[Row]:

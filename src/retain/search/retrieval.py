@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from retain.search import words as analysis
-from retain.search.search_engine import Item, Matches, SearchFilter
+from retain.search.search_engine import CandidateRow, Item, Matches, SearchFilter
 from retain.search.vector_cache import (
     EVERYBODY,
     NOBODY,
@@ -45,6 +45,7 @@ PLACE_SEPARATOR = "\x1f"
 """Ends each name of a place. No name contains it, and it sorts before every character of a name."""
 COLUMNS = """number, kind, id, seq, part, user_id, agent, board, session_id, at, expires_at, role,
     author, title, text, place"""
+CANDIDATE_COLUMNS = "number, kind, id, seq, part, at, expires_at, board, role, author, digest"
 
 
 class Posting(NamedTuple):
@@ -162,8 +163,10 @@ class IndexReader:
         """Count the rows that have a word."""
         raise NotImplementedError
 
-    def _visible(self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter) -> set[int]:
-        """Return those of the rows that pass the filter."""
+    def _visible(
+        self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter
+    ) -> dict[int, CandidateRow]:
+        """Return those of the rows that pass the filter, by number."""
         raise NotImplementedError
 
     def _vector_source(
@@ -191,13 +194,13 @@ class IndexReader:
         cap = MAX_ROWS_PER_WORD if narrow is None else None
         postings = self._postings(tx, distinct, filter.user, cap)
         extent = self.extent(tx, filter)
-        numbers = self._first_visible(tx, _rank(postings, extent, narrow), filter, limit)
+        rows = self._first_visible(tx, _rank(postings, extent, narrow), filter, limit)
         capped = any(len(posting.numbers) < posting.having for posting in postings)
-        if len(numbers) < limit and capped:
+        if len(rows) < limit and capped:
             complete = self._postings(tx, distinct, filter.user, None)
-            numbers = self._first_visible(tx, _rank(complete, extent, narrow), filter, limit)
+            rows = self._first_visible(tx, _rank(complete, extent, narrow), filter, limit)
         having = {word: posting.having for word, posting in zip(distinct, postings, strict=True)}
-        return Matches(numbers, [having[word] for word in words])
+        return Matches(rows, [having[word] for word in words])
 
     def _narrow_rows(self, tx: Transaction, filter: SearchFilter) -> Numbers | None:
         """Return the only rows that can pass a narrow filter; None if the filter is wide."""
@@ -221,18 +224,18 @@ class IndexReader:
 
     def _first_visible(
         self, tx: Transaction, ranked: Numbers, filter: SearchFilter, limit: int
-    ) -> list[int]:
+    ) -> list[CandidateRow]:
         """Return the first rows that pass the filter, checked in growing batches."""
-        numbers: list[int] = []
+        rows: list[CandidateRow] = []
         start = 0
         size = limit + limit // 4
-        while start < len(ranked) and len(numbers) < limit:
+        while start < len(ranked) and len(rows) < limit:
             batch = ranked[start : start + size].tolist()
             visible = self._visible(tx, batch, filter)
-            numbers += [number for number in batch if number in visible]
+            rows += [visible[number] for number in batch if number in visible]
             start += size
             size = min(4 * size, MAX_ROWS_PER_CHECK)
-        return numbers[:limit]
+        return rows[:limit]
 
     def extent(self, tx: Transaction, filter: SearchFilter) -> int:
         """Return the approximate number of rows of the filter's user; it may be 2 % off."""
@@ -265,7 +268,7 @@ class IndexReader:
 
     def nearest(
         self, tx: Transaction, vector: Vector, model: str, filter: SearchFilter, limit: int
-    ) -> list[tuple[int, float]]:
+    ) -> list[tuple[CandidateRow, float]]:
         """Return up to `limit` rows with the cosine of their vector of a model, nearest first."""
         return self._nearest(tx, vector, model, filter, limit, self._narrow_rows(tx, filter))
 
@@ -277,7 +280,7 @@ class IndexReader:
         filter: SearchFilter,
         limit: int,
         narrow: Numbers | None,
-    ) -> list[tuple[int, float]]:
+    ) -> list[tuple[CandidateRow, float]]:
         """Return the nearest rows; `narrow` are the only ones that can pass a narrow filter."""
         owners = [RowOwner(EVERYBODY)]
         if filter.user is not None:
@@ -286,7 +289,7 @@ class IndexReader:
         for owner in owners:
             source = self._vector_source(tx, model, owner, len(vector))
             self._vectors.compare(scan, (tx.tenant, model, owner), source, narrow)
-        nearest: dict[int, float] = {}
+        nearest: list[tuple[CandidateRow, float]] = []
         checked = 0
         size = limit + limit // 4
         while len(nearest) < limit and checked < len(scan):
@@ -295,10 +298,10 @@ class IndexReader:
             visible = self._visible(tx, batch, filter)
             for number, score in zip(batch, scores[checked:].tolist(), strict=True):
                 if number in visible:
-                    nearest[number] = score
+                    nearest.append((visible[number], score))
             checked = size
             size *= 4
-        return list(nearest.items())[:limit]
+        return nearest[:limit]
 
     def cosines(
         self, tx: Transaction, vector: Vector, model: str, numbers: Sequence[int]

@@ -40,6 +40,22 @@ class Item(NamedTuple):
     place: str | None = None
 
 
+class CandidateRow(NamedTuple):
+    """One row of the index as ranking needs it, without its text."""
+
+    number: int
+    kind: str
+    id: str
+    seq: int
+    part: int
+    at: int
+    expires_at: int | None
+    board: str | None
+    role: str
+    author: str
+    digest: bytes | None  # None in a row of an older version
+
+
 @dataclass(frozen=True)
 class SearchFilter:
     """The rows that a search may return; None means no restriction.
@@ -61,8 +77,13 @@ class SearchFilter:
 class Matches:
     """Result of a search by words."""
 
-    numbers: list[int]  # most promising first
+    rows: list[CandidateRow]  # most promising first
     having: list[int] = field(default_factory=list)  # rows in scope with each word
+
+    @property
+    def numbers(self) -> list[int]:
+        """Numbers of the rows."""
+        return [row.number for row in self.rows]
 
 
 class Engine(Protocol):
@@ -85,7 +106,7 @@ class Engine(Protocol):
 
     def nearest(
         self, tx: Transaction, vector: Vector, model: str, filter: SearchFilter, limit: int
-    ) -> list[tuple[int, float]]:
+    ) -> list[tuple[CandidateRow, float]]:
         """Return up to `limit` rows with the cosine of their vector of a model, nearest first."""
         ...
 
@@ -99,12 +120,18 @@ class Engine(Protocol):
         """Return rows by their numbers."""
         ...
 
-    def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
-        """Return the distinct authors of rows."""
-        ...
-
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
         """Return the neighbours of rows: same kind and id, up to `reach` before and after."""
+        ...
+
+    def neighbours(
+        self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
+    ) -> list[CandidateRow]:
+        """Return rows and their neighbours, as `around`, without their texts."""
+        ...
+
+    def with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
+        """Return those of the rows that still exist, and the neighbours next to them."""
         ...
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from retain.base.lazy_pattern import LazyPattern
 from retain.search.retrieval import (
+    CANDIDATE_COLUMNS,
     COLUMNS,
     EVERY_ROW,
     IndexReader,
@@ -23,7 +24,7 @@ from retain.search.retrieval import (
     place_range,
     short_hash,
 )
-from retain.search.search_engine import Item, SearchFilter
+from retain.search.search_engine import CandidateRow, Item, SearchFilter
 from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source, page
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
@@ -38,9 +39,9 @@ MAX_CACHED_WORDS = 200_000  # of the tail: about 20 MB
 _NOT_IN_FTS5_WORDS = LazyPattern(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]")
 
 INSERT_ITEM = """insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
-        session_id, at, expires_at, role, author, title, text, place)
+        session_id, at, expires_at, role, author, title, text, place, digest)
     values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board,
-        :session_id, :at, :expires_at, :role, :author, :title, :text, :place)"""
+        :session_id, :at, :expires_at, :role, :author, :title, :text, :place, :digest)"""
 INSERT_WORDS = "insert into search_words (rowid, words) select :number, :words where :tenant <> ''"
 DELETE_WORDS = "delete from search_words where rowid = :number and :tenant <> ''"
 COUNT_REMOVED = "update search_absorbed set removed = removed + :count where :tenant <> ''"
@@ -48,6 +49,9 @@ NEWEST_NUMBER = "select coalesce(max(number), 0), :tenant from search_items"
 ABSORBED_NUMBER = "select number, :tenant from search_absorbed"
 ITEMS_BY_NUMBER = """(select value as this from json_each(:numbers))
     cross join search_items on number = this"""
+ITEMS_AROUND = """(select value as span from json_each(:spans))
+    cross join search_items on tenant = :tenant and kind = span ->> 0 and id = span ->> 1
+    and seq between span ->> 2 and span ->> 3 and (expires_at is null or expires_at > :now)"""
 VECTORS_OF_MODEL = """from search_vectors
     where tenant = :tenant and model = :model and length(vector) = :dimension"""
 # FTS5 lists the rows that it has in the docsize table.
@@ -175,33 +179,41 @@ class SqliteEngine(IndexReader):
         )
         return {row[0]: item_from_row(row) for row in rows}
 
-    def authors(self, tx: Transaction, numbers: Sequence[int]) -> set[str]:
-        """Return the distinct authors of rows."""
-        rows = tx.all(
-            f"""select distinct author from {ITEMS_BY_NUMBER}
-                where tenant = :tenant and author <> ''""",
-            numbers=json.dumps(list(numbers)),
-        )
-        return {author for (author,) in rows}
-
     def around(self, tx: Transaction, items: Sequence[Item], reach: int) -> list[Item]:
         """Return the neighbours of rows."""
-        spans = [(row.kind, row.id, row.seq - reach, row.seq + reach) for row in items]
         rows = tx.all(
-            f"""select distinct {COLUMNS} from (select value as span from json_each(:spans))
-                cross join search_items
-                on tenant = :tenant and kind = span ->> 0 and id = span ->> 1
-                and seq between span ->> 2 and span ->> 3
-                where part = 0 and (expires_at is null or expires_at > :now)""",
-            spans=json.dumps(spans),
+            f"select {COLUMNS} from {ITEMS_AROUND} where part = 0", spans=_spans(items, reach)
         )
         known = {row.number for row in items}
-        return [item_from_row(row) for row in rows if row[0] not in known]
+        around = {row[0]: item_from_row(row) for row in rows if row[0] not in known}
+        return list(around.values())
 
-    def _visible(self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter) -> set[int]:
+    def neighbours(
+        self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
+    ) -> list[CandidateRow]:
+        """Return rows and their neighbours, without their texts."""
+        result = tx.all(
+            f"select {CANDIDATE_COLUMNS} from {ITEMS_AROUND} where part = 0",
+            spans=_spans(rows, reach),
+        )
+        return [CandidateRow._make(row) for row in dict.fromkeys(result)]
+
+    def with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
+        """Return those of the rows that still exist, and the neighbours next to them."""
+        result = tx.all(
+            f"""select {COLUMNS} from {ITEMS_AROUND}
+                where part = 0 or number in (select value from json_each(:numbers))""",
+            spans=_spans(rows, 1),
+            numbers=json.dumps([row.number for row in rows]),
+        )
+        return [item_from_row(row) for row in dict.fromkeys(result)]
+
+    def _visible(
+        self, tx: Transaction, numbers: Sequence[int], filter: SearchFilter
+    ) -> dict[int, CandidateRow]:
         under, beyond = place_range(filter.place)
         rows = tx.all(
-            f"""select number from {ITEMS_BY_NUMBER} where tenant = :tenant
+            f"""select {CANDIDATE_COLUMNS} from {ITEMS_BY_NUMBER} where tenant = :tenant
                 and (user_id is null or user_id = coalesce(:user, user_id))
                 and (agent is null or agent = coalesce(:agent, agent))
                 and (board is null or :boards is null
@@ -222,7 +234,7 @@ class SqliteEngine(IndexReader):
             under=under,
             beyond=beyond,
         )
-        return {number for (number,) in rows}
+        return {row[0]: CandidateRow._make(row) for row in rows}
 
     # -- words -----------------------------------------------------------------------------------
 
@@ -332,6 +344,11 @@ class SqliteEngine(IndexReader):
             model=model,
             dimension=dimension,
         )
+
+
+def _spans(rows: Sequence[Item | CandidateRow], reach: int) -> str:
+    """Return the parameter of ITEMS_AROUND."""
+    return json.dumps([(row.kind, row.id, row.seq - reach, row.seq + reach) for row in rows])
 
 
 def _fts5_row(number: int, tenant: str, user: str | None, words: Collection[str]) -> dict[str, Any]:
