@@ -86,6 +86,19 @@ def test_the_best_rows_are_the_same_without_the_library(
         assert np.allclose(scores, exact_scores, atol=1e-6)
 
 
+@pytest.mark.parametrize("ascending", [True, False])
+def test_rows_in_memory_are_found_by_number(ascending: bool) -> None:
+    table, cache = Table(3000), VectorCache(1 << 30)
+    if not ascending:
+        table.numbers.reverse()
+    assert cache.lookup(KEY, [1, 2]) == []
+    table.scores(cache)
+    pages = cache.lookup(KEY, [2, 2999, 7, 4000, -1])
+    assert sorted(number for part in pages for number in part.numbers.tolist()) == [2, 7, 2999]
+    for part in pages:
+        assert (part.vectors == table.vectors[part.numbers - 1]).all()
+
+
 def test_vectors_beyond_the_limit_are_read_each_time(caplog: pytest.LogCaptureFixture) -> None:
     table, small, large = Table(3000), VectorCache(1000), VectorCache(1 << 30)
     assert table.scores(small) == table.scores(large)

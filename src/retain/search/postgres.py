@@ -340,7 +340,8 @@ class PostgresEngine(IndexReader):
             )
             if len(rows) == limit:
                 candidates = [CandidateRow._make(row) for row in rows]
-                cosines = self.cosines(tx, vector, model, [row.number for row in candidates])
+                numbers = [row.number for row in candidates]
+                cosines = self.cosines(tx, vector, model, numbers)
                 nearest = [(row, cosines[row.number]) for row in candidates]
                 return sorted(nearest, key=lambda pair: (-pair[1], -pair[0].number))
         return super()._nearest(tx, vector, model, filter, limit, narrow)

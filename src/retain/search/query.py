@@ -141,6 +141,9 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
         rows.setdefault(row.number, row)
     if query.vector is not None:
         others = [number for number in rows if number not in cosines]
+        user = query.filter.user
+        cosines |= engine.cosines_in_memory(tx, query.vector, query.model, user, others)
+        others = [number for number in others if number not in cosines]
         cosines |= engine.cosines(tx, query.vector, query.model, others)
 
     candidates = [

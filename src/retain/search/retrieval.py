@@ -18,6 +18,7 @@ from retain.search.search_engine import CandidateRow, Item, Matches, SearchFilte
 from retain.search.vector_cache import (
     EVERYBODY,
     NOBODY,
+    Page,
     RowOwner,
     Scan,
     Source,
@@ -282,11 +283,8 @@ class IndexReader:
         narrow: Numbers | None,
     ) -> list[tuple[CandidateRow, float]]:
         """Return the nearest rows; `narrow` are the only ones that can pass a narrow filter."""
-        owners = [RowOwner(EVERYBODY)]
-        if filter.user is not None:
-            owners = [RowOwner(NOBODY), RowOwner("user", filter.user)]
         scan = Scan(vector)
-        for owner in owners:
+        for owner in _row_owners(filter.user):
             source = self._vector_source(tx, model, owner, len(vector))
             self._vectors.compare(scan, (tx.tenant, model, owner), source, narrow)
         nearest: list[tuple[CandidateRow, float]] = []
@@ -308,10 +306,36 @@ class IndexReader:
     ) -> dict[int, float]:
         """Return the cosine of each of the rows that has a vector of a model."""
         rows = self._vectors_of(tx, model, numbers, len(vector)) if numbers else []
-        if not rows:
-            return {}
-        vectors = page(rows)
-        return dict(zip(vectors.numbers.tolist(), cosines(vector, vectors).tolist(), strict=True))
+        return _cosines_by_number(vector, [page(rows)] if rows else [])
+
+    def cosines_in_memory(
+        self, tx: Transaction, vector: Vector, model: str, user: str | None, numbers: Sequence[int]
+    ) -> dict[int, float]:
+        """Return the cosine of each of the rows whose vector `nearest` has loaded.
+
+        The rows must exist: the vector of a deleted one may still be in memory.
+        """
+        pages: list[Page] = []
+        for owner in _row_owners(user):
+            pages += self._vectors.lookup((tx.tenant, model, owner), numbers)
+        return _cosines_by_number(vector, pages)
+
+
+def _cosines_by_number(vector: Vector, pages: Sequence[Page]) -> dict[int, float]:
+    return {
+        number: cosine
+        for part in pages
+        for number, cosine in zip(
+            part.numbers.tolist(), cosines(vector, part).tolist(), strict=True
+        )
+    }
+
+
+def _row_owners(user: str | None) -> list[RowOwner]:
+    """Return the owners whose rows a user may see; without a user, everybody."""
+    if user is None:
+        return [RowOwner(EVERYBODY)]
+    return [RowOwner(NOBODY), RowOwner("user", user)]
 
 
 def _rank(postings: Sequence[Posting], extent: int, narrow: Numbers | None) -> Numbers:

@@ -116,6 +116,12 @@ class Engine(Protocol):
         """Return the cosine of each of the rows that has a vector of a model."""
         ...
 
+    def cosines_in_memory(
+        self, tx: Transaction, vector: Vector, model: str, user: str | None, numbers: Sequence[int]
+    ) -> dict[int, float]:
+        """Return the cosine of each of the rows, which exist, whose vector `nearest` has loaded."""
+        ...
+
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
         """Return rows by their numbers."""
         ...

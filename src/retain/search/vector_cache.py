@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,6 +32,7 @@ BLOCK_ROWS = 8192
 """Maximum rows of a block. Blocks are never copied, so a million vectors need no second copy."""
 CHUNK_ROWS = 1024
 """Rows that are converted to floats at a time: as many as fit into the processor's cache."""
+SCORES_PER_MAXIMUM = 64
 SECONDS_BETWEEN_COUNTS = 300.0
 EMPTY_BYTES = 1000
 """About the size of an entry without vectors: many users without any take memory too."""
@@ -141,7 +142,7 @@ class Scan:
         scores = np.concatenate(self._cosines)
         places = np.arange(len(scores))
         if size < len(scores):
-            lowest = np.partition(scores, -size)[-size]
+            lowest = _nth_highest(scores, size)
             places = np.flatnonzero(scores >= lowest - 2 * self._error)
         numbers = np.concatenate(self._numbers)[places]
         exact = self._exact(places, scores) if self._error else scores[places]
@@ -160,6 +161,17 @@ class Scan:
             if page is not None and inside.start < inside.stop:
                 exact[inside] = cosines(self._vector, page.select(places[inside] - starts[index]))
         return exact
+
+
+def _nth_highest(scores: Scores, n: int) -> float:
+    import numpy as np
+
+    maxima = np.maximum.reduceat(scores, np.arange(0, len(scores), SCORES_PER_MAXIMUM))
+    if n < len(maxima):
+        # There are n scores as high as the n-th highest maximum. So lower ones can be left out,
+        # which makes this eight times as fast.
+        scores = scores[scores >= np.partition(maxima, -n)[-n]]
+    return float(np.partition(scores, -n)[-n])
 
 
 def cosines(vector: Vector, page: Page) -> Scores:
@@ -297,6 +309,18 @@ class VectorCache:
         for page in source.since(0) if pages is None else pages:
             scan.add(page if among is None else _only(page, among), keep=is_cached)
 
+    def lookup(self, key: tuple[str, str, RowOwner], numbers: Sequence[int]) -> list[Page]:
+        """Return those of the rows that an entry has in memory."""
+        import numpy as np
+
+        entry = self._entries.get(key)
+        if entry is None or self._process != os.getpid():
+            return []
+        with entry.lock:
+            pages = entry.pages()
+        wanted = np.array(numbers, np.int64)
+        return [page.select(places) for page in pages if len(places := _find(page, wanted))]
+
     def _pages(self, key: tuple[str, str, RowOwner], source: Source) -> list[Page] | None:
         with self._lock:
             entry = self._entries.setdefault(key, CachedVectors())
@@ -319,7 +343,19 @@ class VectorCache:
 
 
 def _only(page: Page, among: Numbers) -> Page:
+    places = _find(page, among)
+    return page if len(places) == len(page.numbers) else page.select(places)
+
+
+def _find(page: Page, wanted: Numbers) -> NDArray[np.intp]:
+    """Return the places of wanted rows in a page, in ascending order."""
     import numpy as np
 
-    places = np.flatnonzero(np.isin(page.numbers, among))
-    return page if len(places) == len(page.numbers) else page.select(places)
+    numbers = page.numbers
+    is_ordered = bool((numbers[1:] > numbers[:-1]).all())  # rows usually get vectors in order
+    if not is_ordered or len(wanted) > len(numbers):
+        return np.flatnonzero(np.isin(numbers, wanted))
+    places = np.searchsorted(numbers, wanted)
+    inside = places < len(numbers)
+    is_here = numbers[places[inside]] == wanted[inside]
+    return np.unique(places[inside][is_here])
