@@ -12,7 +12,7 @@ OUT ?= .cache/encoder
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn train-encoder setup tests test-tools clean help
+.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn train-encoder setup tests test-tools node clients packages test-site test-modules clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -24,8 +24,8 @@ serve: setup ## Run the server and the web app; set HOST, PORT and DATABASE to c
 site: setup ## Build the web app into the package (needs Node.js 20.19, or 22.12 or newer)
 	@.venv/bin/python scripts/build_site.py
 
-test: test-tools site ## Run the test suite, on SQLite and PostgreSQL, and in a browser
-	$(RUN) python scripts/build_site.py run test
+test: node ## Run the test suite, on SQLite and PostgreSQL, and in a browser
+	@$(MAKE) --no-print-directory --jobs 4 test-tools test-site test-modules  # most of it waits for the network
 	$(RUN) pytest -n 4 $(ARGS)
 
 test-all: test-tools site ## Run every test on every database, and every migration
@@ -97,8 +97,23 @@ tests: .cache/ready-tests
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks
 	@touch .cache/ready-tests
 
-test-tools: tests ## Install what the tests need besides Python packages
-	@UV=$(UV) bash scripts/test_tools.sh
+test-tools: clients packages ## Install what the tests need besides Python packages
+
+node: tests
+	@UV=$(UV) bash scripts/test_tools.sh node
+
+clients: node
+	@bash scripts/test_tools.sh clients
+
+packages:
+	@bash scripts/test_tools.sh packages
+
+test-site: site
+	$(RUN) python scripts/build_site.py run test
+
+# pytest rewrites the assertions of every module, once: without this, once in each of its processes.
+test-modules: tests
+	@$(RUN) pytest --collect-only -qq >/dev/null || true  # the run itself reports what is wrong
 
 release: ## Check that this version can be released, and tag it
 	$(RUN) python scripts/release.py --tag
