@@ -23,10 +23,11 @@ BOTH = pytest.mark.parametrize(
 
 @pytest.fixture
 def process(url: str, tmp_path: Path) -> Run:
-    """Run `retain …` in an empty folder."""
+    """Run `retain …` as a process, in an empty folder."""
     env = {
         "PATH": os.environ["PATH"],
         "RETAIN_DATABASE": url,
+        "RETAIN_EMBEDDER": "static",
         "PYTHONUTF8": "1",
     }
 
@@ -51,10 +52,10 @@ def process(url: str, tmp_path: Path) -> Run:
 
 
 @pytest.fixture
-def run_here(
+def run(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Run:
-    """Run commands in this process, which saves starting an interpreter."""
+    """Run `retain …` in this process, which saves starting an interpreter."""
     monkeypatch.chdir(tmp_path)
     for name, value in {"RETAIN_DATABASE": url}.items():
         monkeypatch.setenv(name, value)
@@ -75,13 +76,6 @@ def run_here(
         return subprocess.CompletedProcess(words, status, *capfd.readouterr())
 
     return run_it
-
-
-@pytest.fixture
-def run(request: pytest.FixtureRequest, engine: str) -> Run:
-    """Run `retain …` as a process on SQLite, and in this process on a server."""
-    runner: Run = request.getfixturevalue("process" if engine == "sqlite" else "run_here")
-    return runner
 
 
 def answer(done: subprocess.CompletedProcess[str]) -> dict[str, object]:

@@ -1,3 +1,3 @@
 """Fixtures of the command line tests."""
 
-from tests.cli.commands import process, run, run_here  # noqa: F401
+from tests.cli.commands import process, run  # noqa: F401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import pty
@@ -35,16 +36,38 @@ def env(tmp_path: Path) -> dict[str, str]:
     return {
         "PATH": os.environ["PATH"],
         "RETAIN_DATABASE": f"sqlite:///{tmp_path}/chat.db",
+        "RETAIN_EMBEDDER": "static",
         "PYTHONUTF8": "1",
         "TERM": "xterm",
     }
 
 
 @pytest.fixture
-def run(env: dict[str, str], tmp_path: Path) -> Run:
-    """Run `retain chat …` with lines on its standard input."""
+def run(
+    env: dict[str, str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Run:
+    """Run `retain chat …` in this process, with lines on its standard input."""
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
 
     def run_it(*words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
+        lines = io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8")
+        capfd.readouterr()
+        with monkeypatch.context() as patch:
+            for name, value in more.items():
+                patch.setenv(name, value)
+            patch.setattr("sys.stdin", lines)
+            status = main(["chat", *words])
+        return subprocess.CompletedProcess(words, status, *capfd.readouterr())
+
+    return run_it
+
+
+@pytest.fixture
+def process(env: dict[str, str], tmp_path: Path) -> Run:
+    """Run `retain chat …` as a process, with lines on its standard input."""
+
+    def run_it(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
         line = [PYTHON, "-m", "retain.cli.main", "chat", *words]
         return subprocess.run(
             line,
@@ -52,7 +75,7 @@ def run(env: dict[str, str], tmp_path: Path) -> Run:
             capture_output=True,
             check=False,
             cwd=tmp_path,
-            env={**env, **more},
+            env=env,
             text=True,
         )
 
@@ -161,11 +184,11 @@ def test_the_model_is_loaded_while_the_user_types(
     assert main(["chat"]) == 0
 
 
-def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
+def test_from_a_pipe(process: Run, env: dict[str, str]) -> None:
     """Line by line, in one session that the next run continues; without a model it names the
     setting.
     """
-    first = run(stdin="My sister lives in Lisbon.\n\nWhere does my sister live?\n")
+    first = process(stdin="My sister lives in Lisbon.\n\nWhere does my sister live?\n")
     assert first.returncode == 0
     assert "No model is set" in first.stdout
     assert "`model` and `base_url` in the settings" in first.stdout
@@ -173,7 +196,7 @@ def test_from_a_pipe(run: Run, env: dict[str, str]) -> None:
     assert "\x1b" not in first.stdout
     received = [
         json.loads(line)
-        for line in run("--json", stdin="And my brother?\nAnd I?\n").stdout.splitlines()
+        for line in process("--json", stdin="And my brother?\nAnd I?\n").stdout.splitlines()
     ]
     assert [item["memory_only"] for item in received] == [True, True]
     with Memory.open(env["RETAIN_DATABASE"]) as memory:

@@ -24,9 +24,9 @@ def turn(url: str) -> str:
         ).id
 
 
-def test_a_table_with_a_bar_per_layer(run: Run, turn: str) -> None:
+def test_a_table_with_a_bar_per_layer(process: Run, turn: str) -> None:
     """`retain context --session … --message …` shows it now."""
-    done = run('retain context --session trip --message "And now?" --budget 1000')
+    done = process('retain context --session trip --message "And now?" --budget 1000')
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert lines[0].endswith(" of 1,000 tokens")

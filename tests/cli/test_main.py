@@ -24,9 +24,8 @@ NEWEST = shipped("sqlite")[-1].number
 @pytest.mark.parametrize(
     "engine", ["sqlite"]
 )  # tests/test_every_way.py has every verb on every engine
-def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
+def test_every_example_works(run: Run, tmp_path: Path) -> None:
     """Each line of `--help`, in order, on an empty database."""
-    run = run_here
     (tmp_path / "turns.jsonl").write_text(
         '{"role": "assistant", "content": "Lisbon"}\n\n{"role": "user", "content": "Yes"}\n'
     )
@@ -68,8 +67,16 @@ def test_every_example_works(run_here: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow_on_postgres
 @BOTH
+def test_what_one_process_writes_the_next_one_reads_exactly(process: Run) -> None:
+    session = answer(process("retain sessions resume --user ada --agent scout --json"))["id"]
+    process(f"retain messages append {session} user -", stdin="Grüß\nGott 👋\n")
+    (message,) = json.loads(process(f"retain messages window {session} --json").stdout)
+    assert message["content"] == {"text": "Grüß\nGott 👋"}
+
+
+@pytest.mark.slow_on_postgres
+@BOTH
 def test_a_conversation(run: Run) -> None:
-    """What one process writes, the next one reads exactly."""
     session = answer(run("retain sessions resume --user ada --agent scout --json"))
     assert (
         answer(run(f"retain sessions resume {session['id']} --user ada --agent scout --json"))["id"]
@@ -167,9 +174,8 @@ def test_a_conversation(run: Run) -> None:
     ],
 )
 def test_errors_give_advice_and_have_their_status(
-    run_here: Run, command: str, status: int, says: str, tmp_path: Path
+    run: Run, command: str, status: int, says: str, tmp_path: Path
 ) -> None:
-    run = run_here
     if "there is no file" in says:
         (tmp_path / "agent.db").unlink()
     else:
@@ -182,7 +188,7 @@ def test_errors_give_advice_and_have_their_status(
 
 @pytest.mark.parametrize("engine", ["sqlite"])
 def test_an_error_of_the_system_names_the_file(
-    run_here: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """For example a settings file that may not be read."""
     (tmp_path / "retain.yaml").write_text("user: ada\n")
@@ -191,14 +197,14 @@ def test_an_error_of_the_system_names_the_file(
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "read_text", refuse)
-    done = run_here("retain status")
+    done = run("retain status")
     assert (done.returncode, done.stderr) == (1, "retain: retain.yaml: Permission denied\n")
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_every_setting_is_an_option(run_here: Run) -> None:
+def test_every_setting_is_an_option(run: Run) -> None:
     command = "config show --set user=eve --set api-key=s=1 --user ada --json"
-    values = answer(run_here(f"retain --set context_tokens=9000 --set user=bob {command}"))
+    values = answer(run(f"retain --set context_tokens=9000 --set user=bob {command}"))
     shown = {name: values[name]["value"] for name in ("context_tokens", "user", "api_key")}  # type: ignore[index]
     assert shown == {"context_tokens": "9000", "user": "ada", "api_key": "***"}
     for wrong, status, says in (
@@ -209,41 +215,41 @@ def test_every_setting_is_an_option(run_here: Run) -> None:
         ("file=x", 6, "there is no setting file"),
         ("cls=x", 6, "there is no setting cls"),
     ):
-        done = run_here(f"retain status --set {wrong}")
+        done = run(f"retain status --set {wrong}")
         assert (done.returncode, says in done.stderr) == (status, True), done.stderr
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_a_command_alone_shows_its_help(run_here: Run) -> None:
+def test_a_command_alone_shows_its_help(run: Run) -> None:
     for command, usage in (("retain ", "retain [-h]"), ("retain sessions", "retain sessions [-h]")):
-        done = run_here(command)
+        done = run(command)
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith(f"usage: {usage}")
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_an_agent_is_switched_off_and_on(run_here: Run) -> None:
-    added = run_here("retain agents add scout --no-active --model-label Small --json")
+def test_an_agent_is_switched_off_and_on(run: Run) -> None:
+    added = run("retain agents add scout --no-active --model-label Small --json")
     assert json.loads(added.stdout)["active"] is False, added.stderr
-    edited = json.loads(run_here("retain agents edit scout --prompt p --json").stdout)
+    edited = json.loads(run("retain agents edit scout --prompt p --json").stdout)
     assert (edited["active"], edited["model_label"]) == (False, "Small")
-    assert json.loads(run_here("retain agents edit scout --active --json").stdout)["active"]
-    assert json.loads(run_here("retain agents add cook --json").stdout)["active"] is True
+    assert json.loads(run("retain agents edit scout --active --json").stdout)["active"]
+    assert json.loads(run("retain agents add cook --json").stdout)["active"] is True
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_models_are_listed(run_here: Run) -> None:
+def test_models_are_listed(run: Run) -> None:
     with FakeService() as service:
-        done = run_here(f"retain models --set base_url={service.url}")
+        done = run(f"retain models --set base_url={service.url}")
         assert "fake" in done.stdout.split(), done.stderr
-        listed = run_here(f"retain models --set base_url={service.url} --json")
+        listed = run(f"retain models --set base_url={service.url} --json")
         assert json.loads(listed.stdout) == {"models": ["fake"]}
-    assert run_here("retain models").returncode == 7
+    assert run("retain models").returncode == 7
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_the_help_of_erase_says_what_it_does(run_here: Run) -> None:
-    words = run_here("retain erase --help").stdout
+def test_the_help_of_erase_says_what_it_does(run: Run) -> None:
+    words = run("retain erase --help").stdout
     assert "permanently removes everything that belongs to the user" in words
     assert "backups" in words
     assert "retain export FILE --user NAME" in words
@@ -262,9 +268,8 @@ def test_errors_are_json_with_json_output(run: Run) -> None:
 
 @pytest.mark.slow_on_postgres
 @BOTH
-def test_operations(run_here: Run, tmp_path: Path, engine: str) -> None:
+def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
     """migrate, verify, status, export, import, purge, erase and config, in sequence."""
-    run = run_here
     assert answer(run("retain migrate up --json"))["version"] == NEWEST
     run("retain sessions add s --user ada --agent scout")
     run("retain messages append s user hello")
@@ -299,9 +304,8 @@ def test_operations(run_here: Run, tmp_path: Path, engine: str) -> None:
 
 
 @BOTH
-def test_migrate_sql_prints_the_statements(run_here: Run, url: str) -> None:
+def test_migrate_sql_prints_the_statements(run: Run, url: str) -> None:
     """`--sql` runs nothing and prints exactly what would run."""
-    run = run_here
     run("retain migrate up")
     run("retain migrate down --to 1 --yes")
     printed = run("retain migrate up --sql").stdout
@@ -333,8 +337,7 @@ def test_verify_fails_on_damage(url: str, run: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_settings_come_from_file_environment_and_flags(run_here: Run, tmp_path: Path) -> None:
-    run = run_here
+def test_settings_come_from_file_environment_and_flags(run: Run, tmp_path: Path) -> None:
     (tmp_path / "retain.yaml").write_text(
         "tenant: from-file\nuser: ada\nagent: scout\nretention_days: 7\n"
     )
@@ -363,8 +366,7 @@ def test_a_password_is_never_shown(run: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_stored_text_cannot_control_the_terminal(run_here: Run) -> None:
-    run = run_here
+def test_stored_text_cannot_control_the_terminal(run: Run) -> None:
     run("retain sessions add s --user ada --agent scout")
     run("retain messages append s user -", stdin="\x1b[2J\x1b]0;owned\x07 \u202e evil")
     shown = run("retain messages window s").stdout
@@ -388,9 +390,8 @@ def test_a_closed_pipe_is_no_error(url: str, tmp_path: Path) -> None:
 
 
 @BOTH
-def test_commands_default_to_one_tenant(run_here: Run, tmp_path: Path) -> None:
+def test_commands_default_to_one_tenant(run: Run, tmp_path: Path) -> None:
     """Purge and export cover one tenant unless all are requested."""
-    run = run_here
     for tenant in ("acme", "globex"):
         run(f"retain sessions add s --tenant {tenant} --user ada --agent scout")
         run(
@@ -408,8 +409,7 @@ def test_commands_default_to_one_tenant(run_here: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_import_reads_a_pipe(run_here: Run) -> None:
-    run = run_here
+def test_import_reads_a_pipe(run: Run) -> None:
     run("retain sessions add s --user ada --agent scout")
     copy = run("retain export -").stdout
     assert (
@@ -444,9 +444,8 @@ def test_a_full_disk_and_a_plain_terminal_give_no_traceback(
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_output_can_be_redirected_to_a_file(run_here: Run) -> None:
+def test_output_can_be_redirected_to_a_file(run: Run) -> None:
     """Notes and values are printed verbatim; metadata goes to standard error."""
-    run = run_here
     whose = "--user ada --agent scout"
     run("retain migrate up")
     empty = run(f"retain notes read {whose}")
@@ -462,8 +461,7 @@ def test_output_can_be_redirected_to_a_file(run_here: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_piped_output_has_no_trailing_white_space(run_here: Run) -> None:
-    run = run_here
+def test_piped_output_has_no_trailing_white_space(run: Run) -> None:
     run("retain sessions add trip --user ada --agent scout")
     run("retain messages append trip user short")
     run(f"retain messages append trip user '{'long ' * 15}'")
@@ -479,13 +477,12 @@ def test_piped_output_has_no_trailing_white_space(run_here: Run) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sqlite"])
-def test_raw_content_is_written_to_a_file(run_here: Run, url: str, tmp_path: Path) -> None:
+def test_raw_content_is_written_to_a_file(run: Run, url: str, tmp_path: Path) -> None:
     """Byte for byte, with `--raw` in pieces."""
-    run = run_here
     data = bytes(range(256)) * 5000
     with Memory.open(url, settings=SETTINGS) as memory:
         memory.scope().refs.add(data, "bytes", key="bytes-1")
-    env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url}
+    env = {**os.environ, "RETAIN_DATABASE": url}
     for words in (["content", "bytes-1"], ["get", "bytes-1", "--raw"]):
         command = [sys.executable, "-m", "retain.cli.main", "refs", *words]
         assert (
@@ -511,7 +508,7 @@ def test_a_closed_stream_gives_no_traceback(
 ) -> None:
     """The database file does not take its file descriptor either."""
     run("retain sessions add trip --user ada --agent scout")
-    env = {"PATH": os.environ["PATH"], "RETAIN_DATABASE": url}
+    env = {**os.environ, "RETAIN_DATABASE": url}
     command = f'"{sys.executable}" -m retain.cli.main sessions list {closed}'
     done = subprocess.run(
         ["sh", "-c", command], capture_output=True, text=True, check=False, cwd=tmp_path, env=env

@@ -27,8 +27,7 @@ from retain import Memory, Scope
 from retain.cli.main import main
 from retain.messages import placeholder
 from retain.messages.placeholder import find_keys
-from tests.conftest import SETTINGS
-from tests.limited import command_with
+from tests.conftest import SETTINGS, Limited
 
 Run = Callable[..., subprocess.CompletedProcess[bytes]]
 PYTHON = sys.executable
@@ -42,20 +41,49 @@ def env(url: str) -> dict[str, str]:
         "PATH": os.environ["PATH"],
         "RETAIN_DATABASE": url,
         "RETAIN_USER": "ada",
+        "RETAIN_EMBEDDER": "static",
         "PYTHONUTF8": "1",
     }
 
 
 @pytest.fixture
-def run(env: dict[str, str], tmp_path: Path) -> Run:
-    """Run `retain run … -- CMD`; bytes in, bytes out."""
+def run(
+    env: dict[str, str],
+    tmp_path: Path,
+    limited: Limited,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> Run:
+    """Run `retain run … -- CMD` in this process, which saves starting an interpreter."""
+    monkeypatch.chdir(tmp_path)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
 
     def run_it(
-        *words: str, stdin: bytes = b"", limits: Mapping[str, float] | None = None, **more: str
+        *words: str, limits: Mapping[str, float] | None = None, **more: str
     ) -> subprocess.CompletedProcess[bytes]:
-        line = [*command_with(limits or {}), "run", *words]
+        capfdbinary.readouterr()
+        with monkeypatch.context() as patch:
+            limited(**(limits or {}))
+            for name, value in more.items():
+                patch.setenv(name, value)
+            try:
+                status = main(["run", *words])
+            except SystemExit as end:
+                status = int(end.code or 0)
+        return subprocess.CompletedProcess(words, status, *capfdbinary.readouterr())
+
+    return run_it
+
+
+@pytest.fixture
+def process(env: dict[str, str], tmp_path: Path) -> Run:
+    """Run `retain run … -- CMD` as a process; bytes in, bytes out."""
+
+    def run_it(*words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+        line = [PYTHON, "-m", "retain.cli.main", "run", *words]
         return subprocess.run(
-            line, input=stdin, capture_output=True, check=False, cwd=tmp_path, env={**env, **more}
+            line, input=stdin, capture_output=True, check=False, cwd=tmp_path, env=env
         )
 
     return run_it
@@ -100,11 +128,11 @@ def whole(scope: Scope, key: str) -> bytes:
         return file.read()
 
 
-def test_a_large_output_is_shown_and_stored(run: Run, stored: Any) -> None:
+def test_a_large_output_is_shown_and_stored(process: Run, stored: Any) -> None:
     """With --tee, standard output is unchanged; the line with command, status and
     placeholder goes to standard error.
     """
-    done = run("--tee", "--", *MANY)
+    done = process("--tee", "--", *MANY)
     assert done.returncode == 0
     assert done.stdout == b"".join(b"line %d\n" % n for n in range(3000))
     scope, key = stored(done.stderr)
@@ -267,9 +295,9 @@ def test_a_huge_single_line(run: Run, stored: Any) -> None:
 
 
 @SQLITE
-def test_input_is_passed_through(run: Run) -> None:
+def test_input_is_passed_through(process: Run) -> None:
     data = bytes(range(256)) * 10
-    assert run("--tee", "--", "cat", stdin=data).stdout == data
+    assert process("--tee", "--", "cat", stdin=data).stdout == data
 
 
 @SQLITE
@@ -293,8 +321,8 @@ def test_exit_status(run: Run, words: list[str], code: int, says: bytes) -> None
 
 
 @SQLITE
-def test_a_command_killed_by_a_signal(run: Run, stored: Any) -> None:
-    done = run("--tee", "--", "sh", "-c", "seq 3000; kill -SEGV $$")
+def test_a_command_killed_by_a_signal(process: Run, stored: Any) -> None:
+    done = process("--tee", "--", "sh", "-c", "seq 3000; kill -SEGV $$")
     assert done.returncode == 128 + signal.SIGSEGV
     scope, key = stored(done.stderr)
     ref = scope.refs.info(key)
