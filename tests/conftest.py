@@ -30,6 +30,7 @@ from hypothesis import settings as hypothesis_settings
 from retain import Memory, Scope
 from retain.base import clock, limits
 from retain.base.settings import Settings
+from retain.models import model
 from retain.storage.sqlite import engine as sqlite
 from tests.chaos.sizes import FULL
 from tests.servers import Kind, PostgresServer, debian_binaries
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import psycopg
 
 sqlite.BALLAST_MIB = 0  # a test of the reserve file sets it again
+model.FIRST_RETRY_SECONDS = 0.01
 SETTINGS = Settings(postgres_pool=8, rate_per_second=0)
 SERVERS: tuple[Kind, ...] = ("modern", "debian")
 ENGINES = ("sqlite", *SERVERS)

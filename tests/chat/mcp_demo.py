@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-import time
 
 from mcp.server.mcpserver import MCPServer
 
@@ -59,9 +59,9 @@ def crash() -> str:
 
 
 @server.tool()
-def wait(seconds: float) -> str:
-    """Wait."""
-    time.sleep(seconds)
+async def wait(seconds: float) -> str:
+    """Wait, until the call is cancelled."""
+    await asyncio.sleep(seconds)
     return "done"
 
 

@@ -336,13 +336,22 @@ def test_tools_of_a_server_whose_names_become_equal_are_numbered(talk: Any, demo
 
 
 def test_a_call_that_takes_too_long_is_an_error(talk: Any, demo: Any, limited: Limited) -> None:
-    wait = calling(("demo__wait", {"seconds": 6}))
-    chat = talk(tools=["demo"], servers={"demo": demo}, then=[wait, "Done."])
-    for _ in range(2):
-        chat.say()  # the first turn lists the tools, which takes a moment
-    limited(TOOL_SECONDS=3.0)
-    (waited,) = chat.say()
-    assert "did not answer within 3 s" in json.loads(waited)["error"]
+    def hurry() -> str:
+        """Shorten the limit, now that the server is connected."""
+        limited(TOOL_SECONDS=0.2)
+        return "done"
+
+    chat = talk(
+        ("demo__count_lines", {"text": "a"}),
+        ("hurry", {}),
+        ("demo__wait", {"seconds": 60}),
+        tools=["demo", "hurry"],
+        functions=[hurry],
+        servers={"demo": demo},
+    )
+    counted, _, waited = chat.say()
+    assert counted == "1"
+    assert "did not answer within 0.2 s" in json.loads(waited)["error"]
 
 
 def test_processes_end_with_the_turn(talk: Any) -> None:
@@ -361,23 +370,24 @@ def test_processes_end_with_the_turn(talk: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken",
+    ("broken", "seconds"),
     [
-        {"command": "there-is-no-such-command"},
-        {"command": sys.executable, "args": ["-c", "print('no protocol')"]},
-        {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]},
-        {"url": "http://127.0.0.1:9/mcp"},
+        ({"command": "there-is-no-such-command"}, 60),
+        ({"command": sys.executable, "args": ["-c", "print('no protocol')"]}, 60),
+        ({"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]}, 0.5),
+        ({"url": "http://127.0.0.1:9/mcp"}, 60),
     ],
     ids=["missing", "no protocol", "silent", "no address"],
 )
 def test_a_server_that_fails_does_not_fail_the_turn(
     talk: Any,
     broken: Any,
+    seconds: float,
     limited: Limited,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    limited(TOOL_SECONDS=4.0)
+    limited(TOOL_SECONDS=seconds)
     chat = talk(("other__x", {}), tools=["other"], servers={"other": broken})
     (result,) = chat.say()
     assert "Unknown tool 'other__x'" in result
