@@ -275,7 +275,7 @@ def test_operations(run: Run, tmp_path: Path, engine: str) -> None:
     run("retain messages append s user hello")
     status = answer(run("retain status --json"))
     assert status["rows"]["messages"] == 1  # type: ignore[index]
-    assert (status["embedder"], status["vectors"]["pending"]) == ("static-256@1", 1)  # type: ignore[index]
+    assert (status["embedder"], status["vectors"]["pending"]) == ("static-256@2", 1)  # type: ignore[index]
     verified = answer(run("retain verify --json"))
     assert verified["ok"] is True
     assert len(verified["checks"]) > 5  # type: ignore[arg-type]

@@ -257,7 +257,7 @@ def test_outliers_count_as_similar(best: float, expected: list[str]) -> None:
     assert [hit.id for hit in recall._relevant(hits, sought)] == expected
     same = [replace(hit, near=0.7) for hit in hits]
     assert recall._relevant(same, sought) == []
-    assert len(recall._relevant(same, replace(sought, model="static-256@1"))) == len(hits)
+    assert len(recall._relevant(same, replace(sought, model="static-256@2"))) == len(hits)
 
 
 def test_an_inactive_reference_is_not_recalled(me: Scope, session: str) -> None:

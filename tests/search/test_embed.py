@@ -91,7 +91,7 @@ def test_the_settings_choose_the_embedder() -> None:
     assert choose(Settings(embedder="none")) is None
     static = choose(Settings())
     assert static is not None
-    assert (static.identity, static.dimensions, static.family) == ("static-256@1", 256, "static")
+    assert (static.identity, static.dimensions, static.family) == ("static-256@2", 256, "static")
     assert choose(Settings()) is static
     service = choose(Settings(embedder="service", embedding_model="m"))
     assert service is not None

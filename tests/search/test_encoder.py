@@ -50,7 +50,7 @@ def test_the_default_is_the_encoder_if_it_is_installed(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     default = choose(Settings())
     assert default is not None
-    assert default.identity == "static-256@1"
+    assert default.identity == "static-256@2"
 
 
 PAIRS = [
@@ -283,7 +283,7 @@ def test_a_process_without_the_encoder_keeps_its_vectors(
         assert [hit.seq for hit in memory.scope(user="ada").search("harbour")] == [1]
     with Memory.open(url, settings=Settings(embedder="static")) as memory:
         memory.run_jobs()
-        assert models(memory) == {"static-256@1"}
+        assert models(memory) == {"static-256@2"}
 
 
 def test_a_long_name_of_a_speaker_is_cut() -> None:

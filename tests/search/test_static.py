@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retain.search.embedders import Embedder, embed_texts
+from retain.search.embedders import Embedder, embed_passages, embed_texts
+from retain.search.onnx_embedder import Passage
 from retain.search.static_embedder import StaticEmbedder, _data
 
 EMBEDDER: Embedder = StaticEmbedder()
@@ -54,6 +55,34 @@ def near(one: str, other: str) -> float:
 )
 def test_similar_meaning_is_near(text: str, like: str, unlike: str) -> None:
     assert near(text, like) > near(text, unlike) + 0.1
+
+
+def test_a_question_is_near_to_what_answers_it() -> None:
+    question = embed_texts(EMBEDDER, ["Where does Clara live?"])[0]
+    passages = [
+        Passage("In Lisbon, since May.", "Clara", "And where do you live now?"),
+        Passage("In Lisbon, since May.", "Tom", "And where do you live now?"),
+        Passage("Lovely weather today.", "Clara", "Good morning!"),
+    ]
+    answer, other_speaker, other_topic = embed_passages(EMBEDDER, passages) @ question
+    assert answer > other_speaker
+    assert answer > other_topic
+
+
+def test_only_the_end_of_the_message_before_is_read() -> None:
+    passages = [
+        Passage("Yes.", "Tom", "x" * 9_000 + "y" * 200),
+        Passage("Yes.", "Tom", "y" * 200),
+        Passage("Yes.", "Tom", ""),
+    ]
+    long, short, without = embed_passages(EMBEDDER, passages)
+    assert np.array_equal(long, short)
+    assert not np.array_equal(short, without)
+
+
+def test_a_passage_without_a_word_has_a_vector() -> None:
+    vectors = embed_passages(EMBEDDER, [Passage(""), Passage(" \n")])
+    assert np.array_equal(vectors[0], vectors[1])
 
 
 def test_white_space_is_normalized() -> None:

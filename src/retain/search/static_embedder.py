@@ -1,10 +1,12 @@
 """The built-in embedder: knows words, needs only numpy, and takes microseconds.
 
 A text is split into words, a word into pieces, and the vectors of the pieces are added up. The
-length of a piece's vector is its weight. Weights and pieces are those of WordLlama's
-`l2_supercat_256` (MIT, see `static.LICENSE`), packed by `scripts/build_static.py`. The tokenizer is
-that of WordLlama, except that all white space is equal: a byte-pair encoding that joins the pair
-with the lowest number first, and encodes characters without a piece as bytes.
+length of a piece's vector is its weight. A message also gets the pieces of its speaker and of the
+end of the message before. Pieces that are frequent in questions have other vectors there: "where"
+is near to places. `scripts/train_static.py` made the table from WordLlama's `l2_supercat_256` (MIT,
+see `static.LICENSE`) and retain's encoder. The tokenizer is that of WordLlama, except that all white
+space is equal: a byte-pair encoding that joins the pair with the lowest number first, and encodes
+characters without a piece as bytes.
 """
 
 from __future__ import annotations
@@ -22,6 +24,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from retain.search.onnx_embedder import Passage
+
+IDENTITY = "static-256@2"
+BEFORE_CHARACTERS = 160
+"""Characters of the message before that are read, from its end."""
 _FILE = Path(__file__).with_name("static.bin")
 _START = "▁"  # first character of a piece that starts a word
 _FIRST_BYTE = 3  # the number of the piece that stands for the byte 0
@@ -36,7 +43,7 @@ class StaticEmbedder:
 
     family: Literal["static"] = "static"
     dimensions = 256
-    identity = "static-256@1"
+    identity = IDENTITY
 
     def __init__(self) -> None:
         self._parts = _Known(_merged)
@@ -45,18 +52,37 @@ class StaticEmbedder:
         )
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return a unit vector for each text; texts without a word share one."""
+        """Return a unit vector for each question; texts without a word share one."""
+        rows = _data().question_rows
+        return _normalized([self._sum(rows.take(self._numbers(text))) for text in texts])
+
+    def embed_passages(self, passages: Sequence[Passage]) -> NDArray[np.float32]:
+        """Return a unit vector for each passage; those without a word share one."""
+        data = _data()
+        return _normalized(
+            [
+                self._sum(self._numbers(passage.text))
+                + data.speaker * self._sum(self._numbers(passage.speaker))
+                + data.before * self._sum(self._numbers(passage.before[-BEFORE_CHARACTERS:]))
+                for passage in passages
+            ]
+        )
+
+    def _numbers(self, text: str) -> NDArray[np.uint16]:
         import numpy as np
 
-        _, _, scales, rows = _data()
-        vectors = np.zeros((len(texts), self.dimensions), np.float32)
-        for place, text in enumerate(texts):
-            pieces = np.frombuffer(self.pieces(text) or b"\0\0", np.uint16)
-            for start in range(0, len(pieces), _PIECES_PER_STEP):
-                some = pieces[start : start + _PIECES_PER_STEP]
-                vectors[place] += scales.take(some) @ rows.take(some, axis=0).astype(np.float32)
-        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors
+        return np.frombuffer(self.pieces(text), np.uint16)
+
+    def _sum(self, numbers: NDArray[np.uint16]) -> NDArray[np.float32]:
+        """Return the sum of rows of the table."""
+        import numpy as np
+
+        data = _data()
+        total = np.zeros(self.dimensions, np.float32)
+        for start in range(0, len(numbers), _PIECES_PER_STEP):
+            some = numbers[start : start + _PIECES_PER_STEP]
+            total += data.scales.take(some) @ data.rows.take(some, axis=0).astype(np.float32)
+        return total
 
     def pieces(self, text: str) -> bytes:
         """Return the numbers of a text's pieces, two bytes each."""
@@ -113,13 +139,26 @@ def _merged(part: str) -> bytes:
     return numbers.tobytes()
 
 
+def _normalized(sums: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+    """Return sums as unit vectors; a text without a word gets that of the first piece."""
+    import numpy as np
+
+    vectors = np.array(sums, np.float32)
+    vectors[~vectors.any(axis=1)] = _data().rows[0]
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors
+
+
 class _Data(NamedTuple):
     """The file's content: pieces, pairs of characters in them, scales and vectors."""
 
     pieces: Mapping[str, int]
     beside: Set[str]
     scales: NDArray[np.float32]
-    rows: NDArray[np.int8]
+    rows: NDArray[np.int8]  # one for each piece, and then those for questions
+    question_rows: NDArray[np.uint16]  # the row of each piece in a question
+    speaker: float  # weight of the speaker's pieces
+    before: float  # weight of the pieces of the message before
 
 
 @functools.cache
@@ -132,11 +171,20 @@ def _data() -> _Data:
         start = file.tell()
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     count, dimensions = header["shape"]
+    row_count = count + header["questions"]
     scales_at = start + header["text"]
+    rows_at = scales_at + 4 * row_count
+    questions_at = rows_at + row_count * dimensions
     pieces = data[start:scales_at].decode().split("\n")
-    beside = {piece[place : place + 2] for piece in pieces for place in range(len(piece) - 1)}
-    scales = np.frombuffer(data, "<f4", count, scales_at).astype(np.float32)
-    rows = np.frombuffer(data, np.int8, count * dimensions, scales_at + 4 * count).reshape(
-        count, dimensions
+    question_rows = np.arange(count, dtype=np.uint16)
+    question_pieces = np.frombuffer(data, "<u2", header["questions"], questions_at)
+    question_rows[question_pieces] = np.arange(count, row_count)
+    return _Data(
+        {piece: number for number, piece in enumerate(pieces)},
+        {piece[place : place + 2] for piece in pieces for place in range(len(piece) - 1)},
+        np.frombuffer(data, "<f4", row_count, scales_at).astype(np.float32),
+        np.frombuffer(data, np.int8, row_count * dimensions, rows_at).reshape(-1, dimensions),
+        question_rows,
+        header["speaker"],
+        header["before"],
     )
-    return _Data({piece: number for number, piece in enumerate(pieces)}, beside, scales, rows)
