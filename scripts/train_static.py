@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import onnx
 from encoder import evaluation
+from encoder.conversations import Turn
 from encoder.model import embed, padded, quantize_rows
 from encoder.samples import Composer, Sample, Samples
 from numpy.typing import NDArray
@@ -357,11 +358,11 @@ class Trainer:
         split = StaticEmbedder().pieces
         for item in self._evaluated:
             turns: list[tuple[str, str, str]] = []
-            before = None
+            previous: Turn | None = None
             for turn in item.conversation.turns:
-                same_session = before is not None and before.session == turn.session
-                turns.append((turn.speaker, turn.text, before.text if same_session else ""))
-                before = turn
+                before = previous.text if previous and previous.session == turn.session else ""
+                turns.append((turn.speaker, turn.text, before))
+                previous = turn
             pieces = [split(question.text) for question in item.conversation.questions]
             questions = Texts(pieces, torch, self.device).sums(
                 torch.tensor(question_rows, device=self.device),
