@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -37,9 +36,17 @@ def modules() -> dict[str, ast.Module]:
     }
 
 
-def imports(name: str) -> Iterator[str]:
-    """Yield the modules of ours that a module imports, however it spells the import."""
-    for node in ast.walk(modules()[name]):
+@cache
+def nodes(name: str) -> list[ast.AST]:
+    """Return every node of the syntax tree of a module."""
+    return list(ast.walk(modules()[name]))
+
+
+@cache
+def imports(name: str) -> set[str]:
+    """Return the modules of ours that a module imports, however it spells the import."""
+    imported: set[str] = set()
+    for node in nodes(name):
         candidates: list[str] = []
         if isinstance(node, ast.Import):
             candidates = [alias.name for alias in node.names]
@@ -50,9 +57,10 @@ def imports(name: str) -> Iterator[str]:
             while candidate:
                 results = {candidate, f"{candidate}.__init__"} & modules().keys()
                 if results:
-                    yield results.pop()
+                    imported |= results
                     break
                 candidate = candidate.rpartition(".")[0]
+    return imported
 
 
 def graph(depth: int, within: str = "retain") -> dict[str, set[str]]:
@@ -96,11 +104,11 @@ def test_packages_that_meet_have_no_modules_of_the_same_name() -> None:
 
 
 def test_engines_are_named_only_in_their_files() -> None:
-    for name, tree in modules().items():
+    for name in modules():
         is_engine = any(part.startswith(("sqlite", "postgres")) for part in name.split("."))
         if is_engine or name in ENGINE_FILES:
             continue
-        for node in ast.walk(tree):
+        for node in nodes(name):
             for field in ("id", "attr", "module", "name"):
                 word = str(getattr(node, field, "")).lower()
                 if word in FRAMEWORK_CLASSES:
@@ -111,8 +119,8 @@ def test_engines_are_named_only_in_their_files() -> None:
 
 def test_stored_data_is_never_executed() -> None:
     """No pickle, no eval, no dynamic import, no yaml.load."""
-    for name, tree in modules().items():
-        for node in ast.walk(tree):
+    for name in modules():
+        for node in nodes(name):
             if isinstance(node, ast.Import):
                 imported = {alias.name for alias in node.names}
                 assert not imported & {"pickle", "marshal", "shelve", "dill"}, name

@@ -43,9 +43,12 @@ class Module:
     def __init__(self, name: str, text: str) -> None:
         self.name = name
         self.tree = ast.parse(text)
-        self.parents = {
-            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
-        }
+        self.nodes: list[ast.AST] = [self.tree]
+        self.parents: dict[ast.AST, ast.AST] = {}
+        for node in self.nodes:  # which grows meanwhile
+            children = list(ast.iter_child_nodes(node))
+            self.parents.update(dict.fromkeys(children, node))
+            self.nodes.extend(children)
 
     def functions(self, node: ast.AST) -> Iterator[Function]:
         """Yield the functions around a node, innermost first."""
@@ -60,7 +63,7 @@ class Module:
                 yield f"{self.where(call)}: {ast.unparse(call.args[0])} is no constant statement"
         for call in [] if ENGINES.fullmatch(self.name) else self.calls(DRIVERS):
             yield f"{self.where(call)}: only an engine talks to its driver"
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if self.built(node) and not BUILDERS & {
                 self.name,
                 f"{self.name} {self.outermost(node)}",
@@ -69,7 +72,7 @@ class Module:
 
     def calls(self, methods: set[str]) -> Iterator[ast.Call]:
         """Yield every call of a method with one of these names."""
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
@@ -134,7 +137,7 @@ class Module:
         """Return True if every `return` of a method without parameters is a constant."""
         returns = [
             node
-            for function in ast.walk(self.tree)
+            for function in self.nodes
             if isinstance(function, ast.FunctionDef) and function.name == name
             for node in ast.walk(function)
             if isinstance(node, ast.Return)
@@ -151,7 +154,7 @@ class Module:
         place = names.index(name) - int(names[0] == "self") if name in names else -1
         calls = [
             call
-            for call in ast.walk(self.tree)
+            for call in self.nodes
             if isinstance(call, ast.Call)
             and ast.unparse(call.func).removeprefix("self.") == function.name
         ]
@@ -190,6 +193,8 @@ class Module:
 
     def built(self, node: ast.AST) -> bool:
         """Return True if a function composes text that starts like a statement."""
+        if not isinstance(node, ast.JoinedStr | ast.BinOp | ast.Call):
+            return False
         if not any(True for _ in self.functions(node)):
             return False
         match node:
@@ -268,7 +273,7 @@ def test_the_check_finds_statements_and_exceptions() -> None:
         seen[module.name] = sum(
             ast.unparse(call.func).startswith("tx.") for call in module.calls(METHODS)
         )
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if module.built(node):
                 built |= {module.name, f"{module.name} {module.outermost(node)}"} & BUILDERS
     assert sum(seen.values()) > 35
