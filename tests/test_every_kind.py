@@ -325,7 +325,6 @@ def test_another_tenant_reads_and_changes_nothing(
         for word in results:  # what the caller said may come back; what the owner stored may not
             received = received.replace(word, "").replace(repr(word)[1:-1], "")
         assert KEEP not in received, name
-        assert exported(memory, tenants=["acme"]) == before, name
         begins = kind.name == "notes"  # everyone has notes, be they empty
         if (
             name.split()[0]
@@ -333,6 +332,7 @@ def test_another_tenant_reads_and_changes_nothing(
             and not begins
         ):
             assert isinstance(result, NotFound), name
+    assert exported(memory, tenants=["acme"]) == before
     assert sum(KEEP in repr(answer(call)) for _, call in calls(me, kind)) >= 2, (
         "the owner does find it"
     )
@@ -444,7 +444,7 @@ def test_erasing_a_user_leaves_other_users_unchanged(
     one another. CHAOS=full tries all 49.
     """
     memory = open_memory()
-    users = [f"user {n}" for n in range(46 if FULL else 8)] + ["user%", "user_1", "user", "*"]
+    users = [f"user {n}" for n in range(46 if FULL else 2)] + ["user%", "user_1", "user", "*"]
     for user in users:
         populate(memory.scope(tenant="acme", user=user, agent="scout"), f"{KEEP} of {user}")
     populate(memory.scope(tenant="other", user="user", agent="scout"), f"{KEEP} elsewhere")

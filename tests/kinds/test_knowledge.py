@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import threading
+import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,7 +19,7 @@ from retain.base.errors import Invalid, NotFound, TooLarge
 from retain.kinds.knowledge import Document
 from retain.kinds.knowledge.document import chunk_title
 from retain.kinds.knowledge.sources import find_files
-from tests.conftest import Limited, Now
+from tests.conftest import Limited, Now, one_engine
 from tests.text import pdfs
 
 GUIDE = (
@@ -72,16 +73,16 @@ def test_a_document_and_its_passages(memory: Memory, me: Scope) -> None:
     assert is_verified(memory)
 
 
+@one_engine
 @given(text=st.text(min_size=1, max_size=3000), media=st.sampled_from(["text", "markdown"]))
-def test_passages_join_to_the_text(text: str, media: Any) -> None:
-    with Memory.open("memory:") as memory:
-        me = memory.scope(tenant="acme", user="ada")
-        created = me.knowledge.add("T", text, media=media)
-        stored = text.replace("\x00", "␀")
-        assert me.knowledge.text(created.id) == (stored if stored.strip() else "")
-        assert me.knowledge.text(created.id) == "".join(
-            passage.text for passage in me.knowledge.passages(created.id)
-        )
+def test_passages_join_to_the_text(memory: Memory, text: str, media: Any) -> None:
+    me = memory.scope(tenant="acme", user=uuid.uuid4().hex)
+    created = me.knowledge.add("T", text, media=media)
+    stored = text.replace("\x00", "␀")
+    assert me.knowledge.text(created.id) == (stored if stored.strip() else "")
+    assert me.knowledge.text(created.id) == "".join(
+        passage.text for passage in me.knowledge.passages(created.id)
+    )
 
 
 def test_adding_again_replaces(open_memory: Callable[..., Memory], now: Now) -> None:

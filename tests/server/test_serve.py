@@ -259,9 +259,7 @@ def test_no_acknowledged_write_is_lost(engine: str, tmp_path: Path) -> None:
         wait_until(lambda: sum(len(writer.acknowledged) for writer in writers) > count + 40)
         for writer in writers:
             writer.done.set()
-        began = time.monotonic()
-        assert process.stop() == 0
-        assert time.monotonic() - began < 10
+        assert process.stop() == 0  # 1 if requests were left when STOP_SECONDS were over
         for writer in writers:
             writer.join(30)
             assert writer.others <= {503}

@@ -156,7 +156,9 @@ def test_down_and_up_under_an_open_memory(url: str) -> None:
 
 
 def test_a_fresh_schema_equals_a_migrated_one(url: str, engine: str, tmp_path: Path) -> None:
-    """M5, B35."""
+    """M5, B35: every migration goes up, down and up, with and without rows. CHAOS=full goes down
+    to every version.
+    """
     other = url_beside(engine, tmp_path)
     fresh = next(other)
     try:
@@ -168,7 +170,7 @@ def test_a_fresh_schema_equals_a_migrated_one(url: str, engine: str, tmp_path: P
                 migrate.up(memory.database, memory.migrations, to=version)
         with opened(url) as memory:
             fill(memory)
-        for version in range(HEAD - 1, 0, -1):
+        for version in range(HEAD - 1, 0, -1) if FULL else (1,):
             with opened(url) as memory:
                 migrate.down(memory.database, memory.migrations, to=version)
                 migrate.up(memory.database, memory.migrations)
