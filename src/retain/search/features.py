@@ -334,8 +334,9 @@ def _add_session_features(
     features["session's best"] = best
     features["session's three"] = three
     if "meaning" in features:
-        top = _highest(features["meaning"], thread, threads.count, 3, np.nan)
-        features["session's meaning"] = _standardize(np.nanmean(top, axis=1)[thread])
+        top = _highest(features["meaning"], thread, threads.count, 3, 0.0)
+        mean = top.sum(axis=1) / np.minimum(np.bincount(thread), 3)
+        features["session's meaning"] = _standardize(mean[thread])
     _set_average(
         features,
         threads.is_single,
@@ -373,13 +374,9 @@ def _highest(
 
 def _standardize(values: Array) -> Array:
     """Return values as standard deviations above the mean."""
-    import numpy as np
-
-    deviation = values.std()
-    if deviation <= 1e-9:
-        return np.zeros(len(values))
-    standardized: Array = (values - values.mean()) / deviation
-    return standardized
+    centred: Array = values - values.mean()
+    deviation = math.sqrt(centred @ centred / len(centred))  # a third of the time of `std`
+    return centred / deviation if deviation > 1e-9 else centred * 0.0
 
 
 def _set_average(

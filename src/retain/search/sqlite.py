@@ -244,15 +244,16 @@ class SqliteEngine(IndexReader):
         import numpy as np
 
         tail = self._tail(tx, user)
+        lists = tx.all(
+            """select (select group_concat(rowid) from (
+                   select rowid from search_words where search_words match queries.value
+                   order by rowid desc limit :cap)), :tenant
+               from json_each(:queries) queries order by queries.key""",
+            queries=json.dumps([_fts5_query(tx.tenant, word, user) for word in words]),
+            cap=-1 if cap is None else cap,
+        )
         postings = []
-        for word in words:
-            joined, _ = tx.one(
-                """select group_concat(rowid), :tenant from (
-                       select rowid from search_words where search_words match :query
-                       order by rowid desc limit :cap)""",
-                query=_fts5_query(tx.tenant, word, user),
-                cap=-1 if cap is None else cap,
-            ) or ("", "")
+        for word, (joined, _) in zip(words, lists, strict=True):
             absorbed: Numbers = np.fromstring(joined or "", np.int64, sep=",")
             waiting = [number for number, terms in tail.items() if word in terms]
             having = len(absorbed) + len(waiting)
