@@ -38,6 +38,8 @@ EVERY_ROW = "_"
 """The mark that all rows have."""
 NARROW_RATIO = 4
 """A filter that leaves less than one in this many rows of the scope is looked up first."""
+NARROW_ROWS = 4000
+"""A filter that leaves no more rows than this is looked up first, unless most of the scope pass."""
 COUNT_SECONDS = 30.0
 """Lifetime of a cached count, or a hundred times as long as counting took if that is longer."""
 MAX_CACHED_COUNTS = 20_000
@@ -208,16 +210,18 @@ class IndexReader:
         import numpy as np
 
         extent = self.extent(tx, filter)
+        limit = max(extent // NARROW_RATIO, min(NARROW_ROWS, extent * 3 // 4))
         narrow = None
+        kinds = [] if filter.place else filter.kinds or ()  # few kinds have places
         for names in (
-            [kind_mark(kind) for kind in filter.kinds or ()],
+            [kind_mark(kind) for kind in kinds],
             [session_mark(filter.session)] if filter.session else [],
             [place_mark(filter.place)] if filter.place else [],
         ):
             if not names:
                 continue
             count = sum(self._cached_count(tx, name, filter.user) for name in names)
-            if count * NARROW_RATIO <= extent:
+            if count <= limit:
                 postings = self._postings(tx, names, filter.user, None)
                 rows = np.concatenate([posting.numbers for posting in postings])
                 narrow = rows if narrow is None else np.intersect1d(narrow, rows)

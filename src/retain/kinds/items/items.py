@@ -244,7 +244,10 @@ class Items(Kind):
             previous_hits = -1
             while True:  # search deeper until enough hits match the filter, or there are no more
                 depth = current.matches.depth
-                hits = search_scope.finish_search(tx, self._services, self._owner, current, depth)
+                hits_limit = size if wanted is None else depth
+                hits = search_scope.finish_search(
+                    tx, self._services, self._owner, current, hits_limit
+                )
                 matches = list(islice(self._matches(tx, hits, wanted), size))
                 if wanted is None or len(matches) == size or len(hits) == previous_hits:
                     return matches
