@@ -221,6 +221,7 @@ def test_questions_are_detected() -> None:
     [
         "Where does my sister live?",
         "Wow! What got you into running?",
+        "Hey Ada, is my sister in Lisbon?",
         "Which train do I take to work",
         "where was I born",
         "who won the match",
@@ -243,6 +244,7 @@ def test_a_text_that_only_asks_is_recognised(text: str) -> None:
         "",
         "My sister moved to Lisbon in May.",
         "We made pizza! It was great picking out toppings. Have you made anything lately?",
+        "I've never met Kelly at the book club, do you think I should write to her?",
         "When I was ten we moved to Rome",
         "What I like best is cheese",
         "How nice!",

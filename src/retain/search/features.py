@@ -148,7 +148,7 @@ def _asks_the_same(question: Question, table: _Table, counts: Array, coverage: A
     if question.about_questions:
         return np.zeros(table.count)
     shared = np.minimum(counts.sum(axis=1) / np.maximum(table.question_words, 1), 1)
-    same: Array = coverage * shared * (table.question_words > 0)
+    same: Array = (coverage * shared) ** 2 * (table.question_words > 0)
     return same
 
 

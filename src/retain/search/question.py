@@ -95,6 +95,14 @@ _BEGINS_TO_ASK = _compile(
     r"was (?:ist|sind|war|hat|habe|haben|hatte|mache?n?|macht|mag|esse|trinke|kostet|weißt) \w+",
     "(?:weißt|kannst|hast|bist) du|(?:bin|habe|kann|soll) ich|(?:ist|sind) (?:meine?|unsere?)",
 )
+# With a question mark the first word is enough, perhaps after an exclamation: `Hey Ada, is it far?`
+# Otherwise something may be said before it is asked: `I live in Rome, is it far?`
+_ASKS = _compile(
+    r"(?:(?:so|and|but|hey|hi|hm+|wow|oh|ok|okay|well|also|und|aber|hallo|ach|also)\b[^,]{0,20}, ?|(?:so|and|but|und|aber) )?"
+    rf"(?:{_AUXILIARY}|who(?:m|se)?|what|when|where|which|why|how|wer|wen|wem|wessen|was|wann|wo\w*|warum"
+    r"|weshalb|wieso|wie|(?:\w{2,4} )?welche[mnrs]?|bin|bist|ist|sind|war|waren|hab|habe|hast|hat|haben|kann"
+    r"|kannst|können|weißt|wissen|soll|sollte|wird|wirst|gibt)(?:['’]\w+)?"
+)
 ASKING_SHARE = 0.7
 """A text only asks if its questions have at least this share of its characters."""
 MAX_QUESTION_CHARACTERS = 300
@@ -236,5 +244,9 @@ def only_asks(text: str) -> bool:
         is_short = len(text) <= MAX_UNMARKED_CHARACTERS and not _SENTENCE_END.search(text)
         return is_short and bool(_BEGINS_TO_ASK.match(text.strip()))
     sentences = list(_SENTENCE.finditer(text))
-    asking = sum(len(sentence[0]) for sentence in sentences if sentence[1])
+    asking = sum(
+        len(sentence[0])
+        for sentence in sentences
+        if sentence[1] and _ASKS.match(sentence[0].strip())
+    )
     return asking >= ASKING_SHARE * sum(len(sentence[0]) for sentence in sentences)
