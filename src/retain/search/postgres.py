@@ -348,8 +348,10 @@ class PostgresEngine(IndexReader):
 
     def _has_index(self, tx: Transaction, size: int, filter: SearchFilter, limit: int) -> bool:
         """Return whether an index is likely to find enough rows of the scope early enough."""
+        if size not in NEAREST_BY_INDEX:
+            return False
         extent = self.extent(tx, filter)
-        if size not in NEAREST_BY_INDEX or extent <= self.exact:
+        if extent <= self.exact:
             return False
         row = tx.one(
             "select reltuples from pg_class where oid = to_regclass(:index) and :tenant <> ''",
@@ -357,40 +359,45 @@ class PostgresEngine(IndexReader):
         )
         return row is not None and limit * row[0] / extent < MAX_SCANNED_TUPLES / 2
 
+    def _vector_mark(self, tx: Transaction) -> tuple[int, int]:
+        """Return the bounds of the snapshot: transactions below the first one are all visible."""
+        snapshot = tx.one(
+            """select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint
+               from pg_current_snapshot() now where :tenant <> ''"""
+        )
+        low, high = snapshot or (0, 0)
+        return low, high
+
     def _vector_source(
-        self, tx: Transaction, model: str, owner: RowOwner, dimension: int
+        self, tx: Transaction, model: str, owner: RowOwner, dimension: int, mark: tuple[int, int]
     ) -> Source:
         of_user = {
             EVERYBODY: "",
             NOBODY: "and user_id is null",
             "user": "and user_id = :user",
         }[owner.kind]
-        snapshot = tx.one(
-            """select pg_snapshot_xmin(now)::text::bigint, pg_snapshot_xmax(now)::text::bigint
-               from pg_current_snapshot() now where :tenant <> ''"""
-        )
-        low, high = snapshot or (0, 0)
+        low, high = mark
 
-        def since(mark: int) -> Iterator[Page]:
+        def since(stamp: int) -> Iterator[Page]:
             sql = f"""select number, scale, vector, stamp from search_vectors
                 where tenant = :tenant and model = :model {of_user} and length(vector) = :dimension
                 and (stamp, number) > (:since, :after) and stamp < :until
                 order by stamp, number limit :size"""
             # Stamps of a restored dump may be in the future: they are read once, at the beginning.
-            until = high if mark else MAX_STAMP
+            until = high if stamp else MAX_STAMP
             after = -1
             while rows := tx.all(
                 sql,
                 model=model,
                 user=owner.user,
                 dimension=dimension,
-                since=mark,
+                since=stamp,
                 after=after,
                 until=until,
                 size=ROWS_PER_READ,
             ):
                 yield page([row[:3] for row in rows])
-                mark = rows[-1][3]
+                stamp = rows[-1][3]
                 after = rows[-1][0]
 
         def count() -> int:
@@ -398,7 +405,7 @@ class PostgresEngine(IndexReader):
                 where tenant = :tenant and model = :model {of_user}"""
             return int((tx.one(sql, model=model, user=owner.user) or (0,))[0])
 
-        return Source(since, int(low), count)
+        return Source(since, low, count)
 
     def _vectors_of(
         self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int

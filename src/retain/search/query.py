@@ -88,7 +88,7 @@ def match_words(
     engine = index.engine
     terms = words.query_words(text)
     matches = engine.matching(tx, terms, filter, depth)
-    corpus = Corpus(max(engine.extent(tx, filter), len(matches.rows)), matches.having)
+    corpus = Corpus(max(matches.extent, len(matches.rows)), matches.having)
     return WordMatches(terms, matches.rows, corpus, depth)
 
 

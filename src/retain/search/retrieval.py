@@ -11,7 +11,7 @@ import hashlib
 import time
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from retain.search import words as analysis
 from retain.search.search_engine import CandidateRow, Item, Matches, SearchFilter
@@ -172,8 +172,12 @@ class IndexReader:
         """Return those of the rows that pass the filter, by number."""
         raise NotImplementedError
 
+    def _vector_mark(self, tx: Transaction) -> Any:
+        """Return the current mark of the table of vectors, for `_vector_source`."""
+        raise NotImplementedError
+
     def _vector_source(
-        self, tx: Transaction, model: str, owner: RowOwner, dimension: int
+        self, tx: Transaction, model: str, owner: RowOwner, dimension: int, mark: Any
     ) -> Source:
         """Return the vectors in the table."""
         raise NotImplementedError
@@ -203,21 +207,24 @@ class IndexReader:
             complete = self._postings(tx, distinct, filter.user, None)
             rows = self._first_visible(tx, _rank(complete, extent, narrow), filter, limit)
         having = {word: posting.having for word, posting in zip(distinct, postings, strict=True)}
-        return Matches(rows, [having[word] for word in words])
+        return Matches(rows, [having[word] for word in words], extent)
 
     def _narrow_rows(self, tx: Transaction, filter: SearchFilter) -> Numbers | None:
         """Return the only rows that can pass a narrow filter; None if the filter is wide."""
         import numpy as np
 
-        extent = self.extent(tx, filter)
-        limit = max(extent // NARROW_RATIO, min(NARROW_ROWS, extent * 3 // 4))
-        narrow = None
         kinds = [] if filter.place else filter.kinds or ()  # few kinds have places
-        for names in (
+        filter_marks = [
             [kind_mark(kind) for kind in kinds],
             [session_mark(filter.session)] if filter.session else [],
             [place_mark(filter.place)] if filter.place else [],
-        ):
+        ]
+        if not any(filter_marks):
+            return None
+        extent = self.extent(tx, filter)
+        limit = max(extent // NARROW_RATIO, min(NARROW_ROWS, extent * 3 // 4))
+        narrow = None
+        for names in filter_marks:
             if not names:
                 continue
             count = sum(self._cached_count(tx, name, filter.user) for name in names)
@@ -288,8 +295,9 @@ class IndexReader:
     ) -> list[tuple[CandidateRow, float]]:
         """Return the nearest rows; `narrow` are the only ones that can pass a narrow filter."""
         scan = Scan(vector)
+        mark = self._vector_mark(tx)
         for owner in _row_owners(filter.user):
-            source = self._vector_source(tx, model, owner, len(vector))
+            source = self._vector_source(tx, model, owner, len(vector), mark)
             self._vectors.compare(scan, (tx.tenant, model, owner), source, narrow)
         nearest: list[tuple[CandidateRow, float]] = []
         checked = 0

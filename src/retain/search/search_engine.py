@@ -79,6 +79,7 @@ class Matches:
 
     rows: list[CandidateRow]  # most promising first
     having: list[int] = field(default_factory=list)  # rows in scope with each word
+    extent: int = 0  # rows in scope, approximately
 
     @property
     def numbers(self) -> list[int]:

@@ -304,34 +304,38 @@ class SqliteEngine(IndexReader):
 
     # -- vectors ---------------------------------------------------------------------------------
 
+    def _vector_mark(self, tx: Transaction) -> int:
+        """Return the next stamp."""
+        next_stamp = tx.one(
+            "select seq + 1, :tenant from sqlite_sequence where name = 'search_vectors'"
+        )
+        return int((next_stamp or (0,))[0])
+
     def _vector_source(
-        self, tx: Transaction, model: str, owner: RowOwner, dimension: int
+        self, tx: Transaction, model: str, owner: RowOwner, dimension: int, mark: int
     ) -> Source:
         of_user = "" if owner.kind == EVERYBODY else "and user_id is :user"
 
-        def since(mark: int) -> Iterator[Page]:
+        def since(stamp: int) -> Iterator[Page]:
             sql = f"""select number, scale, vector, stamp {VECTORS_OF_MODEL} {of_user}
                 and stamp >= :since order by stamp limit :size"""
             while rows := tx.all(
                 sql,
                 model=model,
                 user=owner.user,
-                since=mark,
+                since=stamp,
                 dimension=dimension,
                 size=ROWS_PER_READ,
             ):
                 yield page([row[:3] for row in rows])
-                mark = rows[-1][3] + 1
+                stamp = rows[-1][3] + 1
 
         def count() -> int:
             sql = f"""select count(*) from search_vectors
                 where tenant = :tenant and model = :model {of_user}"""
             return int((tx.one(sql, model=model, user=owner.user) or (0,))[0])
 
-        next_stamp = tx.one(
-            "select seq + 1, :tenant from sqlite_sequence where name = 'search_vectors'"
-        )
-        return Source(since, int((next_stamp or (0,))[0]), count)
+        return Source(since, mark, count)
 
     def _vectors_of(
         self, tx: Transaction, model: str, numbers: Sequence[int], dimension: int
