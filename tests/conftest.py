@@ -9,6 +9,7 @@ memory where there is enough of it, except those of tests/chaos.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -123,6 +124,16 @@ def engines_of(path: Path) -> tuple[str, ...]:
         return ENGINES
     folder = path.relative_to(Path(__file__).parent).parts[0]
     return ("sqlite",) if folder in ONE_ENGINE else ("sqlite", "modern")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Exclude what is imported and collected from every garbage collection: millions of objects."""
+    gc.disable()
+    result = yield
+    gc.freeze()
+    gc.enable()
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)
