@@ -8,11 +8,11 @@ import os
 
 FULL = os.environ.get("CHAOS") == "full"
 
-KILLS = 20 if FULL else 10  # of writers of one file
+KILLS = 20 if FULL else 6  # of writers of one file
 KILLED_FILES = 10 if FULL else 1
 KILLED_WRITER_SECONDS = 0.5 if FULL else 0.25  # the longest a writer lives before it is killed
-INTERRUPTS = 20 if FULL else 4
-POWER_CUTS = 500 if FULL else 20
+INTERRUPTS = 20 if FULL else 3
+POWER_CUTS = 500 if FULL else 10
 POWER_MESSAGES = 400 if FULL else 150
 SERVER_CRASHES = 10 if FULL else 1  # of each kind
 SERVER_TERMINATIONS = 100 if FULL else 5

@@ -250,7 +250,7 @@ def test_outliers_count_as_similar(best: float, expected: list[str]) -> None:
         Hit("entries", str(place), 0, "text", datetime(2026, 1, 1, tzinfo=UTC), 0.5, near=near)
         for place, near in enumerate(cosines)
     ]
-    begun = WordMatches(["walrus"], [], [], Corpus(100, [3]))
+    begun = WordMatches(["walrus"], [], Corpus(100, [3]))
     sought = Query(
         SearchFilter("ada", "scout"), begun, parse_question("walrus"), None, "other@1", "strong", {}
     )
