@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.int8]
 
 log = logging.getLogger("retain.search")
-BLOCK_ROWS = 8192
+BLOCK_ROWS = 32_768
 """Maximum rows of a block. Blocks are never copied, so a million vectors need no second copy."""
 CHUNK_ROWS = 1024
 """Rows that are converted to floats at a time: as many as fit into the processor's cache."""
