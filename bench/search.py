@@ -3,6 +3,9 @@
 Texts are made of words as frequent as words are (Zipf), a tenth of them real stop words; a question takes words of such a
 text. A tenant has ten users; what is measured is the search of one of them. Vectors are random directions around a few
 thousand centres: how long a comparison takes does not depend on them.
+
+The words are invented, so the encoder cuts a question into twice as many tokens as a real one (17, not 9) and takes nearly
+twice as long for it. Its time is shown alone.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
@@ -21,7 +24,6 @@ from bench.harness import (
     RATIO_COLUMNS,
     SESSION,
     Plan,
-    Series,
     Table,
     Target,
     duration,
@@ -36,7 +38,16 @@ from retain.search.words import STOP, query_words
 USERS = 10
 BATCH_SIZE = 5000
 START = 1_700_000_000_000_000
-COLUMNS = ("what", "rows of the user", "in the tenant", "p50", "p99", "target for p50 / p99", "")
+COLUMNS = (
+    "what",
+    "rows of the user",
+    "in the tenant",
+    "p50",
+    "p99",
+    "CPU p50",
+    "target for p50 / p99",
+    "",
+)
 
 
 class Texts:
@@ -84,8 +95,8 @@ def run(plan: Plan) -> Iterator[Table]:
     rows += grown(plan, "PostgreSQL", plan.postgres("search"), [10_000, 100_000])
     yield Table(
         "Search",
-        "One user of ten in a tenant, 300 candidates of each leg, ten hits. The question's own embedding is in the time of "
-        "the default; the first search of a process, which reads the vectors, is shown alone.",
+        "One user of ten in a tenant, 100 candidates of each leg, ten hits. The question's own embedding is in the time of "
+        "the default; the first search of a process, which reads the vectors, is shown alone. CPU is that of this process.",
         COLUMNS,
         rows,
     )
@@ -179,9 +190,11 @@ def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Iterator[l
 def fill(memory: Memory, texts: Texts, size: int, target_size: int) -> None:
     """Add index rows and their vectors."""
     services = memory.scope(tenant="acme").services
-    model = services.embedder.identity if services.embedder else ""
+    embedder = services.embedder
+    assert embedder is not None
+    dimensions = embedder.dimensions
     rng = np.random.default_rng(size)
-    centres = rng.normal(size=(2000, 256)).astype(np.float32)
+    centres = rng.normal(size=(2000, dimensions)).astype(np.float32)
     for start in range(size, target_size, BATCH_SIZE):
         items = [
             row(start + place, text)
@@ -193,7 +206,7 @@ def fill(memory: Memory, texts: Texts, size: int, target_size: int) -> None:
             long=True,
         )
         vectors = centres[rng.integers(0, 2000, len(items))] + 0.8 * rng.normal(
-            size=(len(items), 256)
+            size=(len(items), dimensions)
         ).astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         made = [
@@ -202,7 +215,7 @@ def fill(memory: Memory, texts: Texts, size: int, target_size: int) -> None:
         ]
         services.database.write(
             "acme",
-            lambda tx, made=made: services.index.engine.put(tx, model, made),  # type: ignore[misc]
+            lambda tx, made=made: services.index.engine.put(tx, embedder.identity, made),  # type: ignore[misc]
             long=True,
         )
 
@@ -235,8 +248,8 @@ def at_size(
     mine = f"{size // USERS:,}"
     targets = {
         ("SQLite", "words"): (0.005, 0.025),
-        ("SQLite", "default"): (0.015, None),
-        ("PostgreSQL", "default"): (0.03, None),
+        ("SQLite", "default"): (0.015, 0.04),
+        ("PostgreSQL", "default"): (0.025, 0.08),
     }
     scopes = {
         "words": words.scope(tenant="acme", user="user 0", agent="scout"),
@@ -254,6 +267,7 @@ def at_size(
             "",
             "",
             "",
+            "",
         ]
         timings = [timed(partial(me.search, question)) for question in questions]
         target = (
@@ -261,13 +275,16 @@ def at_size(
         )
         yield line(f"{engine}, {name}", mine, size, timings, target)
     services = memory.scope(tenant="acme").services
-    vector = np.ones(256, np.float32) / 16
-    model, before = (
-        services.embedder.identity if services.embedder else "",
-        psutil.Process().memory_info().rss,
-    )
+    embedder = services.embedder
+    assert embedder is not None
+    timings = [timed(partial(embedder.embed, [question])) for question in questions]
+    yield line(f"{engine}, default: the question's embedding", mine, size, timings, None)
+    vector = np.ones(embedder.dimensions, np.float32) / np.sqrt(embedder.dimensions)
+    before = psutil.Process().memory_info().rss
     everybody = SearchFilter()
-    timings = [timed(lambda: near(services, vector, model, everybody)) for _ in range(5)]
+    timings = [
+        timed(lambda: near(services, vector, embedder.identity, everybody)) for _ in range(5)
+    ]
     room = (psutil.Process().memory_info().rss - before) >> 20
     what = f"{engine}, nearest of everybody's ({room} MiB for their vectors)"
     yield line(what, f"{size:,}", size, timings[1:], None)
@@ -280,22 +297,46 @@ def near(services: Any, vector: Any, model: str, questions: SearchFilter) -> obj
     )
 
 
-def timed(call: Callable[[], object]) -> float:
-    """Return the seconds of one call."""
+class Timing(NamedTuple):
+    """Seconds of one call, and of CPU of this process."""
+
+    seconds: float
+    cpu: float
+
+
+def timed(call: Callable[[], object]) -> Timing:
+    """Return the time of one call."""
     started = time.perf_counter()
+    cpu_started = time.process_time()
     call()
-    return time.perf_counter() - started
+    return Timing(time.perf_counter() - started, time.process_time() - cpu_started)
 
 
 def line(
-    what: str, mine: str, size: int, timings: Series, target: tuple[float, float | None] | None
+    what: str,
+    mine: str,
+    size: int,
+    timings: Sequence[Timing],
+    target: tuple[float, float | None] | None,
 ) -> list[str]:
     """Return a row of COLUMNS."""
-    middle, last = statistics.median(timings), sorted(timings)[int(0.99 * (len(timings) - 1))]
+    seconds = sorted(timing.seconds for timing in timings)
+    middle = statistics.median(seconds)
+    last = seconds[int(0.99 * (len(seconds) - 1))]
+    cpu = statistics.median(timing.cpu for timing in timings)
     shown = verdict = ""
     if target:
         shown = f"{duration(target[0])} / {duration(target[1]) if target[1] else '–'}"
         verdict = (
             "met" if middle <= target[0] and (target[1] is None or last <= target[1]) else "not met"
         )
-    return [what, mine, f"{size:,}", duration(middle), duration(last), shown, verdict]
+    return [
+        what,
+        mine,
+        f"{size:,}",
+        duration(middle),
+        duration(last),
+        duration(cpu),
+        shown,
+        verdict,
+    ]

@@ -396,7 +396,7 @@ class PostgresEngine(IndexReader):
                 until=until,
                 size=ROWS_PER_READ,
             ):
-                yield page([row[:3] for row in rows])
+                yield page(rows)
                 stamp = rows[-1][3]
                 after = rows[-1][0]
 

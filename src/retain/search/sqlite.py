@@ -327,7 +327,7 @@ class SqliteEngine(IndexReader):
                 dimension=dimension,
                 size=ROWS_PER_READ,
             ):
-                yield page([row[:3] for row in rows])
+                yield page(rows)
                 stamp = rows[-1][3] + 1
 
         def count() -> int:

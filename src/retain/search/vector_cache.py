@@ -68,15 +68,15 @@ class Source:
     count: Callable[[], int]  # number of vectors
 
 
-def page(rows: list[tuple[int, float, bytes]]) -> Page:
-    """Return a page of rows of number, scale and vector."""
+def page(rows: Sequence[tuple[Any, ...]]) -> Page:
+    """Return a page of rows that begin with number, scale and vector."""
     import numpy as np
 
-    vectors = np.frombuffer(b"".join([row[2] for row in rows]), np.int8).reshape(len(rows), -1)
+    numbers, scales, vectors, *_ = zip(*rows, strict=True)
     return Page(
-        np.array([row[0] for row in rows], np.int64),
-        np.array([row[1] for row in rows], np.float32),
-        vectors,
+        np.array(numbers, np.int64),
+        np.array(scales, np.float32),
+        np.frombuffer(b"".join(vectors), np.int8).reshape(len(rows), -1),
     )
 
 
