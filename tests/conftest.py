@@ -272,11 +272,12 @@ def create_database(kind: str, name: str, template: str = TEMPLATE) -> None:
 # What a test may leave behind in a shared database besides rows: when it changes, the database is
 # made anew. Tables that hold rows in the template (the schema version) are part of it.
 SCHEMA_FINGERPRINT = """
-    select md5(string_agg(line, ',' order by line)) from (
+    select sum(hashtextextended(line, 0)) from (
         select concat(relnamespace, relname, relkind, relowner, relacl, relrowsecurity) line
-        from pg_class where relnamespace::regnamespace::text !~ '^(pg_|information_schema)'
+        from pg_class where relnamespace not in (
+            select oid from pg_namespace where nspname ~ '^(pg_|information_schema)')
         union all select concat(attrelid, attname, atttypid, attnum) from pg_attribute
-        where attrelid > 16384 and attrelid in (select oid from pg_class where relkind = 'r')
+        where attrelid > 16384
         union all select concat(oid, proname) from pg_proc where oid > 16384
         union all select concat(oid, tgname, tgenabled) from pg_trigger
         union all select concat(oid, polname) from pg_policy

@@ -96,7 +96,7 @@ def test_every_table_of_every_kind_comes_from_a_migration() -> None:
 # -- up and down with data -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("version", range(1, HEAD + 1) if FULL else (1, HEAD // 2, HEAD - 1, HEAD))
+@pytest.mark.parametrize("version", range(1, HEAD + 1) if FULL else (1, HEAD - 1))
 def test_up_and_down_from_every_version_changes_no_row(url: str, version: int) -> None:
     """M1, M2: a database filled at a version is the same, row by row, at head and back at that
     version.
