@@ -86,9 +86,9 @@ def operations() -> list[tuple[str, str, str]]:
     with Memory.open("memory:") as memory:
         paths = document(create_app(memory))["paths"]
     return [
-        (told["operationId"], method.upper(), path)
+        (operation["operationId"], method.upper(), path)
         for path, item in paths.items()
-        for method, told in item.items()
+        for method, operation in item.items()
     ]
 
 

@@ -173,7 +173,7 @@ def _render_failure(failure: Failure) -> Json:
     error = {
         "type": details.get("type") or _TYPES.get(failure.status, default),
         "message": failure.message,
-        **details.get("told", {}),
+        **details.get("fields", {}),
     }
     return {"type": "error", "error": error, "request_id": failure.request_id}
 

@@ -359,7 +359,7 @@ def _clear_path(files: StoreFiles, path: Path) -> None:
         raise Conflict(
             problem=f"The memory at {blocking_path} blocks this path",
             type="memory_path_conflict_error",
-            told=details,
+            fields=details,
         )
 
 
