@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from retain import Memory, Scope
+from retain import Memory, NewMessage, Scope
 from retain.search.candidates import FORMAT, digest, hashes_of, unpack, word_hash
 from retain.search.features import _WordCounts
+from retain.search.sqlite import TAIL
 
 TEXT = "The train to Bern leaves at seven past nine; I would like a seat by the window, please."
 _DIGESTS = "select digest from search_items where tenant = :tenant order by number"
@@ -46,6 +47,22 @@ def test_a_digest_of_another_version_is_not_used() -> None:
     packed = digest("Ada", "", TEXT, None).pack()
     assert unpack(None) is None
     assert unpack(bytes([FORMAT + 1]) + packed[1:]) is None
+
+
+def test_digests_are_stored_with_indexed_rows(me: Scope) -> None:
+    session = me.sessions.add()
+    texts = [f"message {number}: {TEXT}" for number in range(TAIL)]
+    me.messages.extend(session.id, [NewMessage("user", text) for text in texts])
+    rows = me.services.database.read(
+        me.owner.tenant,
+        lambda tx: tx.all(
+            """select author, title, text, at, digest from search_items
+               where tenant = :tenant and digest is not null"""
+        ),
+    )
+    assert len(rows) == TAIL
+    for author, title, text, at, packed in rows:
+        assert unpack(packed) == digest(author, title, text, at)
 
 
 def test_rows_without_a_digest_are_ranked_the_same(memory: Memory, me: Scope) -> None:

@@ -1,7 +1,7 @@
 """Candidates of a search, and the digests of their texts that ranking works with.
 
-A digest is computed once, when a row is written, and stored with the row. So a search reads and
-analyses no text of its candidates.
+A digest is computed once, when a row is indexed, and stored with the row. So a search reads and
+analyses hardly any text of its candidates.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ FORMAT = 1
 that removes the stored ones; until the index is completed, a search analyses such rows itself."""
 MAX_COUNT = 255
 MAX_CACHED_HASHES = 1 << 16
+MAX_RECENT_DIGESTS = 512
 _HEADER = struct.Struct("<BBIII")  # format, has_question, length, question_words, fingerprint
 _BYTES_PER_WORD = 5  # a count and a hash
 
@@ -73,16 +74,20 @@ def digest(author: str, title: str, text: str, at: int | None) -> Digest:
     terms = words.text_words(text)
     metadata = words.metadata_words(author, title, at)
     stop = words.stop_words(terms)
-    text_length = sum(word not in stop for word in terms)
+    text_length = len(terms) - sum(map(stop.__contains__, terms))
     counts = Counter([*terms, *metadata])
     return Digest(
         struct.pack(f"<{len(counts)}i", *map(word_hash, counts)),
         bytes([count if count < MAX_COUNT else MAX_COUNT for count in counts.values()]),
-        1 + text_length + sum(word not in stop for word in metadata),
+        1 + text_length + len(metadata) - sum(map(stop.__contains__, metadata)),
         contains_question(text),
         text_length if only_asks(text) else 0,
         zlib.adler32(" ".join(terms).encode()) if terms else 0,
     )
+
+
+recent_digest = lru_cache(MAX_RECENT_DIGESTS)(digest)
+"""The same for the newest rows, whose digests are not stored yet."""
 
 
 def unpack(packed: bytes | None) -> Digest | None:

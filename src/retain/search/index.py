@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from retain.base import limits
 from retain.base.settings import Settings
 from retain.search import chunk
-from retain.search.candidates import digest
 from retain.search.postgres import PostgresEngine
 from retain.search.retrieval import COLUMNS, item_from_row
 from retain.search.search_engine import Engine, Item
@@ -64,7 +63,6 @@ class Index:
                 "at": item.at,
                 "expires_at": item.expires_at,
                 "place": item.place,
-                "digest": digest(item.author, item.title, item.text, item.at).pack(),
             }
             for item in items
             if item.text or item.title

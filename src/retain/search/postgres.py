@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
-from retain.search.candidates import hashes_of, word_hash
+from retain.search.candidates import digest, hashes_of, word_hash
 from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     COLUMNS,
@@ -92,7 +92,11 @@ class PostgresEngine(IndexReader):
     # -- writing ---------------------------------------------------------------------------------
 
     def add(self, tx: Transaction, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Insert rows and their words."""
+        """Insert rows, their words and their digests."""
+        rows = [
+            {**row, "digest": digest(row["author"], row["title"], row["text"], row["at"]).pack()}
+            for row in rows
+        ]
         if len(rows) == 1:
             tx.run(
                 """with added as (

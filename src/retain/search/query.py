@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from retain.base import clock
 from retain.base.errors import ModelError, SettingsError
 from retain.search import question, ranking, words
-from retain.search.candidates import Candidate, Corpus, Digest, digest, unpack
+from retain.search.candidates import Candidate, Corpus, Digest, recent_digest, unpack
 from retain.search.embedders import Embedder, Family, embed_texts
 from retain.search.index import Index
 from retain.search.question import Question
@@ -217,7 +217,7 @@ def _with_digests(
         else:
             yield row, stored
     for number, item in engine.items(tx, missing).items() if missing else ():
-        yield rows[number], digest(item.author, item.title, item.text, item.at)
+        yield rows[number], recent_digest(item.author, item.title, item.text, item.at)
 
 
 def _is_allowed(row: CandidateRow, filter: SearchFilter, now: int) -> bool:

@@ -53,7 +53,7 @@ class CandidateRow(NamedTuple):
     board: str | None
     role: str
     author: str
-    digest: bytes | None  # None in a row of an older version
+    digest: bytes | None  # None in a row that is very new, or of an older version
 
 
 @dataclass(frozen=True)

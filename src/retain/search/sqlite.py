@@ -2,7 +2,7 @@
 
 An insert into FTS5 with each commit would double the cost of an append. So the newest rows wait
 in the tail: every search reads them and matches them itself. A write that makes the tail long
-enough moves it into FTS5 at once. There is one tail for all tenants, because row numbers are
+enough moves it into FTS5 at once, and stores the digests of its rows. There is one tail for all tenants, because row numbers are
 shared; a search reads only its own tenant's rows of it.
 """
 
@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.base.lazy_pattern import LazyPattern
+from retain.search.candidates import digest
 from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     COLUMNS,
@@ -26,6 +27,7 @@ from retain.search.retrieval import (
 )
 from retain.search.search_engine import CandidateRow, Item, SearchFilter
 from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source
+from retain.search.words import preanalysed
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
 
@@ -40,10 +42,11 @@ MAX_CACHED_WORDS = 200_000  # of the tail: about 20 MB
 _NOT_IN_FTS5_WORDS = LazyPattern(r"[^a-zA-Z0-9_\x80-\U0010ffff]|[\ud800-\udfff]")
 
 INSERT_ITEM = """insert into search_items (tenant, kind, id, seq, part, user_id, agent, board,
-        session_id, at, expires_at, role, author, title, text, place, digest)
+        session_id, at, expires_at, role, author, title, text, place)
     values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board,
-        :session_id, :at, :expires_at, :role, :author, :title, :text, :place, :digest)"""
+        :session_id, :at, :expires_at, :role, :author, :title, :text, :place)"""
 INSERT_WORDS = "insert into search_words (rowid, words) select :number, :words where :tenant <> ''"
+PUT_DIGEST = "update search_items set digest = :digest where number = :number and :tenant <> ''"
 DELETE_WORDS = "delete from search_words where rowid = :number and :tenant <> ''"
 COUNT_REMOVED = "update search_absorbed set removed = removed + :count where :tenant <> ''"
 NEWEST_NUMBER = "select coalesce(max(number), 0), :tenant from search_items"
@@ -110,13 +113,16 @@ class SqliteEngine(IndexReader):
             order by number limit :size"""
         after, _ = tx.one(ABSORBED_NUMBER) or (0, "")
         while rows := tx.all(waiting, after=after, last=last, size=ROWS_PER_READ):
-            tx.many(
-                INSERT_WORDS,
-                [
-                    _fts5_row(number, tenant, user, index_terms(*content))
-                    for number, tenant, user, *content in rows
-                ],
-            )
+            word_rows = []
+            digests = []
+            with preanalysed(row[7] for row in rows):
+                for number, tenant, user, *content in rows:
+                    _, _, author, title, text, at, _ = content
+                    word_rows.append(_fts5_row(number, tenant, user, index_terms(*content)))
+                    packed = digest(author, title, text, at).pack()
+                    digests.append({"number": number, "digest": packed})
+            tx.many(INSERT_WORDS, word_rows)
+            tx.many(PUT_DIGEST, digests)
             after = rows[-1][0]
         tx.run("update search_absorbed set number = :number where :tenant <> ''", number=last)
 
