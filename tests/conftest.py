@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -127,7 +127,7 @@ def engines_of(path: Path) -> tuple[str, ...]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection() -> Generator[None, object, object]:
     """Exclude what is imported and collected from every garbage collection: millions of objects."""
     gc.disable()
     result = yield
