@@ -43,7 +43,8 @@ FAMILIES = {"words": "words", "static": "static", "encoder": "encoder"}
 """The profile of bench/recall.py with which each family of weights is learned. The family `strong`,
 for encoders that were not trained for conversations, was learned with all-MiniLM-L6-v2."""
 WEIGHTS = Path(ranking.__file__).with_name("weights.json")
-PENALTY = 0.01
+PENALTIES = {"words": 0.02, "static": 0.02, "encoder": 0.05}
+"""The L2 penalty of each family, by cross-validation."""
 SAME_SESSION_TARGET = 0.1
 """The weight of a turn without evidence in a session with evidence, in a pool of many sessions."""
 FOLDS = 5
@@ -54,9 +55,11 @@ MIN_WEIGHTS = {
     "coverage": 0.0,
     "speaker": 0.0,
     "quoted": 0.0,
+    "replies": 0.4,
 }
 """Signals that answer to what a question says count at least this, whatever the sets reward: who asks for the latest gets
-the later of two answers that are otherwise alike, though the evidence of these sets is often both of them."""
+the later of two answers that are otherwise alike, though the evidence of these sets is often both of them. `replies` cannot be
+learned: these sets have no conversations between people."""
 
 MAX_WEIGHTS = {"asks the same": -12.0}
 """A message that only asks the same question is no answer, though it has all of its words. These sets have few such messages: with
@@ -89,8 +92,12 @@ class Learned:
     chance: dict[str, float] = field(default_factory=dict)
 
     def scores(self, case: Case) -> Array:
-        """Return the relevance of each candidate."""
+        """Return the relevance of each candidate, as in a search."""
+        question, candidates, _ = case.recorded
         scores: Array = case.rows @ self.weights
+        if question.many:
+            order = np.argsort(-scores, kind="stable").tolist()
+            scores = scores + ranking.repetition(candidates, order)
         return scores
 
 
@@ -115,10 +122,12 @@ class HeldOut:
 
         def held_out_nearest(
             tx: Any, vector: Any, model: str, filter: Any, limit: int
-        ) -> list[tuple[int, float]]:
+        ) -> list[tuple[Any, float]]:
             if not self._cosines:
                 return nearest(tx, vector, model, filter, limit)  # type: ignore[no-any-return]
-            return sorted(self._cosines.items(), key=lambda entry: (-entry[1], -entry[0]))[:limit]
+            best = sorted(self._cosines.items(), key=lambda entry: (-entry[1], -entry[0]))[:limit]
+            rows = engine._visible(tx, [number for number, _ in best], filter)
+            return [(rows[number], cosine) for number, cosine in best if number in rows]
 
         def held_out_cosines(
             tx: Any, vector: Any, model: str, numbers: Sequence[int]
@@ -129,6 +138,7 @@ class HeldOut:
 
         engine.nearest = held_out_nearest
         engine.cosines = held_out_cosines
+        engine.cosines_in_memory = lambda *arguments: {}
 
     def start_question(self, memory: Memory, talk: recall.Talk, ask: recall.Ask) -> None:
         """Use the cosines of a question; a question of another conversation has none."""
@@ -150,8 +160,13 @@ class HeldOut:
         self._cosines = {number: by_turn[id, seq - 1] for number, id, seq in numbers}
 
 
-def collect(file: Path, profile: str, held_out: HeldOut | None = None) -> Iterator[Case]:
-    """Run every question of a file and record its candidates."""
+def collect(
+    file: Path, profile: str, held_out: HeldOut | None = None, databases: Path | None = None
+) -> Iterator[Case]:
+    """Run every question of a file and record its candidates.
+
+    databases: a folder that keeps the filled databases; the next run does not embed again
+    """
     talks = recall.read(file)
     recorded: list[tuple[Question, Sequence[Candidate], Corpus]] = []
     ranked = ranking.rank
@@ -165,9 +180,11 @@ def collect(file: Path, profile: str, held_out: HeldOut | None = None) -> Iterat
     ranking.rank = record
     try:
         with tempfile.TemporaryDirectory() as folder:
-            settings = Settings(database=f"sqlite:///{folder}/learn.db", **recall.PROFILES[profile])  # type: ignore[arg-type]
+            database = (databases or Path(folder)) / f"{profile}-{file.name.split('.')[0]}.db"
+            is_filled = database.exists()
+            settings = Settings(database=f"sqlite:///{database}", **recall.PROFILES[profile])  # type: ignore[arg-type]
             with Memory.open(settings=settings) as memory:
-                filled = recall.fill(memory, talks)
+                filled = _filled(memory, talks) if is_filled else recall.fill(memory, talks)
                 groups = _groups(talks)
                 if held_out:
                     held_out.replace_cosines(memory)
@@ -183,6 +200,17 @@ def collect(file: Path, profile: str, held_out: HeldOut | None = None) -> Iterat
                             )
     finally:
         ranking.rank = ranked
+
+
+def _filled(memory: Memory, talks: Sequence[recall.Talk]) -> recall.Filled:
+    """Return a database that an earlier run has filled."""
+    units = {
+        (id, seq): turn.unit
+        for talk in talks
+        for id, turns in talk.sessions.items()
+        for seq, turn in enumerate(turns, 1)
+    }
+    return recall.Filled(memory, talks, units)
 
 
 def _unanswerable(talk: recall.Talk, talks: Sequence[recall.Talk], file: Path) -> list[recall.Ask]:
@@ -260,7 +288,7 @@ def _groups(talks: Sequence[recall.Talk]) -> dict[str, str]:
     return of
 
 
-def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
+def fit(cases: Sequence[Case], penalty: float) -> Learned:
     """Return the weights that maximise the likelihood of the evidence. Each set counts the same."""
     every = np.concatenate([case.rows for case in cases])
     middle, spread = every.mean(axis=0), every.std(axis=0)
@@ -273,10 +301,9 @@ def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
     names = cases[0].names
     minimum = np.array([MIN_WEIGHTS.get(name, -np.inf) for name in names]) * spread
     maximum = np.array([MAX_WEIGHTS.get(name, np.inf) for name in names]) * spread
-    held = np.zeros(len(names))
+    weights = np.zeros(len(names))
     free = np.ones(len(names), bool)
     while True:
-        weights = np.where(free, 0.0, held)
         for _ in range(30):
             step = _step(tables, weights, penalty, free)
             weights[free] -= step
@@ -286,6 +313,7 @@ def fit(cases: Sequence[Case], penalty: float = PENALTY) -> Learned:
         outside = free & (np.abs(weights - held) > 1e-9)
         if not outside.any():
             return Learned(names, weights / spread)
+        weights = held
         free &= ~outside  # held at its limit, and the others found again
 
 
@@ -349,12 +377,12 @@ def _logistic(names: Sequence[str], rows: Array, wanted: Array) -> dict[str, flo
     return {name: round(float(first), 4) for name, first in zip(names, weights, strict=True)}
 
 
-def write_runs(cases: Sequence[Case], folder: Path, family: str) -> None:
+def write_runs(pairs: Sequence[tuple[Case, Learned]], folder: Path, family: str) -> None:
     """Write a run for each file, for its score.py: each fold ranked by weights of the others."""
-    for name in sorted({case.set for case in cases}):
+    for name in sorted({case.set for case, _ in pairs}):
         path = folder / f"{family}-{name.split('.')[0]}.jsonl"
         with path.open("w", encoding="utf-8") as lines:
-            for case, learned in _held_out_weights(cases):
+            for case, learned in pairs:
                 if case.set == name:
                     order = np.argsort(-learned.scores(case), kind="stable")
                     units = list(dict.fromkeys(case.units[place] for place in order))[:60]
@@ -362,23 +390,23 @@ def write_runs(cases: Sequence[Case], folder: Path, family: str) -> None:
                     lines.write(json.dumps({"id": case.ask.id, "ranked": ranked}) + "\n")
 
 
-def _held_out_weights(cases: Sequence[Case]) -> Iterator[tuple[Case, Learned]]:
+def held_out_weights(cases: Sequence[Case], penalty: float) -> Iterator[tuple[Case, Learned]]:
     """Yield each case with weights that were learned without its conversation."""
     groups = {
         group: place % FOLDS
         for place, group in enumerate(dict.fromkeys(case.group for case in cases))
     }
     for fold in range(FOLDS):
-        learned = fit([case for case in cases if groups[case.group] != fold])
+        learned = fit([case for case in cases if groups[case.group] != fold], penalty)
         for case in cases:
             if groups[case.group] == fold:
                 yield case, learned
 
 
-def cross_validated(cases: Sequence[Case]) -> dict[str, float]:
+def cross_validated(pairs: Sequence[tuple[Case, Learned]]) -> dict[str, float]:
     """Score held-out conversations."""
     figures: dict[str, list[float]] = {}
-    for case, learned in _held_out_weights(cases):
+    for case, learned in pairs:
         for name, figure in _figures(case, learned).items():
             figures.setdefault(name, []).append(figure)
     return {name: sum(values) / len(values) for name, values in sorted(figures.items())}
@@ -417,6 +445,11 @@ def main() -> int:
         "--similarities", type=Path, help="similarities-folds.npz of scripts/train_encoder.py"
     )
     parser.add_argument("--runs", type=Path, help="write cross-validated runs into this folder")
+    parser.add_argument(
+        "--databases",
+        type=Path,
+        help="keep the filled databases in this folder, or use those there",
+    )
     chosen = parser.parse_args()
     families: dict[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["families"]
     default = [family for family in FAMILIES if family != "encoder" or chosen.similarities]
@@ -427,14 +460,15 @@ def main() -> int:
         cases = [
             case
             for name in FILES
-            for case in collect(chosen.folder / name, FAMILIES[family], held_out)
+            for case in collect(chosen.folder / name, FAMILIES[family], held_out, chosen.databases)
         ]
         answered = [case for case in cases if case.evidence.any()]
-        learned = calibrate(cases, fit(answered))
+        learned = calibrate(cases, fit(answered, PENALTIES[family]))
+        pairs = list(held_out_weights(answered, PENALTIES[family]))
         if chosen.runs:
-            write_runs(answered, chosen.runs, family)
+            write_runs(pairs, chosen.runs, family)
         figures = ", ".join(
-            f"{name} {figure:.3f}" for name, figure in cross_validated(answered).items()
+            f"{name} {figure:.3f}" for name, figure in cross_validated(pairs).items()
         )
         print(
             f"{family}: {len(answered)} of {len(cases)} questions have an answer; cross-validated: {figures}"

@@ -161,6 +161,42 @@ def test_a_question_with_words_of_its_own_is_no_repetition() -> None:
     assert result[0].parts.get("asks the same", 0) > -2
 
 
+def test_a_reply_to_a_person_who_asks_the_question_is_lifted() -> None:
+    """An answer of an assistant, or of a user to an assistant, is no reply."""
+    asked = candidate(1, "Where does Clara live now?", seq=1, author="Ada")
+    reply = candidate(2, "In Lisbon, by the sea.", seq=2, author="Bob")
+    assert contribution(order("where does Clara live", [*OTHERS, asked, reply]), 2, "replies") > 0
+    for roles in (("user", "assistant"), ("assistant", "user")):
+        turns = [asked._replace(role=roles[0]), reply._replace(role=roles[1])]
+        result = order("where does Clara live", [*OTHERS, *turns])
+        assert contribution(result, 2, "replies") <= 0
+
+
+def contribution(result: list[Ranked], number: int, feature: str) -> float:
+    """Return what a feature contributes to the score of a candidate."""
+    return next(item for item in result if item.number == number).parts.get(feature, 0.0)
+
+
+def test_a_question_for_many_things_ranks_other_sessions_higher() -> None:
+    visits = [
+        candidate(n, f"We visited the museum of town{n}.", id="first", seq=10 * n)
+        for n in range(1, 6)
+    ]
+    other = candidate(7, "We visited a museum, and I came home late and tired.", id="second")
+    many = order("how many museums did we visit", [*visits, other, *OTHERS])
+    single = order("did we visit a museum", [*visits, other, *OTHERS])
+    assert place(many, 7) < place(single, 7)
+    assert contribution(many, many[0].number, "same session") == 0
+    assert contribution(many, many[1].number, "same session") < 0
+    assert "same session" not in single[1].parts
+    assert [item.score for item in many] == sorted((item.score for item in many), reverse=True)
+
+
+def place(result: list[Ranked], number: int) -> int:
+    """Return the place of a candidate, 0 for the first."""
+    return [item.number for item in result].index(number)
+
+
 def test_near_duplicates_are_folded_unless_many_are_wanted() -> None:
     twice = [
         candidate(1, "The harmonica is on the shelf.", id="a"),

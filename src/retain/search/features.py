@@ -273,7 +273,8 @@ def _add_neighbour_features(
 ) -> None:
     """Add what the neighbours say.
 
-    An answer often has no word of the question, while the turn before it has all of them.
+    An answer often has no word of the question, while the turn before it has all of them. A reply
+    is an answer of one person to another, not of a person to an assistant or the other way round.
     """
     import numpy as np
 
@@ -287,6 +288,8 @@ def _add_neighbour_features(
     asks = threads.best(table.asks)
     score_before = np.maximum(threads.neighbour(-1, score, 0.0), 0)
     features["answers"] = score_before * threads.neighbour(-1, asks, 0.0)
+    after_answer = threads.neighbour(-1, threads.best(table.is_answer), 1.0)
+    features["replies"] = features["answers"] * (1 - table.is_answer) * (1 - after_answer)
     wide_counts = counts + sum(
         weight * threads.neighbour(step, words, 0.0) for step, weight in NEIGHBOUR_WEIGHTS.items()
     )

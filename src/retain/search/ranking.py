@@ -7,7 +7,8 @@ searches by words alone and one for each family of embedders, because their scal
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 TYPICAL_CANDIDATES = 150
 """Most searches have about this many candidates."""
+
+REPETITION_WEIGHT = -0.5
+"""For a question that asks for many things: the weight of each better hit of the same session or
+document. Its answers are spread over sessions more often than its words are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +94,13 @@ def rank(
     scores = contributions.sum(axis=1).round(9)
     calibration = np.stack(list(calibration_features(scores, measured, ordered).values()), axis=1)
     log_odds = calibration @ np.array(list(learned.chance.values()))
+    if question.many:
+        repeated = repetition(ordered, _order(ordered, scores))
+        names.append("same session")
+        contributions = np.column_stack((contributions, repeated))
+        scores = (scores + repeated).round(9)
 
-    newest_first = [-candidate.number for candidate in ordered]
-    latest_first = [-candidate.at for candidate in ordered]
-    order = np.lexsort((newest_first, latest_first, -scores)).tolist()
+    order = _order(ordered, scores)
     places = [place for place in order if wanted is None or ordered[place].number in wanted]
     # No candidate may be likelier than the one before it.
     probabilities = np.minimum.accumulate(1 / (1 + np.exp(-log_odds[places])))
@@ -107,6 +115,32 @@ def rank(
         )
         for place, same in _fold_duplicates(ordered, places, keep_all=question.many)
     )
+
+
+def _order(ordered: Sequence[Candidate], scores: Array) -> list[int]:
+    """Return the places of candidates, the highest score first; of equal ones the latest first."""
+    import numpy as np
+
+    newest_first = [-candidate.number for candidate in ordered]
+    latest_first = [-candidate.at for candidate in ordered]
+    order: list[int] = np.lexsort((newest_first, latest_first, -scores)).tolist()
+    return order
+
+
+def repetition(candidates: Sequence[Candidate], order: Iterable[int]) -> Array:
+    """Return the contribution of the better candidates of the same session or document.
+
+    order: the places of the candidates, best first
+    """
+    import numpy as np
+
+    better = np.zeros(len(candidates))
+    ranked: Counter[tuple[str, str]] = Counter()
+    for place in order:
+        record = (candidates[place].kind, candidates[place].id)
+        better[place] = ranked[record]
+        ranked[record] += 1
+    return REPETITION_WEIGHT * better
 
 
 def calibration_features(
