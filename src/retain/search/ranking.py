@@ -121,8 +121,8 @@ def _order(ordered: Sequence[Candidate], scores: Array) -> list[int]:
     """Return the places of candidates, the highest score first; of equal ones the latest first."""
     import numpy as np
 
-    newest_first = [-candidate.number for candidate in ordered]
-    latest_first = [-candidate.at for candidate in ordered]
+    newest_first = np.array([-candidate.number for candidate in ordered])
+    latest_first = np.array([-candidate.at for candidate in ordered])
     order: list[int] = np.lexsort((newest_first, latest_first, -scores)).tolist()
     return order
 
