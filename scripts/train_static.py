@@ -7,7 +7,7 @@
 The table starts as WordLlama's `l2_supercat_256` (MIT): 32,000 pieces of words, each with a vector.
 Training moves the similarities of questions and turns towards those of the encoder. Pieces that
 are frequent in questions get a second vector for questions: "where" is near to places. Questions of
-the development files are not trained on. It takes two minutes on a GPU; on a CPU, half an hour.
+the development files are not trained on. It takes two minutes on a GPU, and hours on a CPU.
 
 `static.bin` is one line of JSON that says what follows: the pieces in the order of their numbers,
 one in each line; the scales and then the rows of bytes of all vectors, those for questions last;

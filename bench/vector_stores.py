@@ -1,0 +1,161 @@
+"""Search compared with vector stores: the same messages, the same encoder, recall and latency.
+
+    uv run --with chromadb python -m bench.vector_stores ../shared/bench/locomo_dev.json.gz
+
+The stores are chromadb and LangGraph's `SqliteStore` with an index. As their documentation shows it,
+each message is stored with its text, its author and its user, and a question is searched among the
+messages of its user. All use retain's encoder; computing the question's vector is part of a search.
+Latency is CPU time, because that depends least on what else the machine does. chromadb is not among
+the project's dependencies, because it brings thirty packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from bench import recall
+from bench.recall import Talk
+from retain import Memory, Settings
+from retain.search.embedders import choose, embed_texts
+
+LIMIT = 10
+ADVERSARIAL = "5"
+"""LoCoMo's questions without an answer. They are left out, as its papers do."""
+BATCH = 500
+
+Search = Callable[[Talk, recall.Ask], Sequence[str | int]]
+
+
+def messages(talk: Talk) -> Iterator[tuple[str | int, str]]:
+    """Yield the unit and the text of each message, with its author where there is one."""
+    for turns in talk.sessions.values():
+        for turn in turns:
+            content = turn.message.content
+            text = content if isinstance(content, str) else str(content["text"])
+            author = turn.message.author
+            yield turn.unit, f"{author}: {text}" if author else text
+
+
+class Encoder:
+    """retain's encoder as the function that the stores call."""
+
+    def __init__(self) -> None:
+        embedder = choose(Settings(embedder="encoder"))
+        assert embedder is not None
+        self._embedder = embedder
+
+    def __call__(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return the vectors of texts."""
+        return embed_texts(self._embedder, list(texts)).tolist()  # type: ignore[no-any-return]
+
+
+def chroma(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
+    """Return a search in a chromadb collection that is stored in a folder."""
+    client = import_module("chromadb").PersistentClient(folder)
+    collection = client.create_collection("messages", metadata={"hnsw:space": "cosine"})
+    for talk in talks:
+        rows = list(messages(talk))
+        for start in range(0, len(rows), BATCH):
+            part = rows[start : start + BATCH]
+            collection.add(
+                ids=[f"{talk.user}/{unit}" for unit, _ in part],
+                documents=[text for _, text in part],
+                embeddings=encode([text for _, text in part]),
+                metadatas=[{"user": talk.user} for _ in part],
+            )
+    units = {f"{talk.user}/{unit}": unit for talk in talks for unit, _ in messages(talk)}
+
+    def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
+        result = collection.query(
+            query_embeddings=encode([ask.text]), n_results=LIMIT, where={"user": talk.user}
+        )
+        return [units[id] for id in result["ids"][0]]
+
+    return search
+
+
+def langgraph(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
+    """Return a search in LangGraph's SqliteStore."""
+    module = import_module("langgraph.store.sqlite")
+    put = import_module("langgraph.store.base").PutOp
+    manager = module.SqliteStore.from_conn_string(
+        f"{folder}/store.db", index={"dims": 384, "embed": encode, "fields": ["text"]}
+    )
+    store = manager.__enter__()
+    store.setup()
+    for talk in talks:
+        rows = list(messages(talk))
+        for start in range(0, len(rows), BATCH):
+            part = rows[start : start + BATCH]
+            store.batch(
+                [put((talk.user,), str(unit), {"text": text, "unit": unit}) for unit, text in part]
+            )
+
+    def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
+        hits = store.search((talk.user,), query=ask.text, limit=LIMIT)
+        return [hit.value["unit"] for hit in hits]
+
+    return search
+
+
+def ours(talks: Sequence[Talk], folder: str) -> Search:
+    """Return a search of retain."""
+    memory = Memory.open(
+        settings=Settings(database=f"sqlite:///{folder}/retain.db", embedder="encoder")
+    )
+    units = recall.fill(memory, talks).units
+
+    def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
+        me = memory.scope(user=talk.user)
+        hits = me.search(ask.text, kinds=["messages"], at=ask.at, limit=LIMIT)
+        return [units[hit.id, hit.seq] for hit in hits]
+
+    return search
+
+
+def measure(name: str, talks: Sequence[Talk], search: Search) -> None:
+    """Ask every question, and print recall and latency."""
+    recalls: list[float] = []
+    reciprocal_ranks: list[float] = []
+    milliseconds: list[float] = []
+    for talk in talks:
+        for ask in talk.asks:
+            if ask.type == ADVERSARIAL or not ask.gold:
+                continue
+            started = time.process_time()
+            ranked = search(talk, ask)
+            milliseconds.append((time.process_time() - started) * 1000)
+            places = [place for place, unit in enumerate(ranked) if unit in ask.gold]
+            recalls.append(len(places) / len(ask.gold))
+            reciprocal_ranks.append(1 / (places[0] + 1) if places else 0.0)
+    p99 = statistics.quantiles(milliseconds, n=100)[98]
+    print(
+        f"{name:24s} {len(recalls)} questions: R@10 {statistics.fmean(recalls):.3f}, "
+        f"MRR@10 {statistics.fmean(reciprocal_ranks):.3f}, "
+        f"CPU p50 {statistics.median(milliseconds):.1f} ms, p99 {p99:.1f} ms",
+        flush=True,
+    )
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(description="Compare search with vector stores.")
+    parser.add_argument("file", type=Path, help="a file of conversations and questions")
+    talks = recall.read(parser.parse_args().file)
+    encode = Encoder()
+    with tempfile.TemporaryDirectory() as folder:
+        measure("retain", talks, ours(talks, folder))
+        measure("chromadb", talks, chroma(talks, encode, f"{folder}/chroma"))
+        measure("LangGraph SqliteStore", talks, langgraph(talks, encode, folder))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
