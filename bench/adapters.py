@@ -416,9 +416,9 @@ def graph_server(plan: Plan, rows: Rows, size: int) -> None:
     words = clients.command(f"sqlite:///{folder}/retain.db", "--profile", "graph", "--user", "ada")
     official = [str(tests.NODE), str(tests.OFFICIAL)]
     with ExitStack() as stack:
-        ours, _ = stack.enter_context(tests.talking(words))
+        ours, _ = stack.enter_context(tests.stdio_server(words))
         theirs, _ = stack.enter_context(
-            tests.talking(official, MEMORY_FILE_PATH=str(folder / "memory.jsonl"))
+            tests.stdio_server(official, MEMORY_FILE_PATH=str(folder / "memory.jsonl"))
         )
         numbers = {ours: count(), theirs: count()}
 
