@@ -12,7 +12,7 @@ OUT ?= .cache/encoder
 # Without bytecode files, each of the hundreds of test processes would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn train-encoder setup tests test-tools node clients packages test-site test-modules clean help
+.PHONY: serve site docs release test test-all check generate audit screens chaos attack test-llm bench soak bench-recall learn train-encoder setup tests test-tools node mcp-clients system-packages test-site pytest-cache clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -25,7 +25,7 @@ site: setup ## Build the web app into the package (needs Node.js 20.19, or 22.12
 	@.venv/bin/python scripts/build_site.py
 
 test: node ## Run the test suite, on SQLite and PostgreSQL, and in a browser
-	@$(MAKE) --no-print-directory --jobs 4 test-tools test-site test-modules  # most of it waits for the network
+	@$(MAKE) --no-print-directory --jobs 4 test-tools test-site pytest-cache  # most of it waits for the network
 	$(RUN) pytest -n 4 $(ARGS)
 
 test-all: test-tools site ## Run every test on every database, and every migration
@@ -97,22 +97,22 @@ tests: .cache/ready-tests
 	@$(UV) sync --frozen --quiet --inexact --all-extras --group frameworks
 	@touch .cache/ready-tests
 
-test-tools: clients packages ## Install what the tests need besides Python packages
+test-tools: mcp-clients system-packages ## Install what the tests need besides Python packages
 
 node: tests
 	@UV=$(UV) bash scripts/test_tools.sh node
 
-clients: node
+mcp-clients: node
 	@bash scripts/test_tools.sh clients
 
-packages:
+system-packages:
 	@bash scripts/test_tools.sh packages
 
 test-site: site
 	$(RUN) python scripts/build_site.py run test
 
-# pytest rewrites the assertions of every module, once: without this, once in each of its processes.
-test-modules: tests
+# Collect once, so that pytest rewrites the assertions of each module here and not in every worker.
+pytest-cache: tests
 	@$(RUN) pytest --collect-only -qq >/dev/null || true  # the run itself reports what is wrong
 
 release: ## Check that this version can be released, and tag it

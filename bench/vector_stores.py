@@ -2,11 +2,11 @@
 
     uv run --with chromadb python -m bench.vector_stores ../shared/bench/locomo_dev.json.gz
 
-The stores are chromadb and LangGraph's `SqliteStore` with an index. As their documentation shows it,
-each message is stored with its text, its author and its user, and a question is searched among the
-messages of its user. All use retain's encoder; computing the question's vector is part of a search.
+The stores are chromadb and LangGraph's `SqliteStore` with an index. As in their documentation, each
+message is stored with its text, its author and its user, and a question searches the messages of its
+user. All use retain's encoder; computing the question's vector is part of a search.
 Latency is CPU time, because that depends least on what else the machine does. chromadb is not among
-the project's dependencies, because it brings thirty packages.
+the project's dependencies, because it pulls in thirty packages.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from bench.recall import Talk
 from retain import Memory, Settings
 from retain.search.embedders import choose, embed_texts
 
-LIMIT = 10
-ADVERSARIAL = "5"
-"""LoCoMo's questions without an answer. They are left out, as its papers do."""
-BATCH = 500
+RESULT_LIMIT = 10
+ADVERSARIAL_TYPE = "5"
+"""LoCoMo's questions without an answer. Left out, as in the papers that use LoCoMo."""
+BATCH_SIZE = 500
 
 Search = Callable[[Talk, recall.Ask], Sequence[str | int]]
 
@@ -56,14 +56,14 @@ class Encoder:
         return embed_texts(self._embedder, list(texts)).tolist()  # type: ignore[no-any-return]
 
 
-def chroma(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
+def open_chroma(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
     """Return a search in a chromadb collection that is stored in a folder."""
     client = import_module("chromadb").PersistentClient(folder)
     collection = client.create_collection("messages", metadata={"hnsw:space": "cosine"})
     for talk in talks:
         rows = list(messages(talk))
-        for start in range(0, len(rows), BATCH):
-            part = rows[start : start + BATCH]
+        for start in range(0, len(rows), BATCH_SIZE):
+            part = rows[start : start + BATCH_SIZE]
             collection.add(
                 ids=[f"{talk.user}/{unit}" for unit, _ in part],
                 documents=[text for _, text in part],
@@ -74,14 +74,14 @@ def chroma(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
 
     def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
         result = collection.query(
-            query_embeddings=encode([ask.text]), n_results=LIMIT, where={"user": talk.user}
+            query_embeddings=encode([ask.text]), n_results=RESULT_LIMIT, where={"user": talk.user}
         )
         return [units[id] for id in result["ids"][0]]
 
     return search
 
 
-def langgraph(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
+def open_langgraph(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
     """Return a search in LangGraph's SqliteStore."""
     module = import_module("langgraph.store.sqlite")
     put = import_module("langgraph.store.base").PutOp
@@ -92,20 +92,20 @@ def langgraph(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
     store.setup()
     for talk in talks:
         rows = list(messages(talk))
-        for start in range(0, len(rows), BATCH):
-            part = rows[start : start + BATCH]
+        for start in range(0, len(rows), BATCH_SIZE):
+            part = rows[start : start + BATCH_SIZE]
             store.batch(
                 [put((talk.user,), str(unit), {"text": text, "unit": unit}) for unit, text in part]
             )
 
     def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
-        hits = store.search((talk.user,), query=ask.text, limit=LIMIT)
+        hits = store.search((talk.user,), query=ask.text, limit=RESULT_LIMIT)
         return [hit.value["unit"] for hit in hits]
 
     return search
 
 
-def ours(talks: Sequence[Talk], folder: str) -> Search:
+def open_retain(talks: Sequence[Talk], folder: str) -> Search:
     """Return a search of retain."""
     memory = Memory.open(
         settings=Settings(database=f"sqlite:///{folder}/retain.db", embedder="encoder")
@@ -114,7 +114,7 @@ def ours(talks: Sequence[Talk], folder: str) -> Search:
 
     def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
         me = memory.scope(user=talk.user)
-        hits = me.search(ask.text, kinds=["messages"], at=ask.at, limit=LIMIT)
+        hits = me.search(ask.text, kinds=["messages"], at=ask.at, limit=RESULT_LIMIT)
         return [units[hit.id, hit.seq] for hit in hits]
 
     return search
@@ -127,7 +127,7 @@ def measure(name: str, talks: Sequence[Talk], search: Search) -> None:
     milliseconds: list[float] = []
     for talk in talks:
         for ask in talk.asks:
-            if ask.type == ADVERSARIAL or not ask.gold:
+            if ask.type == ADVERSARIAL_TYPE or not ask.gold:
                 continue
             started = time.process_time()
             ranked = search(talk, ask)
@@ -151,9 +151,9 @@ def main() -> int:
     talks = recall.read(parser.parse_args().file)
     encode = Encoder()
     with tempfile.TemporaryDirectory() as folder:
-        measure("retain", talks, ours(talks, folder))
-        measure("chromadb", talks, chroma(talks, encode, f"{folder}/chroma"))
-        measure("LangGraph SqliteStore", talks, langgraph(talks, encode, folder))
+        measure("retain", talks, open_retain(talks, folder))
+        measure("chromadb", talks, open_chroma(talks, encode, f"{folder}/chroma"))
+        measure("LangGraph SqliteStore", talks, open_langgraph(talks, encode, folder))
     return 0
 
 

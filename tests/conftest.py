@@ -128,7 +128,7 @@ def engines_of(path: Path) -> tuple[str, ...]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Exclude what is imported and collected from every garbage collection: millions of objects."""
+    """Freeze imported modules and test items, so that the garbage collector skips them."""
     gc.disable()
     result = yield
     gc.freeze()

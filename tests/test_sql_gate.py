@@ -45,7 +45,7 @@ class Module:
         self.tree = ast.parse(text)
         self.nodes: list[ast.AST] = [self.tree]
         self.parents: dict[ast.AST, ast.AST] = {}
-        for node in self.nodes:  # which grows meanwhile
+        for node in self.nodes:  # the loop appends to this list
             children = list(ast.iter_child_nodes(node))
             self.parents.update(dict.fromkeys(children, node))
             self.nodes.extend(children)

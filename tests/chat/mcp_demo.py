@@ -60,7 +60,7 @@ def crash() -> str:
 
 @server.tool()
 async def wait(seconds: float) -> str:
-    """Wait, until the call is cancelled."""
+    """Wait for some seconds, or until the call is cancelled."""
     await asyncio.sleep(seconds)
     return "done"
 

@@ -336,17 +336,17 @@ def test_tools_of_a_server_whose_names_become_equal_are_numbered(talk: Any, demo
 
 
 def test_a_call_that_takes_too_long_is_an_error(talk: Any, demo: Any, limited: Limited) -> None:
-    def hurry() -> str:
+    def shorten_limit() -> str:
         """Shorten the limit, now that the server is connected."""
         limited(TOOL_SECONDS=0.2)
         return "done"
 
     chat = talk(
         ("demo__count_lines", {"text": "a"}),
-        ("hurry", {}),
+        ("shorten_limit", {}),
         ("demo__wait", {"seconds": 60}),
-        tools=["demo", "hurry"],
-        functions=[hurry],
+        tools=["demo", "shorten_limit"],
+        functions=[shorten_limit],
         servers={"demo": demo},
     )
     counted, _, waited = chat.say()

@@ -67,7 +67,7 @@ def test_every_example_works(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow_on_postgres
 @BOTH
-def test_what_one_process_writes_the_next_one_reads_exactly(process: Run) -> None:
+def test_a_second_process_reads_exactly_what_the_first_wrote(process: Run) -> None:
     session = answer(process("retain sessions resume --user ada --agent scout --json"))["id"]
     process(f"retain messages append {session} user -", stdin="Grüß\nGott 👋\n")
     (message,) = json.loads(process(f"retain messages window {session} --json").stdout)

@@ -57,7 +57,7 @@ def test_similar_meaning_is_near(text: str, like: str, unlike: str) -> None:
     assert near(text, like) > near(text, unlike) + 0.1
 
 
-def test_a_question_is_near_to_what_answers_it() -> None:
+def test_a_question_is_close_to_its_answer() -> None:
     question = embed_texts(EMBEDDER, ["Where does Clara live?"])[0]
     passages = [
         Passage("In Lisbon, since May.", "Clara", "And where do you live now?"),
@@ -69,7 +69,7 @@ def test_a_question_is_near_to_what_answers_it() -> None:
     assert answer > other_topic
 
 
-def test_only_the_end_of_the_message_before_is_read() -> None:
+def test_only_the_end_of_the_previous_message_is_read() -> None:
     passages = [
         Passage("Yes.", "Tom", "x" * 9_000 + "y" * 200),
         Passage("Yes.", "Tom", "y" * 200),

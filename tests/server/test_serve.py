@@ -259,7 +259,9 @@ def test_no_acknowledged_write_is_lost(engine: str, tmp_path: Path) -> None:
         wait_until(lambda: sum(len(writer.acknowledged) for writer in writers) > count + 40)
         for writer in writers:
             writer.done.set()
-        assert process.stop() == 0  # 1 if requests were left when STOP_SECONDS were over
+        assert (
+            process.stop() == 0
+        )  # it exits with 1 if requests are still running after STOP_SECONDS
         for writer in writers:
             writer.join(30)
             assert writer.others <= {503}

@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
 Compiling all patterns of retain takes longer than importing the rest of it, and most processes,
-such as one command, use few of them.
+such as a single command, use only a few.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 class LazyPattern:
     """A regular expression with the methods of `re.Pattern`.
 
-    Each method is looked up once; after that, a call costs as much as one of a compiled pattern.
+    Each method is looked up once; after that, a call is as fast as on a compiled pattern.
     """
 
     def __init__(self, pattern: str, flags: int = 0) -> None:

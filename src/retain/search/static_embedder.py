@@ -1,12 +1,12 @@
 """The built-in embedder: knows words, needs only numpy, and takes microseconds.
 
 A text is split into words, a word into pieces, and the vectors of the pieces are added up. The
-length of a piece's vector is its weight. A message also gets the pieces of its speaker and of the
-end of the message before. Pieces that are frequent in questions have other vectors there: "where"
-is near to places. `scripts/train_static.py` made the table from WordLlama's `l2_supercat_256` (MIT,
-see `static.LICENSE`) and retain's encoder. The tokenizer is that of WordLlama, except that all white
-space is equal: a byte-pair encoding that joins the pair with the lowest number first, and encodes
-characters without a piece as bytes.
+length of a piece's vector is its weight. The vector of a message also includes its speaker and the
+end of the previous message. Pieces that are frequent in questions have a second vector for
+questions, so that "where" is close to places. `scripts/train_static.py` made the table from
+WordLlama's `l2_supercat_256` (MIT, see `static.LICENSE`) and retain's encoder. The tokenizer is that
+of WordLlama, except that all white space is equal: a byte-pair encoding that joins the pair with the
+lowest number first, and encodes characters without a piece as bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 IDENTITY = "static-256@2"
 BEFORE_CHARACTERS = 160
-"""Characters of the message before that are read, from its end."""
+"""How many characters of the previous message are read, from its end."""
 _FILE = Path(__file__).with_name("static.bin")
 _START = "▁"  # first character of a piece that starts a word
 _FIRST_BYTE = 3  # the number of the piece that stands for the byte 0
@@ -156,9 +156,9 @@ class _Data(NamedTuple):
     beside: Set[str]
     scales: NDArray[np.float32]
     rows: NDArray[np.int8]  # one for each piece, and then those for questions
-    question_rows: NDArray[np.uint16]  # the row of each piece in a question
+    question_rows: NDArray[np.uint16]  # for each piece, the row to use in a question
     speaker: float  # weight of the speaker's pieces
-    before: float  # weight of the pieces of the message before
+    before: float  # weight of the pieces of the previous message
 
 
 @functools.cache
