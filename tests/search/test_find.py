@@ -497,3 +497,27 @@ def test_a_long_text_is_found_by_its_end(me: Scope, session: str) -> None:
     assert [(hit.id, hit.seq) for hit in results] == [(session, 1)]
     assert "xylophone" in results[0].text
     assert len(results[0].text) < len(long) // 10
+
+
+def test_a_message_removed_while_the_query_is_embedded_is_no_hit(url: str) -> None:
+    """Deletion is immediate, also between the two reads of a search."""
+    embedder = Hashing()
+    memory = opened(url, embedder)
+    me = memory.scope(tenant="acme", user="ada", agent="scout")
+    session = me.sessions.add()
+    for text in ("the red kite", "the blue kite", "nothing else"):
+        me.messages.append(session.id, "user", text)
+    embed = embedder.embed
+    numbers = iter([1])
+
+    def remove_and_embed(texts: Sequence[str]) -> Any:
+        for number in numbers:
+            me.messages.remove(session.id, number)
+        return embed(texts)
+
+    assert me.search("red kite")[0].text == "the red kite"
+    embedder.embed = remove_and_embed  # type: ignore[method-assign]
+    hits = me.search("red kite").hits
+    assert "the blue kite" in [hit.text for hit in hits]
+    assert not [hit for hit in hits if "the red kite" in (hit.text, hit.before, hit.after)]
+    memory.close()
