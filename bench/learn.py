@@ -304,10 +304,14 @@ def fit(cases: Sequence[Case], penalty: float) -> Learned:
     weights = np.zeros(len(names))
     free = np.ones(len(names), bool)
     while True:
-        for _ in range(30):
+        for _ in range(50):
             step = _step(tables, weights, penalty, free)
-            weights[free] -= step
-            if np.abs(step).max(initial=0.0) < 1e-8:
+            # A full step may overshoot: halve it until it improves the likelihood.
+            loss = _loss(tables, weights, penalty)
+            while np.abs(step).max() > 1e-8 and _loss(tables, weights - step, penalty) > loss:
+                step /= 2
+            weights = weights - step
+            if np.abs(step).max() < 1e-8:
                 break
         held = np.clip(weights, minimum, maximum)
         outside = free & (np.abs(weights - held) > 1e-9)
@@ -323,7 +327,7 @@ def _step(
     penalty: float,
     free: NDArray[np.bool_],
 ) -> Array:
-    """Do one step of Newton's method on the free weights."""
+    """Return a step of Newton's method, to be subtracted; zero for weights that are not free."""
     slope, hessian = penalty * weights, penalty * np.eye(len(weights))
     for rows, target, share in tables:
         scores = rows @ weights
@@ -332,10 +336,19 @@ def _step(
         expected = chance @ rows
         slope += share * (expected - target @ rows)
         hessian += share * ((rows * chance[:, None]).T @ rows - np.outer(expected, expected))
-    step = np.linalg.solve(hessian[np.ix_(free, free)], slope[free])
-    return np.asarray(step, np.float64) * min(
-        1.0, 2.0 / max(float(np.abs(step).max(initial=0.0)), 1e-12)
-    )  # a long first step may overshoot
+    step = np.zeros(len(weights))
+    step[free] = np.linalg.solve(hessian[np.ix_(free, free)], slope[free])
+    return step
+
+
+def _loss(tables: Sequence[tuple[Array, Array, float]], weights: Array, penalty: float) -> float:
+    """Return the negative log-likelihood of the evidence, with the penalty."""
+    loss = penalty / 2 * float(weights @ weights)
+    for rows, target, share in tables:
+        scores = rows @ weights
+        highest = scores.max()
+        loss += share * float(highest + np.log(np.exp(scores - highest).sum()) - target @ scores)
+    return loss
 
 
 def calibrate(cases: Sequence[Case], learned: Learned) -> Learned:
