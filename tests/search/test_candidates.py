@@ -82,3 +82,12 @@ def test_rows_without_a_digest_are_ranked_the_same(memory: Memory, me: Scope) ->
     after = database.read(me.owner.tenant, lambda tx: tx.all(_DIGESTS))
     assert [unpack(packed) is not None for (packed,) in after] == [True] * 4
     assert me.search("the red kite").hits == expected.hits
+
+
+def test_different_texts_have_different_fingerprints() -> None:
+    """A checksum of sums, such as Adler-32, gives these pairs of numbers the same fingerprint."""
+    for one, other in (("131", "212"), ("4131", "4212"), ("2464", "3274"), ("242", "161")):
+        digests = [
+            digest("", "", f"My locker number is {number}.", None) for number in (one, other)
+        ]
+        assert digests[0].fingerprint != digests[1].fingerprint

@@ -254,6 +254,14 @@ def test_a_text_that_only_asks_is_recognised(text: str) -> None:
         "Wo ich wohne, regnet es oft",
         "Was ich mag, ist Käse",
         "see http://example.com/?q=1 for the password of the wifi",
+        "Wolfgang wohnt in Rom",
+        "Wohne jetzt in Berlin",
+        "Worked at Google until 2020",
+        "World Cup final is on 19 July",
+        "Would love to live in Rome",
+        "Wie gesagt, ich wohne in Rom",
+        "Wie versprochen, hier die Adresse",
+        "Which is why I moved to Rome",
     ],
 )
 def test_a_text_that_says_something_does_not_only_ask(text: str) -> None:
@@ -272,3 +280,13 @@ def test_any_text_is_valid(text: str, authors: list[str], now: int) -> None:
     assert all(span.start < span.end for span in question.spans)
     assert bool(question.for_embedding.strip()) or not text.strip()
     assert isinstance(only_asks(text), bool)
+
+
+@pytest.mark.parametrize(
+    "text", ["locker in aprıl 2024", "fıve days ago", "last ſunday", "two dayſ ago"]
+)
+def test_letters_that_differ_only_in_case_are_read_alike(text: str) -> None:
+    plain = text.replace("ı", "i").replace("ſ", "s")
+    spans = parse_question(text, now=NOW).spans
+    assert spans
+    assert spans == parse_question(plain, now=NOW).spans

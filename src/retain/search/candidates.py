@@ -82,7 +82,7 @@ def digest(author: str, title: str, text: str, at: int | None) -> Digest:
         1 + text_length + len(metadata) - sum(map(stop.__contains__, metadata)),
         contains_question(text),
         text_length if only_asks(text) else 0,
-        zlib.adler32(" ".join(terms).encode()) if terms else 0,
+        zlib.crc32(" ".join(terms).encode()) if terms else 0,
     )
 
 

@@ -78,6 +78,10 @@ _QUESTION_MARK = LazyPattern(r"\?\s*$|\?\s", re.MULTILINE)
 _SENTENCE_END = LazyPattern(r"[.!…:]\s|[!…]$")
 _SENTENCE = LazyPattern(r"[^.!?…\n]+(\?)?")
 _AUXILIARY = "(?:am|is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|shall)"
+_WHERE = (
+    "(?:wo|woher|wohin|wobei|wodurch|wofür|wogegen|womit|woran|worauf|woraus|worin|worüber|worum|wovon"
+    "|wovor|wozu)"
+)
 _SUBJECT = (
     r"(?:i|you|we|he|she|it|they|my|your|our|his|her|their|an?|the"
     r"|ich|du|er|sie|es|wir|ihr|man|mein\w*|dein\w*|unser\w*|ein\w*|der|die|das|dass)"
@@ -85,12 +89,11 @@ _SUBJECT = (
 # A verb has to follow: `When did I move` asks, `When I moved` does not.
 _BEGINS_TO_ASK = _compile(
     rf"(?:when|where|why) {_AUXILIARY}",
-    rf"(?:what|whose|which|how) (?!{_SUBJECT}\b)(?:\w+ ){{0,3}}?{_AUXILIARY}",
+    rf"(?:what|whose|which|how) (?!is why\b|{_SUBJECT}\b)(?:\w+ ){{0,3}}?{_AUXILIARY}",
     rf"who(?:m|'s)? (?!{_SUBJECT}\b)",
     "(?:do|does|did|is|are|can|could|will|would|should) (?:i|you|we|he|she|it|they)",
     "(?:is|are) (?:my|your|our)",
-    r"(?:wer|wen|wem|wann|wo\w*|warum|weshalb|wie|wieso) "
-    rf"(?!{_SUBJECT}\b)\w+",
+    rf"(?:wer|wen|wem|wann|{_WHERE}|warum|weshalb|wie|wieso) (?!{_SUBJECT}\b|\w+,|gesagt|besprochen)\w+",
     rf"(?:\w{{2,4}} )?welche[mnrs]? (?!{_SUBJECT}\b)\w+",
     r"was (?:ist|sind|war|hat|habe|haben|hatte|mache?n?|macht|mag|esse|trinke|kostet|weißt) \w+",
     "(?:weißt|kannst|hast|bist) du|(?:bin|habe|kann|soll) ich|(?:ist|sind) (?:meine?|unsere?)",
@@ -99,7 +102,7 @@ _BEGINS_TO_ASK = _compile(
 # Otherwise something may be said before it is asked: `I live in Rome, is it far?`
 _ASKS = _compile(
     r"(?:(?:so|and|but|hey|hi|hm+|wow|oh|ok|okay|well|also|und|aber|hallo|ach|also)\b[^,]{0,20}, ?|(?:so|and|but|und|aber) )?"
-    rf"(?:{_AUXILIARY}|who(?:m|se)?|what|when|where|which|why|how|wer|wen|wem|wessen|was|wann|wo\w*|warum"
+    rf"(?:{_AUXILIARY}|who(?:m|se)?|what|when|where|which|why|how|wer|wen|wem|wessen|was|wann|{_WHERE}|warum"
     r"|weshalb|wieso|wie|(?:\w{2,4} )?welche[mnrs]?|bin|bist|ist|sind|war|waren|hab|habe|hast|hat|haben|kann"
     r"|kannst|können|weißt|wissen|soll|sollte|wird|wirst|gibt)(?:['’]\w+)?"
 )

@@ -99,12 +99,14 @@ def parse_times(text: str, now: datetime | None) -> list[Span]:
 
     A time without a year is relative to `now`; without `now` it is ignored.
     """
+    # Case-insensitive patterns match these two letters as `i` and `s`, but the tables have no such words.
+    text = text.replace("ı", "i").replace("ſ", "s")
     spans: list[Span] = []
     for pattern, reader in _READERS:
         for match in pattern.finditer(text):
             span = reader(match, now)
             if span and now and _SINCE.search(_before_time(match)):
-                span = _until(span, now)
+                span = _extend_to_now(span, now)
             if span:
                 spans.append(span)
         text = pattern.sub(" ", text)
@@ -117,8 +119,8 @@ def _before_time(match: re.Match[str]) -> str:
     return match.string[: min(starts)]
 
 
-def _until(span: Span, now: datetime) -> Span:
-    """Return a span that lasts until now, unless it begins later."""
+def _extend_to_now(span: Span, now: datetime) -> Span:
+    """Return the span, extended to one day after now if it ends earlier."""
     end = int(now.timestamp()) * clock.SECOND + clock.DAY
     return replace(span, end=max(span.end, end))
 
