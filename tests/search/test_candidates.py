@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from retain import Memory, NewMessage, Scope
+from retain.kinds.backdating import backdate_state
 from retain.search.candidates import FORMAT, digest, hashes_of, unpack, word_hash
 from retain.search.features import _WordCounts
 from retain.search.sqlite import TAIL
@@ -31,7 +34,7 @@ def test_nothing_is_counted_without_words(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", TEXT, "Why?", "日本語のテキスト", "red " * 300])
-def test_a_digest_is_stored_whole(text: str) -> None:
+def test_a_digest_survives_packing(text: str) -> None:
     created = digest("Ada", "A title", text, 1_790_000_000_000_000)
     packed = created.pack()
     assert unpack(packed) == created
@@ -91,3 +94,22 @@ def test_different_texts_have_different_fingerprints() -> None:
             digest("", "", f"My locker number is {number}.", None) for number in (one, other)
         ]
         assert digests[0].fingerprint != digests[1].fingerprint
+
+
+def test_a_backdated_record_is_found_by_its_month(me: Scope) -> None:
+    keys = [f"box-{number}" for number in range(TAIL)]  # so that the first are in FTS5
+    for key in keys:
+        me.state.set(key, "skates")
+    april = datetime(2021, 4, 12, tzinfo=UTC)
+    for key in (keys[0], keys[-1]):
+        backdate_state(me.state, "user", key, april, april)
+    hits = me.search("skates in april 2021", kinds=["state"], limit=2)
+    assert {hit.title for hit in hits} == {keys[0], keys[-1]}
+    rows = me.services.database.read(
+        me.owner.tenant,
+        lambda tx: tx.all(
+            """select author, title, text, at, digest from search_items
+               where tenant = :tenant and digest is not null"""
+        ),
+    )
+    assert all(unpack(packed) == digest(*row) for *row, packed in rows)

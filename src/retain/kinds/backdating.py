@@ -135,7 +135,9 @@ def backdate_note(notes: Notes, created: datetime, updated: datetime) -> None:
             agent=owner.agent,
             updated=updated_at,
         )
-        _backdate_index(tx, notes.name, index_id(str(owner.user), str(owner.agent)), updated_at)
+        notes._services.index.backdate(
+            tx, notes.name, index_id(str(owner.user), str(owner.agent)), updated_at
+        )
 
     notes._write("edit", work, row={"user_id": str(owner.user), "agent": str(owner.agent)})
 
@@ -166,7 +168,7 @@ def add_reference(
             updated=updated_at,
             active=int(is_active),
         )
-        _backdate_index(tx, refs.name, key, created_at)
+        refs._services.index.backdate(tx, refs.name, key, created_at)
 
     refs._add(
         content,
@@ -204,7 +206,7 @@ def backdate_state(
             expires=None if expires is None else clock.from_datetime(expires, "expires_at"),
         )
         if changed:
-            _backdate_index(tx, state.name, index_id(row["area"], key), updated_at)
+            state._services.index.backdate(tx, state.name, index_id(row["area"], key), updated_at)
 
     state._write("set", work, row=row)
 
@@ -245,14 +247,3 @@ def add_call(
         return True
 
     return interactions._write("add", work, row={"id": id})
-
-
-def _backdate_index(tx: Transaction, kind: str, id: str, at: int) -> None:
-    # The digest has the words of the month.
-    tx.run(
-        """update search_items set at = :at, digest = null
-           where tenant = :tenant and kind = :kind and id = :id""",
-        kind=kind,
-        id=id,
-        at=at,
-    )

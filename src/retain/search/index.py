@@ -75,6 +75,16 @@ class Index:
         self.remove(tx, kind, id)
         self.add(tx, items)
 
+    def backdate(self, tx: Transaction, kind: str, id: str, at: int) -> None:
+        """Give the items of a record another time. Their words contain the month, so they are added again."""
+        rows = tx.all(
+            f"""select {COLUMNS} from search_items
+                where tenant = :tenant and kind = :kind and id = :id order by seq, part""",
+            kind=kind,
+            id=id,
+        )
+        self.replace(tx, kind, id, [item_from_row(row)._replace(at=at) for row in rows])
+
     def update(self, tx: Transaction, kind: str, id: str, items: Sequence[Item]) -> None:
         """Replace the items of a record, but keep unchanged ones with their time and vector."""
         rows = tx.all(

@@ -152,6 +152,16 @@ class PostgresEngine(IndexReader):
         rows = tx.all(_WITHOUT_WORDS.replace("RESULT", "number") + " limit 20000")
         return [number for (number,) in rows]
 
+    def without_digest(self, tx: Transaction, after: int, limit: int) -> list[int]:
+        """Return the numbers of the next rows after a number that have no digest."""
+        rows = tx.all(
+            """select number from search_items where tenant = :tenant
+               and number > :after and digest is null order by number limit :limit""",
+            after=after,
+            limit=limit,
+        )
+        return [number for (number,) in rows]
+
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
         """Replace the words of rows, which are locked against removal meanwhile."""
         locked = tx.all(
@@ -346,7 +356,9 @@ class PostgresEngine(IndexReader):
                 candidates = [CandidateRow._make(row) for row in rows]
                 numbers = [row.number for row in candidates]
                 cosines = self.cosines(tx, vector, model, numbers)
-                nearest = [(row, cosines[row.number]) for row in candidates]
+                nearest = [
+                    (row, cosines[row.number]) for row in candidates if row.number in cosines
+                ]
                 return sorted(nearest, key=lambda pair: (-pair[1], -pair[0].number))
         return super()._nearest(tx, vector, model, filter, limit, narrow)
 

@@ -190,21 +190,17 @@ class Reindexer:
         """Store the digests of rows that have none."""
         after = 0
         while items := self._database.read(
-            self._tenant, partial(self._without_digest, after), long=True
+            self._tenant, partial(self._rows_without_digest, after), long=True
         ):
             digests = _packed_digests(items)
             self._database.write(self._tenant, partial(_put_digests, digests=digests), long=True)
             self._progress(0)
             after = max(items)
 
-    def _without_digest(self, after: int, tx: Transaction) -> dict[int, Item]:
-        rows = tx.all(
-            """select number from search_items where tenant = :tenant
-               and number > :after and digest is null order by number limit :size""",
-            after=after,
-            size=ROWS_PER_WRITE,
-        )
-        return self._index.engine.items(tx, [number for (number,) in rows])
+    def _rows_without_digest(self, after: int, tx: Transaction) -> dict[int, Item]:
+        """Return the next rows without a digest."""
+        engine = self._index.engine
+        return engine.items(tx, engine.without_digest(tx, after, ROWS_PER_WRITE))
 
     def _once(self, things: Findable) -> int:
         """Go once through all records without rows; return the number of rows added."""
@@ -252,16 +248,22 @@ class Reindexer:
 
 
 def _put_digests(tx: Transaction, digests: Sequence[Mapping[str, Any]]) -> None:
+    """Store digests of rows, except of those whose time has changed since the digest was computed."""
     tx.many(
-        "update search_items set digest = :digest where tenant = :tenant and number = :number",
+        """update search_items set digest = :digest
+           where tenant = :tenant and number = :number and at = :at""",
         digests,
     )
 
 
 def _packed_digests(items: Mapping[int, Item]) -> list[dict[str, Any]]:
-    """Return the digests of rows, with their numbers."""
+    """Return the digests of rows, with their numbers and times."""
     return [
-        {"number": number, "digest": digest(item.author, item.title, item.text, item.at).pack()}
+        {
+            "number": number,
+            "at": item.at,
+            "digest": digest(item.author, item.title, item.text, item.at).pack(),
+        }
         for number, item in items.items()
     ]
 

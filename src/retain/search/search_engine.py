@@ -149,6 +149,10 @@ class Engine(Protocol):
         """Return the numbers of rows with missing words, some thousands at most."""
         ...
 
+    def without_digest(self, tx: Transaction, after: int, limit: int) -> list[int]:
+        """Return the numbers of the next rows after a number that have no digest."""
+        ...
+
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
         """Replace the words of rows that still exist; return how many rows that were."""
         ...

@@ -130,6 +130,17 @@ class SqliteEngine(IndexReader):
         """Return rows that should be in FTS5 and are not."""
         return [number for (number,) in tx.all(f"select number {ROWS_WITHOUT_WORDS} limit 20000")]
 
+    def without_digest(self, tx: Transaction, after: int, limit: int) -> list[int]:
+        """Return the numbers of the next rows after a number that have no digest."""
+        # The plus sign excludes the index by tenant, which has the rows in another order.
+        rows = tx.all(
+            """select number from search_items where +tenant = :tenant
+               and number > :after and digest is null order by number limit :limit""",
+            after=after,
+            limit=limit,
+        )
+        return [number for (number,) in rows]
+
     def reword(self, tx: Transaction, rows: Mapping[int, Collection[str]]) -> int:
         """Replace the words of rows. The tail needs none: each search analyses its texts."""
         existing = tx.all(

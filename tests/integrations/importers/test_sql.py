@@ -16,7 +16,7 @@ from retain.base.errors import Invalid
 from retain.cli import main
 from retain.integrations.importers import Report, detect_format, import_from, ready_maps
 from retain.integrations.langchain import RetainChatMessageHistory
-from retain.kinds import backdating
+from retain.search.index import Index
 from tests.conftest import one_engine
 
 DAY = datetime(2025, 5, 21, 10, tzinfo=UTC)
@@ -420,7 +420,7 @@ def test_an_interrupted_import_leaves_no_reference_with_the_time_of_the_import(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(backdating, "_backdate_index", interrupt)
+        patch.setattr(Index, "backdate", interrupt)
         with pytest.raises(KeyboardInterrupt):
             import_from(memory, path, "sql", map="agent-memories", tenant="acme", user="ada")
     ada = memory.scope(tenant="acme", user="ada")
