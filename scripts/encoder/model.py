@@ -38,13 +38,6 @@ def read_onnx_graph(file: Path) -> onnx.ModelProto:
 
 def embed(weights: Mapping[str, Any], tokens: Any, mask: Any) -> Any:
     """Return a unit vector for each row of tokens (torch tensors)."""
-    from torch.nn import functional
-
-    return functional.normalize(pool(weights, tokens, mask), dim=-1)
-
-
-def pool(weights: Mapping[str, Any], tokens: Any, mask: Any) -> Any:
-    """Return the mean of the last layer for each row of tokens (torch tensors)."""
     import torch
     from torch.nn import functional
 
@@ -75,7 +68,8 @@ def pool(weights: Mapping[str, Any], tokens: Any, mask: Any) -> Any:
         hidden = hidden + linear(f"{prefix}.mlp.fc2", inner)
         hidden = _normalize(weights, f"{prefix}.mlp_output_norm_layernorm", hidden)
     share = mask[:, :, None].to(torch.float32)
-    return (hidden.float() * share).sum(1) / share.sum(1)
+    mean = (hidden.float() * share).sum(1) / share.sum(1)
+    return functional.normalize(mean, dim=-1)
 
 
 def _normalize(weights: Mapping[str, Any], name: str, hidden: Any) -> Any:

@@ -213,6 +213,17 @@ def test_answers_to_wild_names_and_malformed_fields_equal_those_of_the_sdk_tool(
 
 
 @one_engine
+@pytest.mark.parametrize("folder", ["", "missing/"])
+def test_renaming_a_missing_file_to_a_long_name(me: Scope, tmp_path: Path, folder: str) -> None:
+    """That the file is missing is reported first."""
+    rename = {"command": "rename", "old_path": "/memories/missing"}
+    names = [f"{folder}{'x' * count}/{'x' * 256}" for count in (1, 255)]
+    compare(
+        RetainMemoryTool(me), tmp_path, [{**rename, "new_path": f"/memories/{n}"} for n in names]
+    )
+
+
+@one_engine
 @pytest.mark.parametrize("text", [None, 5, ["a"], {"a": 1}])
 def test_create_without_text_is_an_error(me: Scope, tmp_path: Path, text: Any) -> None:
     """It used to report success. As with the SDK's tool, the file is there and empty."""

@@ -190,11 +190,11 @@ class RetainMemoryTool(BetaAbstractMemoryTool):
                 return _os_error(errno.ENAMETOOLONG, command.new_path)
             if old_error not in (0, errno.ENOENT):
                 return _os_error(old_error, command.old_path)
-            if depth < len(new) and not old_parent_error:
-                return _os_error(errno.ENAMETOOLONG, command.new_path)
             item = files.find(old)
             if item is None:
                 return ToolError(f"The path {command.old_path} does not exist")
+            if depth < len(new):
+                return _os_error(errno.ENAMETOOLONG, command.new_path)
             if new[: len(old)] == old:
                 return _os_error(errno.EINVAL, command.old_path)
             for moved in _with_contents(files, item):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PACKAGE = "retain_encoder"
-_CHECKSUM = "d102502f5ff7bf6601c308bbf7668ab7983bd9e96bb8bc5919c785be4a975940"
+_CHECKSUM = "3fee6b8a0eee2526947e5436acdcce27e2dc79a3db3bbfe48f3dec2d7e408309"
 _TOKENIZER = "tokenizer.json"
 _MODELS = ("model.onnx", "onnx/model.onnx")
 _MAX_TOKENS = 256  # of one text; encoders that are small enough were trained with fewer
