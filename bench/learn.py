@@ -44,7 +44,7 @@ FAMILIES = {"words": "words", "static": "static", "encoder": "encoder"}
 for encoders that were not trained for conversations, was learned with all-MiniLM-L6-v2."""
 WEIGHTS = Path(ranking.__file__).with_name("weights.json")
 PENALTIES = {"words": 0.02, "static": 0.02, "encoder": 0.05}
-"""The L2 penalty of each family, by cross-validation."""
+"""The L2 penalty of each family, chosen by cross-validation."""
 SAME_SESSION_TARGET = 0.1
 """The weight of a turn without evidence in a session with evidence, in a pool of many sessions."""
 FOLDS = 5
@@ -62,8 +62,8 @@ the later of two answers that are otherwise alike, though the evidence of these 
 learned: these sets have no conversations between people."""
 
 MAX_WEIGHTS = {"asks the same": -12.0}
-"""A message that only asks the same question is no answer, though it has all of its words. These sets have few such messages: with
-the encoder the weight would be -12.6 if it was learned. So it is at most -12 for all families, which outweighs words and meaning."""
+"""A message that only repeats the question is no answer, although it has all the words of the question. These sets have too few such
+messages to learn the weight, so it is at most -12: enough to outweigh words and meaning."""
 
 Array = NDArray[np.float64]
 
@@ -97,7 +97,7 @@ class Learned:
         scores: Array = case.rows @ self.weights
         if question.many:
             order = np.argsort(-scores, kind="stable").tolist()
-            scores = scores + ranking.repetition(candidates, order)
+            scores = scores + ranking.same_session_penalties(candidates, order)
         return scores
 
 
@@ -318,7 +318,7 @@ def fit(cases: Sequence[Case], penalty: float) -> Learned:
         if not outside.any():
             return Learned(names, weights / spread)
         weights = held
-        free &= ~outside  # held at its limit, and the others found again
+        free &= ~outside  # fix these at their limits and fit the others again
 
 
 def _step(
@@ -461,7 +461,7 @@ def main() -> int:
     parser.add_argument(
         "--databases",
         type=Path,
-        help="keep the filled databases in this folder, or use those there",
+        help="keep the filled databases in this folder and reuse them in later runs",
     )
     chosen = parser.parse_args()
     families: dict[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))["families"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -222,7 +223,9 @@ def searches_without_the_statement_first(folder: Path, settings: Settings) -> li
 
 
 @pytest.mark.parametrize("embedder", ["none", "static"])
-def test_the_statement_is_found_first_without_the_encoder(tmp_path: Path, embedder: str) -> None:
+def test_the_statement_is_found_first_without_the_encoder(
+    tmp_path: Path, embedder: Literal["none", "static"]
+) -> None:
     wrong = searches_without_the_statement_first(tmp_path, Settings(embedder=embedder))
     assert len(wrong) <= len(ENGLISH) + len(GERMAN) - MIN_FIRST, wrong
 

@@ -19,8 +19,9 @@ from retain.search import words
 from retain.search.question import contains_question, only_asks
 
 FORMAT = 1
-"""Version of stored digests. Whoever changes their content raises it, and adds a migration like 0023
-that removes the stored ones; until the index is completed, a search analyses such rows itself."""
+"""Version of stored digests. If their content changes, increase it and add a migration that sets
+`digest` to null and marks the tenants as behind (see 0023). Until the index is complete, a search
+computes the missing digests itself."""
 MAX_COUNT = 255
 MAX_CACHED_HASHES = 1 << 16
 MAX_RECENT_DIGESTS = 512
@@ -35,7 +36,7 @@ class Digest(NamedTuple):
     counts: bytes  # the occurrences of each of these words, a byte each
     length: int  # words, without stop words
     has_question: bool  # True if the text contains a question
-    question_words: int  # words of a text that only asks, without stop words; 0 of other texts
+    question_words: int  # number of words, without stop words, of a text that only asks; else 0
     fingerprint: int  # checksum of the words in their order; 0 if there are none
 
     def pack(self) -> bytes:
@@ -87,7 +88,7 @@ def digest(author: str, title: str, text: str, at: int | None) -> Digest:
 
 
 recent_digest = lru_cache(MAX_RECENT_DIGESTS)(digest)
-"""The same for the newest rows, whose digests are not stored yet."""
+"""`digest` with a small cache, for rows without a stored digest: mostly the newest."""
 
 
 def unpack(packed: bytes | None) -> Digest | None:

@@ -107,8 +107,8 @@ def _without_ending(word: str) -> str:
     for ending, left, min_length in _ENDINGS:
         if word.endswith(ending):
             base = word[: -len(ending)]
-            is_long = len(base) >= min_length and _VOWEL.search(base)
-            return base + left if is_long else word
+            is_valid_stem = len(base) >= min_length and _VOWEL.search(base)
+            return base + left if is_valid_stem else word
     return word
 
 

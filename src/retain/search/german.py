@@ -1,6 +1,6 @@
-"""German: stop words of questions.
+"""German stop words.
 
-They are left out when a German question is looked up, and are indexed like all other words.
+A search ignores them in German questions; they are indexed like all other words.
 """
 
 from __future__ import annotations
@@ -25,4 +25,4 @@ STOP = frozenset(_STOP.split())
 
 _ALSO_ENGLISH = "also bin den der des die dies hat ins man nun war"
 ALSO_ENGLISH = frozenset(_ALSO_ENGLISH.split())
-"""Stop words that are words of English, or of names that stand in English questions."""
+"""German stop words that are also English words, or parts of names in English questions."""

@@ -137,7 +137,7 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
 
     rows = by_words | by_vectors
     best = [*query.matches.rows[:EXPANDED], *[row for row, _ in nearest[:EXPANDED]]]
-    for row in engine.neighbours(tx, best, NEIGHBOUR_REACH):
+    for row in engine.rows_with_neighbours(tx, best, NEIGHBOUR_REACH):
         rows.setdefault(row.number, row)
     if query.vector is not None:
         others = [number for number in rows if number not in cosines]
@@ -175,7 +175,7 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
             break
     items = {
         item.number: item
-        for item in engine.with_neighbours(tx, [rows[hit.number] for hit in records.values()])
+        for item in engine.items_with_neighbours(tx, [rows[hit.number] for hit in records.values()])
     }
     # Rows that words found may have been deleted since the first read.
     hits = [(items[hit.number], hit) for hit in records.values() if hit.number in items]

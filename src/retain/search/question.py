@@ -54,7 +54,7 @@ _SAYING = (
     "(?:said|say|told|tell|gave|give|mention|recommend|suggest|provid|list|explain|describ|wrote"
     r"|write|shar|help|creat|made|us|propos|advis|remind)\w*"
 )
-_GESAGT = (
+_GERMAN_SAYING = (
     "(?:gesagt|erzählt|genannt|gegeben|erwähnt|empfohlen|vorgeschlagen|erklärt|beschrieben"
     "|geschrieben|geraten|geholfen|erstellt|gemacht|aufgelistet|geantwortet|gezeigt)"
 )
@@ -64,7 +64,7 @@ _ABOUT_ANSWERS = _compile(
     r"(?:your|our|the|last|previous|earlier) (?:\w+ )?(?:suggestion|recommendation|advice|answer"
     "|explanation|conversation|chat|discussion)s?",
     "remind me",
-    rf"(?:du|ihr|haben sie) (?:[^.?!]{{0,80}} )?{_GESAGT}",
+    rf"(?:du|ihr|haben sie) (?:[^.?!]{{0,80}} )?{_GERMAN_SAYING}",
     r"(?:deine?[nrs]?|unsere?[nrs]?|letzte[nrs]?|vorige[nrs]?|frühere[nrs]?) (?:\w+ )?(?:vorschl[aä]g"
     r"|empfehlung|rat|ratschl[aä]g|antwort|erklärung|gespräch|chat|unterhaltung)(?:e|s|en)?",
     "erinnere? mich",
@@ -87,7 +87,7 @@ _SUBJECT = (
     r"|ich|du|er|sie|es|wir|ihr|man|mein\w*|dein\w*|unser\w*|ein\w*|der|die|das|dass)"
 )
 # A verb has to follow: `When did I move` asks, `When I moved` does not.
-_BEGINS_TO_ASK = _compile(
+_UNMARKED_QUESTION_START = _compile(
     rf"(?:when|where|why) {_AUXILIARY}",
     rf"(?:what|whose|which|how) (?!is why\b|{_SUBJECT}\b)(?:\w+ ){{0,3}}?{_AUXILIARY}",
     rf"who(?:m|'s)? (?!{_SUBJECT}\b)",
@@ -98,20 +98,20 @@ _BEGINS_TO_ASK = _compile(
     r"was (?:ist|sind|war|hat|habe|haben|hatte|mache?n?|macht|mag|esse|trinke|kostet|weißt) \w+",
     "(?:weißt|kannst|hast|bist) du|(?:bin|habe|kann|soll) ich|(?:ist|sind) (?:meine?|unsere?)",
 )
-# With a question mark the first word is enough, perhaps after an exclamation: `Hey Ada, is it far?`
-# Otherwise something may be said before it is asked: `I live in Rome, is it far?`
-_ASKS = _compile(
+# With a question mark the first word is enough, possibly after an interjection: `Hey Ada, is it far?`
+# Other text before it may be a statement: `I live in Rome, is it far?`
+_MARKED_QUESTION_START = _compile(
     r"(?:(?:so|and|but|hey|hi|hm+|wow|oh|ok|okay|well|also|und|aber|hallo|ach|also)\b[^,]{0,20}, ?|(?:so|and|but|und|aber) )?"
     rf"(?:{_AUXILIARY}|who(?:m|se)?|what|when|where|which|why|how|wer|wen|wem|wessen|was|wann|{_WHERE}|warum"
     r"|weshalb|wieso|wie|(?:\w{2,4} )?welche[mnrs]?|bin|bist|ist|sind|war|waren|hab|habe|hast|hat|haben|kann"
     r"|kannst|können|weißt|wissen|soll|sollte|wird|wirst|gibt)(?:['’]\w+)?"
 )
-ASKING_SHARE = 0.7
-"""A text only asks if its questions have at least this share of its characters."""
+MIN_QUESTION_SHARE = 0.7
+"""Questions make up at least this share of the characters of a text that only asks."""
 MAX_QUESTION_CHARACTERS = 300
-"""A longer text says something too."""
+"""A longer text is assumed to contain a statement too."""
 MAX_UNMARKED_CHARACTERS = 100
-"""Characters of a text that is a question by its first words, without a question mark."""
+"""Maximum length of a text that counts as a question by its first words, without a question mark."""
 _BEGINS = LazyPattern(r"(?:[.!?:…]\s+|\n\s*|[\"“”«»„]\s*)$")
 _LOWER = LazyPattern(r"(?<![\w'’])[a-zà-öø-ÿа-яα-ω]{2}")
 
@@ -240,16 +240,18 @@ def contains_question(text: str) -> bool:
 
 
 def only_asks(text: str) -> bool:
-    """Return whether a text is nothing but a question, save for an exclamation or two."""
+    """Return whether a text is nothing but a question, apart from short interjections."""
     if len(text) > MAX_QUESTION_CHARACTERS:
         return False
     if "?" not in text:
-        is_short = len(text) <= MAX_UNMARKED_CHARACTERS and not _SENTENCE_END.search(text)
-        return is_short and bool(_BEGINS_TO_ASK.match(text.strip()))
+        is_short_sentence = len(text) <= MAX_UNMARKED_CHARACTERS and not _SENTENCE_END.search(text)
+        return is_short_sentence and bool(_UNMARKED_QUESTION_START.match(text.strip()))
     sentences = list(_SENTENCE.finditer(text))
-    asking = sum(
+    question_characters = sum(
         len(sentence[0])
         for sentence in sentences
-        if sentence[1] and _ASKS.match(sentence[0].strip())
+        if sentence[1] and _MARKED_QUESTION_START.match(sentence[0].strip())
     )
-    return asking >= ASKING_SHARE * sum(len(sentence[0]) for sentence in sentences)
+    return question_characters >= MIN_QUESTION_SHARE * sum(
+        len(sentence[0]) for sentence in sentences
+    )

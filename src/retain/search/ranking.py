@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 TYPICAL_CANDIDATES = 150
 """Most searches have about this many candidates."""
 
-REPETITION_WEIGHT = -0.5
-"""For a question that asks for many things: the weight of each better hit of the same session or
-document. Its answers are spread over sessions more often than its words are."""
+SAME_SESSION_WEIGHT = -0.5
+"""Added to a score for each better candidate of the same session or document, if the question asks
+for many things: their answers are usually spread over several sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +95,12 @@ def rank(
     calibration = np.stack(list(calibration_features(scores, measured, ordered).values()), axis=1)
     log_odds = calibration @ np.array(list(learned.chance.values()))
     if question.many:
-        repeated = repetition(ordered, _order(ordered, scores))
+        penalties = same_session_penalties(ordered, _sort_by_score(ordered, scores))
         names.append("same session")
-        contributions = np.column_stack((contributions, repeated))
-        scores = (scores + repeated).round(9)
+        contributions = np.column_stack((contributions, penalties))
+        scores = (scores + penalties).round(9)
 
-    order = _order(ordered, scores)
+    order = _sort_by_score(ordered, scores)
     places = [place for place in order if wanted is None or ordered[place].number in wanted]
     # No candidate may be likelier than the one before it.
     probabilities = np.minimum.accumulate(1 / (1 + np.exp(-log_odds[places])))
@@ -117,7 +117,7 @@ def rank(
     )
 
 
-def _order(ordered: Sequence[Candidate], scores: Array) -> list[int]:
+def _sort_by_score(ordered: Sequence[Candidate], scores: Array) -> list[int]:
     """Return the places of candidates, the highest score first; of equal ones the latest first."""
     import numpy as np
 
@@ -127,20 +127,20 @@ def _order(ordered: Sequence[Candidate], scores: Array) -> list[int]:
     return order
 
 
-def repetition(candidates: Sequence[Candidate], order: Iterable[int]) -> Array:
-    """Return the contribution of the better candidates of the same session or document.
+def same_session_penalties(candidates: Sequence[Candidate], order: Iterable[int]) -> Array:
+    """Return the penalty of each candidate for better ones of the same session or document.
 
     order: the places of the candidates, best first
     """
     import numpy as np
 
     better = np.zeros(len(candidates))
-    ranked: Counter[tuple[str, str]] = Counter()
+    better_count: Counter[tuple[str, str]] = Counter()
     for place in order:
         record = (candidates[place].kind, candidates[place].id)
-        better[place] = ranked[record]
-        ranked[record] += 1
-    return REPETITION_WEIGHT * better
+        better[place] = better_count[record]
+        better_count[record] += 1
+    return SAME_SESSION_WEIGHT * better
 
 
 def calibration_features(

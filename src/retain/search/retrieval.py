@@ -38,8 +38,8 @@ EVERY_ROW = "_"
 """The mark that all rows have."""
 NARROW_RATIO = 4
 """A filter that leaves less than one in this many rows of the scope is looked up first."""
-NARROW_ROWS = 4000
-"""A filter that leaves no more rows than this is looked up first, unless most of the scope pass."""
+MAX_NARROW_ROWS = 4000
+"""A filter that leaves at most this many rows is looked up first, unless three quarters pass it."""
 COUNT_SECONDS = 30.0
 """Lifetime of a cached count, or a hundred times as long as counting took if that is longer."""
 MAX_CACHED_COUNTS = 20_000
@@ -213,7 +213,9 @@ class IndexReader:
         """Return the only rows that can pass a narrow filter; None if the filter is wide."""
         import numpy as np
 
-        kinds = [] if filter.place else filter.kinds or ()  # few kinds have places
+        kinds = (
+            [] if filter.place else filter.kinds or ()
+        )  # the place is narrow enough: few kinds have places
         filter_marks = [
             [kind_mark(kind) for kind in kinds],
             [session_mark(filter.session)] if filter.session else [],
@@ -222,7 +224,7 @@ class IndexReader:
         if not any(filter_marks):
             return None
         extent = self.extent(tx, filter)
-        limit = max(extent // NARROW_RATIO, min(NARROW_ROWS, extent * 3 // 4))
+        limit = max(extent // NARROW_RATIO, min(MAX_NARROW_ROWS, extent * 3 // 4))
         narrow = None
         for names in filter_marks:
             if not names:

@@ -53,7 +53,7 @@ class CandidateRow(NamedTuple):
     board: str | None
     role: str
     author: str
-    digest: bytes | None  # None in a row that is very new, or of an older version
+    digest: bytes | None  # None if the row is very new or was indexed by an older version
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,10 @@ class Engine(Protocol):
     def cosines_in_memory(
         self, tx: Transaction, vector: Vector, model: str, user: str | None, numbers: Sequence[int]
     ) -> dict[int, float]:
-        """Return the cosine of each of the rows, which exist, whose vector `nearest` has loaded."""
+        """Return the cosine of each of the rows whose vector `nearest` has loaded.
+
+        The rows must exist: the vector of a deleted one may still be in memory.
+        """
         ...
 
     def items(self, tx: Transaction, numbers: Sequence[int]) -> dict[int, Item]:
@@ -131,14 +134,14 @@ class Engine(Protocol):
         """Return the neighbours of rows: same kind and id, up to `reach` before and after."""
         ...
 
-    def neighbours(
+    def rows_with_neighbours(
         self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
     ) -> list[CandidateRow]:
-        """Return rows and their neighbours, as `around`, without their texts."""
+        """Return the rows and their neighbours, up to `reach` before and after, without texts."""
         ...
 
-    def with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
-        """Return those of the rows that still exist, and the neighbours next to them."""
+    def items_with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
+        """Return the rows that still exist, and the rows directly before and after them."""
         ...
 
     def put(self, tx: Transaction, model: str, vectors: Sequence[tuple[int, float, bytes]]) -> None:

@@ -206,18 +206,18 @@ class SqliteEngine(IndexReader):
         around = {row[0]: item_from_row(row) for row in rows if row[0] not in known}
         return list(around.values())
 
-    def neighbours(
+    def rows_with_neighbours(
         self, tx: Transaction, rows: Sequence[CandidateRow], reach: int
     ) -> list[CandidateRow]:
-        """Return rows and their neighbours, without their texts."""
+        """Return the rows and their neighbours, without texts."""
         result = tx.all(
             f"select {CANDIDATE_COLUMNS} from {ITEMS_AROUND} where part = 0",
             spans=_spans(rows, reach),
         )
         return [CandidateRow._make(row) for row in dict.fromkeys(result)]
 
-    def with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
-        """Return those of the rows that still exist, and the neighbours next to them."""
+    def items_with_neighbours(self, tx: Transaction, rows: Sequence[CandidateRow]) -> list[Item]:
+        """Return the rows that still exist, and the rows directly before and after them."""
         result = tx.all(
             f"""select {COLUMNS} from {ITEMS_AROUND}
                 where part = 0 or number in (select value from json_each(:numbers))""",

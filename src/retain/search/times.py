@@ -56,13 +56,13 @@ _NUMBERS = {
 NUMBERS = {word: number for number, words in _NUMBERS.items() for word in words.split()}
 NUMBERS["couple of"] = 2
 
-_UNITS = {
+_DAYS_PER_UNIT = {
     1.0: "day days tag tage tagen",
     7.0: "week weeks woche wochen",
     30.4: "month months monat monate monaten monats",
     365.25: "year years jahr jahre jahren jahres",
 }
-UNITS = {word: days for days, words in _UNITS.items() for word in words.split()}
+DAYS_PER_UNIT = {word: days for days, words in _DAYS_PER_UNIT.items() for word in words.split()}
 
 
 def _any_of(names: Iterable[str]) -> str:
@@ -71,7 +71,7 @@ def _any_of(names: Iterable[str]) -> str:
 
 
 NUMBER = rf"(?:\d{{1,3}}|(?:an? |ein )?(?:{_any_of(NUMBERS)}))"
-UNIT = rf"(?:{_any_of(UNITS)})"
+UNIT = rf"(?:{_any_of(DAYS_PER_UNIT)})"
 LAST = r"(?:past|last|previous|(?:letzt|vergangen|vorig)e[mnrs]?)"
 _MONTH = rf"({_any_of(MONTHS)})"
 _YEAR = r"((?:19|20)\d\d)"
@@ -161,15 +161,15 @@ def _ago(match: re.Match[str], now: datetime | None) -> Span | None:
     if now is None:
         return None
     number, unit = match.groups()
-    days = _count(number) * UNITS[unit.lower()]
-    slack = max(1.0, 0.5 * UNITS[unit.lower()], 0.15 * days)
+    days = _count(number) * DAYS_PER_UNIT[unit.lower()]
+    slack = max(1.0, 0.5 * DAYS_PER_UNIT[unit.lower()], 0.15 * days)
     return _around(now - timedelta(days=days), slack, slack)
 
 
 def _before_last(match: re.Match[str], now: datetime | None) -> Span | None:
     if now is None:
         return None
-    days = UNITS[match[1].lower()]
+    days = DAYS_PER_UNIT[match[1].lower()]
     return _around(now - timedelta(days=2 * days), days, days)
 
 
@@ -177,22 +177,22 @@ def _past(match: re.Match[str], now: datetime | None) -> Span | None:
     if now is None:
         return None
     number, unit = match.groups()
-    if unit.lower() not in UNITS:  # a weekend
+    if unit.lower() not in DAYS_PER_UNIT:  # a weekend
         return _around(now - timedelta(days=(now.weekday() + 2) % 7 or 7), 2, 2)
     # Without a number the phrase is vague: `last week` may be the calendar week before this one.
     units = _count(number) if number else 2
-    return _around(now, units * UNITS[unit.lower()], 1)
+    return _around(now, units * DAYS_PER_UNIT[unit.lower()], 1)
 
 
 def _lasting(match: re.Match[str], now: datetime | None) -> Span | None:
     if now is None:
         return None
     number, unit = match.groups()
-    return _around(now, _count(number) * UNITS[unit.lower()], 1)
+    return _around(now, _count(number) * DAYS_PER_UNIT[unit.lower()], 1)
 
 
 def _this(match: re.Match[str], now: datetime | None) -> Span | None:
-    return None if now is None else _around(now, UNITS[match[1].lower()], 1)
+    return None if now is None else _around(now, DAYS_PER_UNIT[match[1].lower()], 1)
 
 
 def _weekday(match: re.Match[str], now: datetime | None) -> Span | None:

@@ -33,6 +33,7 @@ BLOCK_ROWS = 32_768
 CHUNK_ROWS = 1024
 """Rows that are converted to floats at a time: as many as fit into the processor's cache."""
 SCORES_PER_MAXIMUM = 64
+"""Scores in a group whose maximum is compared first."""
 SECONDS_BETWEEN_COUNTS = 300.0
 EMPTY_BYTES = 1000
 """About the size of an entry without vectors: many users without any take memory too."""
@@ -116,7 +117,10 @@ class Scan:
             self._error = float(rest) * longest_row
 
     def add(self, page: Page, *, keep: bool) -> None:
-        """Compare the rows of a page; `keep` it only if it stays in memory anyway."""
+        """Compare the rows of a page.
+
+        keep: keep the page, for exact cosines later; only for pages that are cached anyway
+        """
         import numpy as np
 
         if not len(page.numbers):
@@ -150,7 +154,7 @@ class Scan:
         return numbers[order], exact[order]
 
     def _exact(self, places: NDArray[np.intp], scores: Scores) -> Scores:
-        """Return the exact cosines of rows, given by their ascending places among all."""
+        """Return the exact cosines of rows, given by their positions among all rows, ascending."""
         import numpy as np
 
         exact = scores[places]

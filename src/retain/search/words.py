@@ -80,7 +80,7 @@ COMPOUNDING = frozenset(_COMPOUNDING.split())
 
 
 class _KnownTokens(dict[str, tuple[str, ...]]):
-    """A cache of short tokens and their words. Nearly all time is spent on tokens that are new."""
+    """A cache of short tokens and their words. Analysis spends nearly all of its time on new tokens."""
 
     def __missing__(self, token: str) -> tuple[str, ...]:
         words = _of_token(token)
@@ -168,15 +168,15 @@ def query_words(text: str) -> list[str]:
 
 
 def stop_words(words: Iterable[str]) -> frozenset[str]:
-    """Return the stop words of the language of index words: English, or also German."""
-    german_stop, only_german, only_english = _german_stop_words()
+    """Return the stop words for a text with these index words: English ones, also German if it looks German."""
+    both, only_german, only_english = _stop_word_sets()
     distinct = set(words)
     is_german = len(distinct & only_german) > len(distinct & only_english)
-    return german_stop if is_german else STOP
+    return both if is_german else STOP
 
 
 @cache
-def _german_stop_words() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+def _stop_word_sets() -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
     """Return stop words as index words: of both languages, only of German, only of English."""
     both = STOP | frozenset(analyse(" ".join(german.STOP)))
     only_german = both - STOP - frozenset(analyse(" ".join(german.ALSO_ENGLISH)))

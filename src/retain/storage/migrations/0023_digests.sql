@@ -1,7 +1,7 @@
--- What ranking needs of a row's text, stored when the row is written.
+-- What ranking needs to know about a row's text, stored when the row is indexed.
 
 -- up
--- Rows from before get theirs when the index is completed; until then a search analyses them itself.
+-- Existing rows get a digest when the index is completed. Until then, a search computes it.
 alter table search_items add column digest {blob};
 insert into search_behind (tenant, round) select tenant, 1 from tenants where true
 on conflict (tenant) do update set round = search_behind.round + 1;
