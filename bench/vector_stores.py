@@ -2,11 +2,12 @@
 
     uv run --with chromadb python -m bench.vector_stores ../shared/bench/locomo_dev.json.gz
 
-The stores are chromadb and LangGraph's `SqliteStore` with an index. As in their documentation, each
-message is stored with its text, its author and its user, and a question searches the messages of its
-user. All use retain's encoder; computing the question's vector is part of a search.
-Latency is CPU time, because that depends least on what else the machine does. chromadb is not among
-the project's dependencies, because it pulls in thirty packages.
+The stores are chromadb and LangGraph's `InMemoryStore` with an index; its `SqliteStore` needs a Python
+that loads extensions of SQLite, which many do not. As in their documentation, each message is stored
+with its text, its author and its user, and a question searches the messages of its user. All use
+retain's encoder; computing the question's vector is part of a search. Latency is CPU time, because
+that depends least on what else the machine does. chromadb is not among the project's dependencies,
+because it pulls in thirty packages.
 """
 
 from __future__ import annotations
@@ -81,22 +82,14 @@ def open_chroma(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
     return search
 
 
-def open_langgraph(talks: Sequence[Talk], encode: Encoder, folder: str) -> Search:
-    """Return a search in LangGraph's SqliteStore."""
-    module = import_module("langgraph.store.sqlite")
-    put = import_module("langgraph.store.base").PutOp
-    manager = module.SqliteStore.from_conn_string(
-        f"{folder}/store.db", index={"dims": 384, "embed": encode, "fields": ["text"]}
+def open_langgraph(talks: Sequence[Talk], encode: Encoder) -> Search:
+    """Return a search in LangGraph's InMemoryStore."""
+    store = import_module("langgraph.store.memory").InMemoryStore(
+        index={"dims": 384, "embed": encode, "fields": ["text"]}
     )
-    store = manager.__enter__()
-    store.setup()
     for talk in talks:
-        rows = list(messages(talk))
-        for start in range(0, len(rows), BATCH_SIZE):
-            part = rows[start : start + BATCH_SIZE]
-            store.batch(
-                [put((talk.user,), str(unit), {"text": text, "unit": unit}) for unit, text in part]
-            )
+        for unit, text in messages(talk):
+            store.put((talk.user,), str(unit), {"text": text, "unit": unit})
 
     def search(talk: Talk, ask: recall.Ask) -> list[str | int]:
         hits = store.search((talk.user,), query=ask.text, limit=RESULT_LIMIT)
@@ -153,7 +146,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         measure("retain", talks, open_retain(talks, folder))
         measure("chromadb", talks, open_chroma(talks, encode, f"{folder}/chroma"))
-        measure("LangGraph SqliteStore", talks, open_langgraph(talks, encode, folder))
+        measure("LangGraph InMemoryStore", talks, open_langgraph(talks, encode))
     return 0
 
 
