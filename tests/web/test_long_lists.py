@@ -157,9 +157,10 @@ def test_ten_thousand_messages(web: Web, memory: Memory) -> None:
         me.messages.extend(session.id, texts)
     web.page.set_viewport_size({"width": 1280, "height": 3000})
     page = web.open(f"/chat/scout/{session.id}")
-    first, last = page.get_by_text("Message 1:"), page.get_by_text("Message 10000:")
-    expect(last).to_be_visible()
     messages = page.get_by_role("region", name="Messages")
+    first = messages.get_by_text("Message 1:")
+    last = messages.get_by_text("Message 10000:")
+    expect(last).to_be_visible()
     result = walk(messages, 200, 10_000)
     assert (result["missed"], result["voids"], result["ends"]) == ([], [], [True, True])
     assert result["most"] < 120

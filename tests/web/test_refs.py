@@ -58,10 +58,10 @@ def test_a_placeholder_opens_its_content_in_pages(web: Web, me: Scope) -> None:
     )
     web.open(
         answered(
-            me, f"I ran it: [MemoryRef: {key} - The log of the night] and [MemoryRef: Not-One - x]."
+            me, f"I ran it: [MemoryRef: {key} - The log of the night] and [MemoryRef: Not One - x]."
         )
     )
-    expect(web.page.get_by_text("[MemoryRef: Not-One - x]")).to_be_visible()
+    expect(web.page.get_by_text("[MemoryRef: Not One - x]")).to_be_visible()
     dialog = opened(web, "The log of the night")
     expect(dialog.get_by_text("2,001 lines")).to_be_visible()
     expect(text(dialog)).to_contain_text(LINES[0])

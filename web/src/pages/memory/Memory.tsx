@@ -1,5 +1,5 @@
 // Everything that is stored besides conversations: facts, notes, references, documents and state, each a tab.
-import { useRoute } from "../../app/route";
+import { to, useRoute } from "../../app/route";
 import { Link } from "../../ui/Link";
 import { Empty } from "../../ui/states";
 import { Tabs } from "../../ui/Tabs";
@@ -21,7 +21,7 @@ const TABS = {
 };
 
 export default function Memory() {
-  const { parts } = useRoute();
+  const { parts, query } = useRoute();
   const tabName = parts[1] ?? "facts";
   const tab = TABS[tabName as keyof typeof TABS];
   useTitle(tab?.label ?? "Memory");
@@ -34,7 +34,7 @@ export default function Memory() {
       <Tabs
         label="Kinds of memory"
         tabs={Object.entries(TABS).map(([name, { label }]) => ({
-          href: `/memory/${name}`,
+          href: to(["memory", name], { agent: query.get("agent") ?? undefined }),
           label,
           current: name === tabName,
         }))}
