@@ -140,8 +140,10 @@ def test_tool_calls_references_and_hostile_text(web: Web, memory: Memory) -> Non
     expect(page.get_by_text("tokens in")).to_be_visible()
     assert web.axe() == []
     web.screens("chat")
-    page.get_by_role("article").get_by_role("link", name="Why").click()
-    expect(page).to_have_url(f"{web.url}/why?session={me.sessions.active().id}&seq=5")
+    link = page.get_by_role("article").get_by_role("link", name="Why")
+    expect(link).to_have_attribute("href", f"/why?session={me.sessions.active().id}&seq=5")
+    link.click()
+    expect(page.get_by_role("heading", name="Why this answer")).to_be_visible()
 
 
 def test_a_failing_model(web: Web, memory: Memory) -> None:
