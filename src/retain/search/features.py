@@ -74,7 +74,7 @@ class _WordCounts:
     """The occurrences of words in the candidates."""
 
     def __init__(self, words: Sequence[bytes], counts: Sequence[bytes]) -> None:
-        """Take the words and their counts as digests have them."""
+        """words, counts: these fields of the digest of each candidate."""
         import numpy as np
 
         self._count = len(words)
@@ -138,10 +138,10 @@ def _add_text_features(
 
 
 def _asks_the_same(question: Question, table: _Table, counts: Array, coverage: Array) -> Array:
-    """Return how far a candidate only asks what the question asks: their words are the same.
+    """Return how much each candidate merely repeats the question, from 0 to 1.
 
-    A candidate that asks with other words too may say something with them. Zero if the question is
-    about questions: then a message that asks the same is wanted.
+    A candidate with further words may contain information, so it counts less. Zero if the question
+    is about questions: then a message that asks the same is wanted.
     """
     import numpy as np
 
@@ -201,7 +201,7 @@ class _Groups:
     """Groups of candidates, for sums and maxima by group."""
 
     def __init__(self, group: NDArray[np.int64]) -> None:
-        """`group` is the number of each candidate's group; every number up to the last occurs."""
+        """group: the number of each candidate's group, from 0 without gaps."""
         import numpy as np
 
         self._order = np.argsort(group, kind="stable")

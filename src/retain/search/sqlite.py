@@ -2,8 +2,8 @@
 
 An insert into FTS5 with each commit would double the cost of an append. So the newest rows wait
 in the tail: every search reads them and matches them itself. A write that makes the tail long
-enough moves it into FTS5 at once, and stores the digests of its rows. There is one tail for all tenants, because row numbers are
-shared; a search reads only its own tenant's rows of it.
+enough moves it into FTS5 at once, and stores the digests of its rows. There is one tail for all
+tenants, because row numbers are shared; a search reads only its own tenant's rows of it.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def page(rows: Sequence[tuple[Any, ...]]) -> Page:
 
 @functools.cache
 def _byte_kernels() -> Any | None:
-    """Return the library that multiplies bytes, or None if it is not installed."""
+    """Return numkong, which multiplies vectors of bytes, or None if it is not installed."""
     try:
         import numkong
     except ImportError:
@@ -113,8 +113,8 @@ class Scan:
             self._bytes = np.rint(vector / self._scale).astype(np.int8)
             # A row is a unit vector whose elements were rounded too.
             longest_row = 1 + math.sqrt(len(vector)) / (2 * 127)
-            rest = np.linalg.norm(vector - self._bytes * self._scale)
-            self._error = float(rest) * longest_row
+            rounding_error = np.linalg.norm(vector - self._bytes * self._scale)
+            self._error = float(rounding_error) * longest_row
 
     def add(self, page: Page, *, keep: bool) -> None:
         """Compare the rows of a page.
@@ -172,8 +172,8 @@ def _nth_highest(scores: Scores, n: int) -> float:
 
     maxima = np.maximum.reduceat(scores, np.arange(0, len(scores), SCORES_PER_MAXIMUM))
     if n < len(maxima):
-        # There are n scores as high as the n-th highest maximum. So lower ones can be left out,
-        # which makes this eight times as fast.
+        # At least n scores reach the n-th highest maximum, so lower scores can be dropped. This is
+        # eight times as fast.
         scores = scores[scores >= np.partition(maxima, -n)[-n]]
     return float(np.partition(scores, -n)[-n])
 

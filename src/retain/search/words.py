@@ -80,7 +80,7 @@ COMPOUNDING = frozenset(_COMPOUNDING.split())
 
 
 class _KnownTokens(dict[str, tuple[str, ...]]):
-    """A cache of short tokens and their words. Analysis spends nearly all of its time on new tokens."""
+    """A cache of short tokens and their words: analysis spends most of its time on new tokens."""
 
     def __missing__(self, token: str) -> tuple[str, ...]:
         words = _of_token(token)
@@ -168,7 +168,7 @@ def query_words(text: str) -> list[str]:
 
 
 def stop_words(words: Iterable[str]) -> frozenset[str]:
-    """Return the stop words for a text with these index words: English ones, also German if it looks German."""
+    """Return the stop words for a text with these index words; German ones too if it looks German."""
     both, only_german, only_english = _stop_word_sets()
     distinct = set(words)
     is_german = len(distinct & only_german) > len(distinct & only_english)
