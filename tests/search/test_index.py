@@ -726,6 +726,16 @@ def test_words_of_the_tail_are_kept(tmp_path: Path) -> None:
     memory.close()
 
 
+def test_the_words_of_the_tail_are_written_at_once(tmp_path: Path) -> None:
+    """SQLite only. FTS5 makes a segment for each time that it writes its pending words."""
+    with Memory.open(f"sqlite:///{tmp_path}/tail.db") as memory:
+        me = memory.scope(tenant="acme", user="ada", agent="scout")
+        session = me.sessions.add()
+        me.messages.extend(session.id, [NewMessage("user", f"word {n}") for n in range(TAIL)])
+        segments = "select count(distinct segid), :tenant from search_words_idx"
+        assert memory.database.read("acme", lambda tx: tx.one(segments)) == (1, "acme")
+
+
 @pytest.mark.slow_on_postgres
 def test_words_are_analysed_before_the_transaction(memory: Memory) -> None:
     """Other writers do not wait for the analysis of a long document or of a reindex."""

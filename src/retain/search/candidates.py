@@ -10,7 +10,7 @@ import hashlib
 import struct
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
@@ -72,19 +72,37 @@ class Corpus:
 
 def digest(author: str, title: str, text: str, at: int | None) -> Digest:
     """Return the digest of a row."""
-    terms = words.text_words(text)
-    metadata = words.metadata_words(author, title, at)
+    return digest_of_words(text, words.text_words(text), words.metadata_words(author, title, at))
+
+
+def digest_of_words(text: str, terms: Sequence[str], metadata: Sequence[str]) -> Digest:
+    """Return the digest of a row whose text has been analysed.
+
+    terms:    the index words of the text
+    metadata: the index words of author, title and time
+    """
+    every_word = [*terms, *metadata]
+    counts: dict[str, int] = dict.fromkeys(every_word, 1)
+    if len(counts) < len(every_word):
+        counts = Counter(every_word)
     stop = words.stop_words(terms)
-    text_length = len(terms) - sum(map(stop.__contains__, terms))
-    counts = Counter([*terms, *metadata])
+    text_length = len(terms) - list(map(stop.__contains__, terms)).count(True)
+    metadata_length = len(metadata) - list(map(stop.__contains__, metadata)).count(True)
     return Digest(
-        struct.pack(f"<{len(counts)}i", *map(word_hash, counts)),
-        bytes([count if count < MAX_COUNT else MAX_COUNT for count in counts.values()]),
-        1 + text_length + len(metadata) - sum(map(stop.__contains__, metadata)),
+        struct.pack(f"<{len(counts)}i", *map(_hashes.__getitem__, counts)),
+        _pack_counts(counts.values()),
+        1 + text_length + metadata_length,
         contains_question(text),
         text_length if only_asks(text) else 0,
         zlib.crc32(" ".join(terms).encode()) if terms else 0,
     )
+
+
+def _pack_counts(counts: Collection[int]) -> bytes:
+    try:
+        return bytes(counts)
+    except ValueError:  # over 255
+        return bytes([min(count, MAX_COUNT) for count in counts])
 
 
 recent_digest = lru_cache(MAX_RECENT_DIGESTS)(digest)
@@ -109,8 +127,20 @@ def hashes_of(packed: bytes) -> tuple[int, ...]:
     return struct.unpack_from(f"<{count}i", packed, _HEADER.size + count)
 
 
-@lru_cache(MAX_CACHED_HASHES)
+class _Hashes(dict[str, int]):
+    """A cache of words and their hashes. Not `lru_cache`, whose calls take twice as long."""
+
+    def __missing__(self, word: str) -> int:
+        digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
+        if len(self) >= MAX_CACHED_HASHES:
+            self.clear()
+        value = self[word] = int.from_bytes(digest, signed=True)
+        return value
+
+
+_hashes = _Hashes()
+
+
 def word_hash(word: str) -> int:
     """Return the hash of an index word: 32 bits, the same in every process."""
-    digest = hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=4).digest()
-    return int.from_bytes(digest, signed=True)
+    return _hashes[word]

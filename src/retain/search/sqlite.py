@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.base.lazy_pattern import LazyPattern
-from retain.search.candidates import digest
+from retain.search.candidates import digest_of_words
 from retain.search.retrieval import (
     CANDIDATE_COLUMNS,
     COLUMNS,
@@ -22,12 +22,13 @@ from retain.search.retrieval import (
     Posting,
     index_terms,
     item_from_row,
+    marks,
     place_range,
     short_hash,
 )
 from retain.search.search_engine import CandidateRow, Item, SearchFilter
 from retain.search.vector_cache import EVERYBODY, NOBODY, Page, RowOwner, Source
-from retain.search.words import preanalysed
+from retain.search.words import metadata_words, text_words
 from retain.storage.database import Row, Transaction
 from retain.storage.tables import Check
 
@@ -45,7 +46,10 @@ INSERT_ITEM = """insert into search_items (tenant, kind, id, seq, part, user_id,
         session_id, at, expires_at, role, author, title, text, place)
     values (:tenant, :kind, :id, :seq, :part, :user_id, :agent, :board,
         :session_id, :at, :expires_at, :role, :author, :title, :text, :place)"""
-INSERT_WORDS = "insert into search_words (rowid, words) select :number, :words where :tenant <> ''"
+# `values`, not `select`: before a statement that may insert several rows, FTS5 writes all pending
+# words to its table. That took six times as long.
+INSERT_WORDS = """insert into search_words (rowid, words)
+    values (:number, iif(:tenant = '', null, :words))"""
 PUT_DIGEST = "update search_items set digest = :digest where number = :number and :tenant <> ''"
 DELETE_WORDS = "delete from search_words where rowid = :number and :tenant <> ''"
 COUNT_REMOVED = "update search_absorbed set removed = removed + :count where :tenant <> ''"
@@ -115,12 +119,13 @@ class SqliteEngine(IndexReader):
         while rows := tx.all(waiting, after=after, last=last, size=ROWS_PER_READ):
             word_rows = []
             digests = []
-            with preanalysed(row[7] for row in rows):
-                for number, tenant, user, *content in rows:
-                    _, _, author, title, text, at, _ = content
-                    word_rows.append(_fts5_row(number, tenant, user, index_terms(*content)))
-                    packed = digest(author, title, text, at).pack()
-                    digests.append({"number": number, "digest": packed})
+            for number, tenant, user, kind, session, author, title, text, at, place in rows:
+                terms = text_words(text)
+                metadata = metadata_words(author, title, at)
+                every_term = {*terms, *metadata, *marks(kind, session, place)}
+                word_rows.append(_fts5_row(number, tenant, user, every_term))
+                packed = digest_of_words(text, terms, metadata).pack()
+                digests.append({"number": number, "digest": packed})
             tx.many(INSERT_WORDS, word_rows)
             tx.many(PUT_DIGEST, digests)
             after = rows[-1][0]

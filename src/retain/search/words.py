@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from itertools import chain
@@ -167,12 +167,13 @@ def query_words(text: str) -> list[str]:
     return wanted
 
 
-def stop_words(words: Iterable[str]) -> frozenset[str]:
+def stop_words(words: Collection[str]) -> frozenset[str]:
     """Return the stop words for a text with these index words; German ones too if it looks German."""
     both, only_german, only_english = _stop_word_sets()
-    distinct = set(words)
-    is_german = len(distinct & only_german) > len(distinct & only_english)
-    return both if is_german else STOP
+    german_words = only_german.intersection(words)
+    if german_words and len(german_words) > len(only_english.intersection(words)):
+        return both
+    return STOP
 
 
 @cache
