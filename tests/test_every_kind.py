@@ -529,6 +529,8 @@ def test_every_database_key_starts_with_the_tenant(memory: Memory) -> None:
     result = keys_of(memory)
     assert result.pop("retain_schema")
     assert result.pop("leases")[0] == ["tenant", "what"], "who is at work is not memory"
+    assert result.pop("job_marks")[0] == ["tenant", "job"], "nor how far jobs are"
+    assert result.pop("due_sessions")[0] == ["tenant", "session_id"], "nor what they do again"
     assert result.pop("keys")[0] == ["tenant", "id"], (
         "who may come in is not memory: no export has it, no import brings it"
     )

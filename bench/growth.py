@@ -1,0 +1,272 @@
+"""Growth: the time of each verb and job while one tenant grows.
+
+The tenant has messages in sessions of 100, and for every ten messages a journal entry, a state key
+with an expiry, a model call and a stored response; for every hundred messages a reference. Every
+message has a vector. One user of ten is measured.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from bench.harness import Plan, Table, duration
+from bench.search import Texts
+from retain import Memory, Scope, Settings
+from retain.api.status import status
+from retain.base import clock
+from retain.jobs.runner import JobRunner, all_jobs
+from retain.kinds.kind import Services
+from retain.kinds.messages.message_index import message_rows
+from retain.search.embedders import quantise
+from retain.storage.database import Transaction
+
+TENANT = "acme"
+USERS = 10
+SESSION_LENGTH = 100
+BATCH_SIZE = 5_000
+MAX_SECONDS = 3.0
+"""A measurement repeats a call for this long at most."""
+SIZES = (1_000, 10_000, 100_000)
+MAX_SIZE = 1_000_000
+
+
+def run(plan: Plan) -> Iterator[Table]:
+    """Yield a table per engine; RETAIN_GROWTH is the largest size, up to a million."""
+    largest = int(os.environ.get("RETAIN_GROWTH", plan.amount(SIZES[-1], SIZES[1])))
+    sizes = [size for size in (*SIZES, MAX_SIZE) if size <= largest]
+    yield grown(plan, "SQLite", f"sqlite:///{plan.new_folder()}/growth.db", sizes)
+    yield grown(plan, "PostgreSQL", plan.postgres("growth"), sizes)
+
+
+def grown(plan: Plan, engine: str, url: str, sizes: Sequence[int]) -> Table:
+    """Measure every verb at each size of a growing database."""
+    columns: list[dict[str, float]] = []
+    texts = Texts()
+    size = 0
+    for target in sizes:
+        plan.progress(f"{engine}: filling up to {target:,} messages")
+        with Memory.open(url, settings=Settings()) as memory:
+            fill(memory, texts, size, target)
+            size = target
+            memory.run_jobs()
+        plan.progress(f"{engine}: measuring at {target:,} messages")
+        columns.append(measure(url))
+    rows = [
+        [
+            name,
+            *(duration(column[name]) for column in columns),
+            f"{columns[-1][name] / columns[0][name]:.1f}",
+        ]
+        for name in columns[0]
+    ]
+    return Table(
+        f"Growth, {engine}",
+        "Median CPU time of this process and, on PostgreSQL, median time; the last column is the "
+        "largest size ÷ the smallest. Jobs run with nothing due, in a new runner.",
+        ("what", *(f"{size:,}" for size in sizes), "ratio"),
+        rows,
+    )
+
+
+def measure(url: str) -> dict[str, float]:
+    """Return the seconds of each verb."""
+    clock_now = time.process_time if url.startswith("sqlite") else time.perf_counter
+    timed = partial(median_seconds, clock_now)
+    settings = Settings(
+        summary_enabled=True,
+        summary_model="extractive",
+        summary_threshold=1000,
+        consolidate="propose",
+    )
+    results = {"open": timed(lambda: Memory.open(url, settings=settings).close())}
+    with Memory.open(url, settings=settings) as memory:
+        me = memory.scope(tenant=TENANT, user="user 0", agent="scout")
+        memory.run_jobs()
+        results |= {name: timed(call) for name, call in verbs(memory, me).items()}
+        for job in all_jobs():
+            runner = partial(JobRunner, memory.services, [job])
+            results[f"job: {job.name}"] = timed(lambda runner=runner: runner().run([TENANT]))
+        results["job: all of them"] = timed(lambda: JobRunner(memory.services).run([TENANT]))
+        results["an append and its jobs"] = timed(append_and_work(memory, me))
+    return results
+
+
+def verbs(memory: Memory, me: Scope) -> dict[str, Callable[[], object]]:
+    """Return the calls to measure, by name."""
+    session = session_id(0)
+    questions = iter(Texts(9).questions(10_000))
+    return {
+        "append": lambda: me.messages.append(session, "user", "The train leaves at nine."),
+        "window": lambda: me.messages.window(session, last=20),
+        "sessions.list": me.sessions.list,
+        "sessions.list of the tenant": memory.scope(tenant=TENANT).sessions.list,
+        "entries.list": me.entries.list,
+        "entries.counts": me.entries.counts,
+        "interactions.list": me.interactions.list,
+        "refs.list": me.refs.list,
+        "state.get": lambda: me.state.get("id 0"),
+        "search in a session": lambda: me.search(next(questions), session=session),
+        "search of a user": lambda: me.search(next(questions)),
+        "context": lambda: me.context(session, next(questions)),
+        "counts": memory.counts,
+        "status": lambda: status(memory),
+        "purge with nothing due": lambda: memory.purge(days=10_000),
+    }
+
+
+def append_and_work(memory: Memory, me: Scope) -> Callable[[], object]:
+    """Return a call that does what a server does for one append per second."""
+    runner = JobRunner(memory.services)
+    session = session_id(0)
+
+    def call() -> None:
+        me.messages.append(session, "user", "The train leaves at nine.")
+        runner.run([TENANT])
+
+    return call
+
+
+def median_seconds(now: Callable[[], float], call: Callable[[], object]) -> float:
+    """Return the median time of a call, after a first one."""
+    call()
+    timings = []
+    until = time.monotonic() + MAX_SECONDS
+    while len(timings) < 3 or (len(timings) < 50 and time.monotonic() < until):
+        started = now()
+        call()
+        timings.append(now() - started)
+    return statistics.median(timings)
+
+
+@dataclass(frozen=True)
+class Filler:
+    """Statements for the rows that come with a batch of messages."""
+
+    every: int
+    sql: str
+
+
+def session_id(number: int) -> str:
+    """Return the session of a message; each belongs to one user."""
+    return f"session {number // SESSION_LENGTH}"
+
+
+def user_id(number: int) -> str:
+    """Return the user of a message."""
+    return f"user {number // SESSION_LENGTH % USERS}"
+
+
+FILLERS = (
+    Filler(
+        SESSION_LENGTH,
+        """insert into sessions (tenant, id, user_id, agent, label, attributes, summary,
+               summarized_count, first_seq, first_at, touched_at, created_at)
+           values (:tenant, :session, :user, 'scout', '', '{}', '', 90, 1, :at, :at, :at)""",
+    ),
+    Filler(
+        1,
+        """insert into messages (tenant, session_id, seq, role, content, author, chatter, tokens,
+               created_at)
+           values (:tenant, :session, :seq, 'user', :content, null, 0, 20, :at)""",
+    ),
+    Filler(
+        10,
+        """insert into entries (tenant, id, agent, kind, content, tokens, user_id, source, version,
+               created_at, updated_at)
+           values (:tenant, :id, 'scout', 'journal', :text, 20, :user, 'user', 1, :at, :at)""",
+    ),
+    Filler(
+        10,
+        """insert into state (tenant, area, key, user_id, value, version, expires_at, created_at,
+               updated_at)
+           values (:tenant, 'user:' || :user, :id, :user, '1', 1, :later, :at, :at)""",
+    ),
+    Filler(
+        10,
+        """insert into interactions (tenant, id, user_id, agent, session_id, route, model,
+               parameters, latency_ms, tokens_in, tokens_out, error, created_at)
+           values (:tenant, :id, :user, 'scout', :session, 'chat', 'm', '{}', 1.0, 1, 1, '', :at)""",
+    ),
+    Filler(
+        10,
+        """insert into answers (tenant, principal, route, key, digest, status, body, created_at)
+           values (:tenant, 'p', 'r', :id, '', 200, '', :at)""",
+    ),
+    Filler(
+        100,
+        """insert into blobs (tenant, user_id, digest, bytes, whole)
+           values (:tenant, :user, :id, 0, 1)""",
+    ),
+    Filler(
+        100,
+        """insert into refs (tenant, key, user_id, agent, session_id, type, summary, digest, media,
+               bytes, lines, tokens, metadata, source, is_active, created_at, updated_at)
+           values (:tenant, :id, :user, 'scout', :session, 'output', '', :id, 'text', 0, 0, 0,
+               '{}', 'user', 1, :at, :at)""",
+    ),
+)
+
+
+def fill(memory: Memory, texts: Texts, size: int, target: int) -> None:
+    """Add messages with their index rows and vectors, and rows of other kinds."""
+    services = memory.services
+    now = clock.now()
+    for start in range(size, target, BATCH_SIZE):
+        count = min(BATCH_SIZE, target - start)
+        rows = [
+            {
+                "session": session_id(number),
+                "user": user_id(number),
+                "seq": number % SESSION_LENGTH + 1,
+                "id": f"id {number}",
+                "text": text,
+                "content": f'{{"text":"{text}"}}',
+                "at": now + number,
+                "later": now + clock.DAY,
+            }
+            for number, text in enumerate(texts.some(count), start)
+        ]
+        services.database.write(TENANT, partial(fill_batch, services, start, rows), long=True)
+        services.database.write(TENANT, partial(put_vectors, services, count), long=True)
+
+
+def fill_batch(services: Services, start: int, rows: Sequence[dict[str, Any]], tx: Transaction) -> None:
+    """Write one batch."""
+    for filler in FILLERS:
+        chosen = [row for number, row in enumerate(rows, start) if number % filler.every == 0]
+        tx.many(filler.sql, [with_parameters(filler.sql, row) for row in chosen])
+    items = [
+        item
+        for row in rows
+        for item in message_rows(
+            row["session"], row["user"], "scout", row["seq"], "user", None, [row["text"]], row["at"]
+        )
+    ]
+    services.index.add(tx, items)
+
+
+def with_parameters(sql: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Return the values that a statement uses."""
+    return {name: value for name, value in row.items() if f":{name}" in sql}
+
+
+def put_vectors(services: Services, count: int, tx: Transaction) -> None:
+    """Store random vectors of the newest rows."""
+    embedder = services.embedder
+    assert embedder is not None
+    numbers = tx.all(
+        "select number from search_items where tenant = :tenant order by number desc limit :size",
+        size=count,
+    )
+    vectors = np.random.default_rng(count).normal(size=(count, embedder.dimensions))
+    packed = quantise(vectors.astype(np.float32))
+    values = [(number, *vector) for (number,), vector in zip(numbers, packed, strict=True)]
+    services.index.put_vectors(tx, embedder.identity, values)
