@@ -140,7 +140,8 @@ def stub(method: ast.FunctionDef) -> str:
 def imports_of(tree: ast.Module, module: str) -> dict[str, str]:
     """Return an import statement for each name that a module imports or defines."""
     imports = {}
-    for node in tree.body:
+    type_checking = [node for node in tree.body if isinstance(node, ast.If)]
+    for node in [*tree.body, *(child for block in type_checking for child in block.body)]:
         if isinstance(node, ast.ImportFrom) and node.module != "__future__":
             for alias in node.names:
                 renamed = f" as {alias.asname}" if alias.asname else ""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from retain.api.endpoints import ENDPOINTS
 from retain.base.settings import FIELDS, Settings
-from retain.cli.main import COMMANDS
+from retain.cli.main import COMMANDS, load_command
 from retain.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
@@ -74,9 +74,10 @@ def commands_page() -> str:
         "[Operations](../guides/operations.md) describes the tasks.",
         "",
     ]
-    for command in COMMANDS:
-        examples = [f"      {line.strip()}" for line in command.example.splitlines()]
-        lines += [f"- **{command.name}**: {command.about}", "", *examples, ""]
+    for about_by_name in COMMANDS.values():
+        for name, about in about_by_name.items():
+            examples = [f"      {line.strip()}" for line in load_command(name).example.splitlines()]
+            lines += [f"- **{name}**: {about}", "", *examples, ""]
     return "\n".join(lines).rstrip() + "\n"
 
 

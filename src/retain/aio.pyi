@@ -3,7 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Literal, Self, TypeVar, type_check_only
+from typing import (
+    IO,
+    Any,
+    Literal,
+    Self,
+    TypeVar,
+    type_check_only,
+)
 
 from retain.base.canonical import Json
 from retain.base.clock import Clock

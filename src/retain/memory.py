@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Self, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Self, TypeVar
 
 from retain.auth import audit_log, idempotency
 from retain.base import canonical
@@ -17,9 +17,7 @@ from retain.base.settings import Settings
 from retain.context.assemble import Context, assemble
 from retain.context.save_turn import save_turn
 from retain.jobs.model_calls import record
-from retain.jobs.reindex import Reindexed, catch_up, reindex
-from retain.jobs.retention import Purged, purge
-from retain.jobs.runner import JobResults, JobRunner
+from retain.jobs.reindex import catch_up
 from retain.kinds import KINDS, SEARCHABLE_KINDS, search_scope
 from retain.kinds.agents import Agents
 from retain.kinds.checkpoints.checkpoints import Checkpoints
@@ -50,12 +48,16 @@ from retain.search.rerankers import Reranker
 from retain.storage import files, migrate
 from retain.storage.blobs import Blobs
 from retain.storage.connect import connect, folder
-from retain.storage.copy import Copied, Progress, export, import_
 from retain.storage.database import EVERY_TENANT, Finding, Transaction
-from retain.storage.erase import AgentReceipt, Receipt, erase, erase_agent
 from retain.storage.transaction_database import TransactionBlobs, as_database
-from retain.storage.verify import count, verify
 from retain.storage.writer import Change, Writer
+
+if TYPE_CHECKING:  # the modules of what most programs never call are imported by the methods
+    from retain.jobs.reindex import Reindexed
+    from retain.jobs.retention import Purged
+    from retain.jobs.runner import JobResults
+    from retain.storage.copy import Copied, Progress
+    from retain.storage.erase import AgentReceipt, Receipt
 
 Done = TypeVar("Done")
 TABLES = tuple(table for kind in KINDS for table in kind.tables)
@@ -282,9 +284,9 @@ class Memory:
             index,
             embedder,
             reranker,
+            extra_tools,
             record,
             kinds={kind.name: kind for kind in KINDS},
-            extra_tools=extra_tools,
         )
         memory = cls(services, migrations)
         try:
@@ -326,10 +328,14 @@ class Memory:
 
     def counts(self) -> dict[str, int]:
         """Return the number of rows of each table, over all tenants."""
+        from retain.storage.verify import count
+
         return count(self.database, TABLES)
 
     def verify(self) -> list[Finding]:
         """Check order, references, indexes and tenant isolation."""
+        from retain.storage.verify import verify
+
         return verify(
             self.database,
             (*CHECKS, *self.services.index.engine.checks),
@@ -349,6 +355,8 @@ class Memory:
 
         A file given by its path appears only when it is complete.
         """
+        from retain.storage.copy import export
+
         for tenant in tenants or []:
             self._existing(tenant, "tenants")
         user = None if user is None else canonical.key(user, "user")
@@ -365,6 +373,8 @@ class Memory:
 
     def import_(self, file: IO[bytes] | Path | str, *, progress: Progress | None = None) -> Copied:
         """Read an export; existing rows stay, and the same file can be read again."""
+        from retain.storage.copy import import_
+
         with files.reading(file) as opened:
             done = import_(
                 self.services.writer, TABLES, self.services.blobs, opened, progress=progress
@@ -376,6 +386,8 @@ class Memory:
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> Reindexed:
         """Add missing rows to the search index and remove stray ones; others may read and write."""
+        from retain.jobs.reindex import reindex
+
         return reindex(self.services, tenants, progress)
 
     def purge(
@@ -390,6 +402,8 @@ class Memory:
 
         days: the age of messages to remove (default: `retention_days`)
         """
+        from retain.jobs.retention import purge
+
         days = days if days is not None else self.settings.retention_days or None
         return purge(
             self.services.writer,
@@ -405,10 +419,14 @@ class Memory:
         self, *, tenants: list[str] | None = None, progress: Progress | None = None
     ) -> JobResults:
         """Run the background jobs that are due once: vectors, summaries, consolidation, retention."""
+        from retain.jobs.runner import JobRunner
+
         return JobRunner(self.services).run(tenants, progress)
 
     def erase(self, user: str, *, tenant: str | None = None) -> Receipt:
         """Remove all data of one user and return a receipt."""
+        from retain.storage.erase import erase
+
         owner = self.scope(tenant=tenant, user=canonical.key(user, "user")).owner
         return erase(
             self.services.writer,
@@ -420,6 +438,8 @@ class Memory:
 
     def erase_agent(self, agent: str, *, tenant: str | None = None) -> AgentReceipt:
         """Remove an agent with its entries, notes and sessions, and return a receipt."""
+        from retain.storage.erase import erase_agent
+
         owner = self.scope(tenant=tenant, agent=canonical.key(agent, "agent")).owner
         return erase_agent(
             self.services.writer,

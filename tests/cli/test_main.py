@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from retain import Memory
-from retain.api.endpoints import ENDPOINTS
+from retain.api.endpoints import ENDPOINTS, KIND_HELP
+from retain.cli.main import COMMANDS
+from retain.kinds import KINDS
 from retain.storage.migrate import shipped
 from retain.testing import FakeService
 from tests.cli.commands import BOTH, Run, answer
@@ -538,3 +541,10 @@ def test_unmeasured_values_are_not_zero(run: Run) -> None:
     run("retain interactions add chat other --latency-ms 0 --tokens-out 0")
     shown = run("retain interactions totals model").stdout.splitlines()[-1].split()
     assert shown == ["other", "1", "0", "–", "0", "–", "–", "–", "–"]
+
+
+def test_every_command_and_kind_has_its_help() -> None:
+    assert [*KIND_HELP] == [kind.name for kind in KINDS]
+    for module, about_by_name in COMMANDS.items():
+        commands = importlib.import_module(f"retain.cli.{module}").COMMANDS
+        assert [command.name for command in commands] == [*about_by_name]

@@ -483,6 +483,27 @@ SCOPE_ENDPOINTS = (
 )
 """Verbs of a scope itself, over all kinds of memory."""
 
+KIND_HELP = {
+    "agents": "The configured agents of a tenant. Memory works for any agent name, configured or not.",
+    "sessions": "The sessions of the scope's user, or of the tenant if the scope has no user.",
+    "messages": "The messages of the scope's sessions: append-only, numbered from 1 without gaps.",
+    "summaries": "The rolling summaries of the scope's sessions.",
+    "notes": "The notes of the scope's user and agent.",
+    "entries": "The journal and core entries of the scope's agent, and the boards that it shares.",
+    "consolidations": "Proposals to keep the agent's journal entries, as core entries or documents.",
+    "refs": "The references of the scope: those of its user, and those without a user.",
+    "state": "The state that the scope can read: of its user, its sessions and its tenant.",
+    "items": "The items of the scope's user, or of the tenant if the scope has no user.",
+    "knowledge": "The documents of the scope: those of its user, and those of the whole tenant.",
+    "graph": "The graph of the scope's user, or of the tenant if the scope has no user.",
+    "interactions": "The model calls made for the scope's user and agent, or for the whole tenant.",
+    "turns": "The turns of the scope's sessions, saved with `save_turn`.",
+    "checkpoints": "The threads of the scope's user, or of the tenant if the scope has no user.",
+}
+"""One sentence about each kind, for the command line and the OpenAPI document.
+
+It stands here so that `retain --help` does not import the kinds."""
+
 PARAMETER_HELP = {
     ".key": "Idempotency key. A retry with the same key adds nothing.",
     ".messages": "The messages of the turn, in order.",

@@ -6,11 +6,9 @@ a third of a second to import and do not record where a value came from.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
-import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -354,6 +352,8 @@ class Settings(SettingsExtras):
     @staticmethod
     def example() -> str:
         """Return a settings file with every setting at its default, with its description."""
+        import textwrap  # not needed at start
+
         parts = [
             "# Settings of retain: copy this file to retain.yaml and change what you need.\n",
             "# Each can also be set in the environment, as RETAIN_DATABASE for `database`.\n",
@@ -396,6 +396,8 @@ def check_names(names: Iterable[str], where: str) -> None:
 
 def _with_hints(unknown: Iterable[str], known: Iterable[str]) -> str:
     """List unknown names, each with the closest known one."""
+    import difflib  # not needed at start
+
     known = list(known)
     parts = []
     for name in unknown:

@@ -31,7 +31,6 @@ COMMANDS = (
     Command(
         "audit",
         audit,
-        "Show who did what and when in a tenant, newest first. Contents are not recorded.",
         "retain audit --what entries_remove --since 2026-01-31",
         ("tenant",),
         {

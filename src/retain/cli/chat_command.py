@@ -15,7 +15,8 @@ from retain.chat.no_model_answer import NO_MODEL
 from retain.chat.session import AGENT, USER
 from retain.cli import context_command
 from retain.cli.chat_backend import LocalBackend, RemoteBackend
-from retain.cli.command import SCOPE, Arguments, Command, load_settings, open_memory, scope_names
+from retain.cli.command import Arguments, Command, load_settings, open_memory, scope_names
+from retain.cli.options import SCOPE
 from retain.cli.output import plain, show
 from retain.client import Client
 from retain.memory import Memory, Scope
@@ -236,7 +237,6 @@ COMMANDS = (
     Command(
         "chat",
         chat,
-        "Talk with an agent that remembers. Lines from a pipe are answered one by one.",
         'retain chat --agent scout\n  echo "Where do we go?" | retain chat --json\n'
         "  RETAIN_KEY=… retain chat --url https://…",
         SCOPE,

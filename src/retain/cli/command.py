@@ -115,17 +115,14 @@ ALL_TENANTS: dict[str, dict[str, Any]] = {
     }
 }
 
-SCOPE = ("tenant", "user", "agent")
-
 
 @dataclass(frozen=True)
 class Command:
-    """A command."""
+    """A command. Its first sentence of help is in `retain.cli.main.COMMANDS`."""
 
     name: str  # with a space for a command of a group: "keys create"
     run: Callable[[Arguments], int]  # returns the exit status
-    about: str
     example: str
     scope: tuple[str, ...] = ()  # the scope options that it uses
     arguments: dict[str, dict[str, Any]] = field(default_factory=dict)  # for add_argument
-    details: str = ""  # more of the help, after `about`
+    details: str = ""  # more of the help, after its first sentence

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from retain.api.rendering import as_json
 from retain.base.errors import Invalid, NotFound
-from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
+from retain.cli.command import Arguments, Command, open_memory, scope_of
+from retain.cli.options import SCOPE
 from retain.cli.output import plain, print_table
 from retain.context.assemble import Context
 from retain.context.report import Report
@@ -134,7 +135,6 @@ COMMANDS = (
     Command(
         "context",
         context,
-        "Show what a model would receive for a message, or received for a turn, and why.",
         'retain context --session trip --message "Where do we go?"\n  retain context explain TURN',
         SCOPE,
         {

@@ -410,7 +410,6 @@ COMMANDS = (
     Command(
         "doctor",
         doctor,
-        "Check settings, database, models and server, and say what to do.",
         "retain doctor\n  retain doctor --models --json\n  retain doctor --backup monday.db",
         (),
         {

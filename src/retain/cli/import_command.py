@@ -14,7 +14,6 @@ from typing import Any
 from retain.base.errors import Invalid
 from retain.base.settings import PASSWORD_IN_URL
 from retain.cli.command import (
-    SCOPE,
     Arguments,
     Command,
     add_to_audit_log,
@@ -24,6 +23,7 @@ from retain.cli.command import (
     open_memory,
     scope_names,
 )
+from retain.cli.options import SCOPE
 from retain.cli.output import print_table, progress, show
 from retain.integrations.importers import (
     FORMATS,
@@ -140,7 +140,6 @@ COMMANDS = (
     Command(
         "import",
         import_,
-        "Import an export of retain or, with --from, the data of another system. Safe to repeat.",
         "retain import conversations.json --from chatgpt --user ada --dry-run",
         SCOPE,
         {

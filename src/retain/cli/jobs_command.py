@@ -79,7 +79,6 @@ COMMANDS = (
     Command(
         "jobs",
         jobs,
-        "Run the background jobs that are due: vectors, summaries, consolidation, retention.",
         "retain jobs --every 30 --all-tenants",
         ("tenant",),
         {

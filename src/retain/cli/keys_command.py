@@ -101,12 +101,10 @@ def _expiry(days: float | None) -> datetime | None:
         ) from None
 
 
-GROUPS = {"keys": "Manage the API keys of the server."}
 COMMANDS = (
     Command(
         "keys create",
         create,
-        "Create a key and print it. It cannot be shown again.",
         "retain keys create ci --permissions read,write --tenant acme --days 90 > ci.key",
         ("tenant", "user", "agent"),
         {
@@ -127,7 +125,6 @@ COMMANDS = (
     Command(
         "keys list",
         list_,
-        "List the keys of a tenant, without their secrets.",
         "retain keys list --tenant acme",
         ("tenant",),
         {
@@ -146,7 +143,6 @@ COMMANDS = (
     Command(
         "keys revoke",
         revoke,
-        "Revoke a key. A running server stops accepting it within seconds.",
         "retain keys revoke berdwsoyovifmg7h --tenant acme",
         ("tenant",),
         {"id": {"metavar": "ID", "help": "the id of the key, from `retain keys list`"}},

@@ -8,7 +8,8 @@ from typing import Any
 from retain.base import limits
 from retain.base.errors import Invalid
 from retain.cli import search_command
-from retain.cli.command import SCOPE, Arguments, Command, load_settings, open_memory, scope_of
+from retain.cli.command import Arguments, Command, load_settings, open_memory, scope_of
+from retain.cli.options import SCOPE
 from retain.cli.output import plain, progress, show
 from retain.kinds.knowledge import Loaded, sources
 from retain.memory import Scope
@@ -101,7 +102,6 @@ COMMANDS = (
     Command(
         "knowledge add",
         add,
-        "Add files, or all documents in folders. A document with the same path is replaced.",
         "retain knowledge add handbook.pdf docs/ --pattern '*.md'",
         SCOPE,
         {
@@ -125,7 +125,6 @@ COMMANDS = (
     Command(
         "knowledge search",
         search,
-        "Find passages of documents that answer a question, by words and by meaning.",
         "retain knowledge search 'how do I reset the router'",
         SCOPE,
         _SEARCH_ARGUMENTS,

@@ -1,4 +1,4 @@
-"""The command line: all verbs of all kinds, built from the endpoint table and the signatures.
+"""The command line: all verbs of all kinds, and the commands for operators.
 
 argparse is used because other libraries take longer to import than the rest of `retain --help`.
 """
@@ -6,47 +6,22 @@ argparse is used because other libraries take longer to import than the rest of 
 from __future__ import annotations
 
 import argparse
-import inspect
+import importlib
 import io
 import json
 import os
-import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from datetime import datetime
-from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
-from retain.api.endpoints import ENDPOINTS, Endpoint, parameter_help
-from retain.base import canonical
-from retain.base.canonical import JsonText
-from retain.base.clock import parse_time
+from retain.api.endpoints import KIND_HELP
 from retain.base.errors import Invalid, RetainError
 from retain.base.version import version
-from retain.cli import (
-    audit_command,
-    chat_command,
-    context_command,
-    doctor,
-    import_command,
-    jobs_command,
-    keys_command,
-    knowledge_command,
-    mcp_command,
-    operator_commands,
-    run_command,
-    search_command,
-    serve_command,
-)
-from retain.cli.command import SCOPE, Command, open_memory, scope_of
-from retain.cli.output import plain, show, show_raw
-from retain.kinds import KINDS
-from retain.kinds.refs.reference import Output
-from retain.memory import Scope
-from retain.messages.content import Content
-from retain.messages.message import NewMessage
+from retain.cli.options import SCOPE, common_options
+
+if TYPE_CHECKING:
+    from retain.cli.command import Command
 
 EXIT_CODES = """exit status:
   0    success
@@ -59,42 +34,69 @@ EXIT_CODES = """exit status:
   7    model error
   8    not allowed: missing or wrong key, or too many requests
   130  interrupted"""
-_SCOPE_HELP = {
-    "tenant": "the tenant (default: the setting)",
-    "user": "the user (default: all users of the tenant)",
-    "agent": "the agent (default: all agents)",
+COMMANDS = {
+    "operator_commands": {
+        "status": "Show the database, its size and the jobs that are due.",
+        "migrate status": "List the migrations and whether they are applied.",
+        "migrate up": "Create the database, or apply missing migrations.",
+        "migrate down": "Revert the newest migrations and delete their data.",
+        "verify": "Check the order of messages, references, indexes and isolation.",
+        "export": "Export a tenant or one user as JSON Lines.",
+        "reindex": "Add to the search index what is missing from it.",
+        "purge": "Remove old messages and expired state, in small batches.",
+        "erase": "Remove all data of one user, or of one agent, and print a receipt.",
+        "backup": "Write a consistent copy of the database while it is in use.",
+        "models": "List the models that the configured model service offers.",
+        "config show": "List every setting, its value and where it comes from.",
+        "config example": "Print a settings file with all defaults.",
+    },
+    "doctor": {
+        "doctor": "Check settings, database, models and server, and say what to do.",
+    },
+    "import_command": {
+        "import": "Import an export of retain or, with --from, the data of another system. Safe to repeat.",
+    },
+    "jobs_command": {
+        "jobs": "Run the background jobs that are due: vectors, summaries, consolidation, retention.",
+    },
+    "context_command": {
+        "context": "Show what a model would receive for a message, or received for a turn, and why.",
+    },
+    "search_command": {
+        "search": "Search the memory by words and by meaning.",
+    },
+    "knowledge_command": {
+        "knowledge add": "Add files, or all documents in folders. A document with the same path is replaced.",
+        "knowledge search": "Find passages of documents that answer a question, by words and by meaning.",
+    },
+    "chat_command": {
+        "chat": "Talk with an agent that remembers. Lines from a pipe are answered one by one.",
+    },
+    "mcp_command": {
+        "mcp": "Serve the memory to an MCP client that starts this command.",
+    },
+    "run_command": {
+        "run": "Run a command. Store a large output and print a placeholder for it.",
+    },
+    "serve_command": {
+        "serve": "Run the server: REST, chat, MCP and the web app on one port.",
+    },
+    "keys_command": {
+        "keys create": "Create a key and print it. It cannot be shown again.",
+        "keys list": "List the keys of a tenant, without their secrets.",
+        "keys revoke": "Revoke a key. A running server stops accepting it within seconds.",
+    },
+    "audit_command": {
+        "audit": "Show who did what and when in a tenant, newest first. Contents are not recorded.",
+    },
 }
-_MODULES = (
-    operator_commands,
-    doctor,
-    import_command,
-    jobs_command,
-    context_command,
-    search_command,
-    knowledge_command,
-    chat_command,
-    mcp_command,
-    run_command,
-    serve_command,
-    keys_command,
-    audit_command,
-)
-COMMANDS: tuple[Command, ...] = tuple(command for module in _MODULES for command in module.COMMANDS)
-_GROUPS = {**operator_commands.GROUPS, **keys_command.GROUPS}
-_KINDS = {kind.name: kind for kind in KINDS}
-_CREATING_VERBS = (
-    "add",
-    "add_many",
-    "append",
-    "capture",
-    "extend",
-    "overwrite",
-    "prepend",
-    "resume",
-    "set",
-    "share",
-)
-_STDIN_PARAMETERS = ("content", "text")
+"""Every command, by the module that defines it, with its help. A module is imported when one of its
+commands is named: importing all takes several times as long as `retain --help` itself."""
+_GROUPS = {
+    "migrate": "Show, apply and revert schema migrations.",
+    "config": "Show the settings and where they come from.",
+    "keys": "Manage the API keys of the server.",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -118,6 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
+        from retain.cli.output import plain
+
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"retain: {plain(_file_problem(error))}", file=sys.stderr)
         return 1
@@ -152,57 +156,34 @@ def parser(words: Sequence[str]) -> argparse.ArgumentParser:
         description="Memory for AI agents.",
         epilog=f"Start with:\n  retain sessions resume --user ada --agent scout\n\n{EXIT_CODES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        parents=[common(SCOPE, top=True)],
+        parents=[common_options(SCOPE, top=True)],
     )
     top.add_argument("--version", action="version", version=version())
     commands = top.add_subparsers(title="commands", metavar="COMMAND")
     _show_help_alone(top)
-    special = {command.name for command in COMMANDS}
     groups = {}
-    for kind in _KINDS.values():
-        groups[kind.name] = _add_group(
-            commands, kind.name, (inspect.getdoc(kind) or "").split("\n")[0]
-        )
-        for endpoint in ENDPOINTS if kind.name in words else ():
-            if endpoint.kind == kind.name and endpoint.command not in special:
-                _add_verb(groups[kind.name], endpoint)
+    help_by_name = {name: text for module in COMMANDS.values() for name, text in module.items()}
+    for kind, about in KIND_HELP.items():
+        groups[kind] = _add_group(commands, kind, about)
+        if kind in words:
+            from retain.cli.verb_commands import add_verbs
+
+            add_verbs(groups[kind], kind, help_by_name)
     groups |= {name: _add_group(commands, name, about) for name, about in _GROUPS.items()}
-    for command in COMMANDS:
-        group, _, verb = command.name.rpartition(" ")
-        if not group:
-            _add_command(commands, verb, command, with_arguments=verb in words)
-        elif group in words:
-            _add_command(groups[group], verb, command)
+    for name, about in help_by_name.items():
+        group, _, verb = name.rpartition(" ")
+        if (group or verb) in words:
+            _add_command(groups[group] if group else commands, verb, load_command(name), about)
+        elif not group:
+            commands.add_parser(verb, help=about, add_help=False)
     return top
 
 
-def common(scope: Sequence[str], *, top: bool = False) -> argparse.ArgumentParser:
-    """Return the options that commands share; given twice, the one after the command wins."""
-    options = argparse.ArgumentParser(
-        add_help=False, argument_default=None if top else argparse.SUPPRESS
-    )
-    group = options.add_argument_group("scope and database" if scope else "database")
-    group.add_argument(
-        "--database", metavar="URL", help="sqlite:///FILE, postgresql://…, or memory:"
-    )
-    group.add_argument(
-        "--config",
-        metavar="FILE",
-        type=Path,
-        help="the settings file (default: retain.yaml, if it exists)",
-    )
-    group.add_argument(
-        "--set",
-        dest="set_first" if top else "set",
-        metavar="NAME=VALUE",
-        action="append",
-        help="any other setting, such as context_tokens=8000; may be repeated",
-    )
-    for name in scope:
-        group.add_argument(f"--{name}", help=_SCOPE_HELP[name])
-    default = False if top else argparse.SUPPRESS
-    group.add_argument("--json", action="store_true", default=default, help="print JSON")
-    return options
+def load_command(name: str) -> Command:
+    """Import the module of a command and return its definition."""
+    module = next(module for module, commands in COMMANDS.items() if name in commands)
+    commands: Sequence[Command] = importlib.import_module(f"retain.cli.{module}").COMMANDS
+    return next(command for command in commands if command.name == name)
 
 
 def _add_group(commands: Any, name: str, about: str) -> Any:
@@ -221,17 +202,12 @@ def _show_help_alone(command: argparse.ArgumentParser) -> None:
     command.set_defaults(run=show_help, scope_options=SCOPE)
 
 
-def _add_command(
-    commands: Any, name: str, command: Command, *, with_arguments: bool = True
-) -> None:
-    if not with_arguments:
-        commands.add_parser(name, help=command.about, add_help=False)
-        return
+def _add_command(commands: Any, verb: str, command: Command, about: str) -> None:
     added = commands.add_parser(
-        name,
-        help=command.about,
-        description=f"{command.about}\n\n{command.details}".rstrip(),
-        parents=[common(command.scope)],
+        verb,
+        help=about,
+        description=f"{about}\n\n{command.details}".rstrip(),
+        parents=[common_options(command.scope)],
         epilog=f"example:\n  {command.example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -247,211 +223,14 @@ def _check_scope_options(arguments: argparse.Namespace) -> None:
             raise Invalid(field=f"--{name}", problem="is not an option of this command")
 
 
-def _add_verb(verbs: Any, endpoint: Endpoint) -> None:
-    method = getattr(_KINDS[endpoint.kind], endpoint.verb)
-    about = inspect.getdoc(method) or ""
-    command = verbs.add_parser(
-        endpoint.word,
-        help=about.split("\n")[0],
-        description=about,
-        epilog=f"example:\n  {endpoint.example}",
-        parents=[common(SCOPE)],
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    hints = get_type_hints(method)
-    for parameter in list(inspect.signature(method).parameters.values())[1:]:
-        _add_parameter(command, endpoint.kind, parameter, hints[parameter.name])
-    if endpoint.command == "refs get":
-        command.add_argument(
-            "--raw", action="store_true", help="write the whole content, unchanged"
-        )
-    command.set_defaults(run=_call, endpoint=endpoint, scope_options=SCOPE)
-
-
-def _add_parameter(
-    command: argparse.ArgumentParser, kind: str, parameter: inspect.Parameter, hint: Any
-) -> None:
-    """Add a parameter of a verb as an argument or an option."""
-    hint = _without_none(hint)
-    options: dict[str, Any] = {"help": parameter_help(kind, parameter.name).replace("%", "%%")}
-    if get_origin(hint) is Literal:
-        options["choices"] = get_args(hint)
-    if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-        flag = "--" + parameter.name.replace("_", "-")
-        if hint is bool:
-            # A boolean that is not off by default has three states: --active, --no-active, none.
-            is_optional = parameter.default is not False
-            action = argparse.BooleanOptionalAction if is_optional else "store_true"
-            command.add_argument(flag, action=action, **options)
-            return
-        if parameter.default is inspect.Parameter.empty:
-            options["required"] = True
-        command.add_argument(flag, metavar=_metavar(hint), **options)
-        return
-    if parameter.default is not inspect.Parameter.empty:
-        options["nargs"] = "?"
-    command.add_argument(parameter.name, metavar=parameter.name.upper(), **options)
-    if hint == Content:
-        command.add_argument("--as-json", action="store_true", help="the content is a JSON object")
-
-
-def _call(arguments: argparse.Namespace) -> int:
-    """Call a verb and show its result."""
-    endpoint: Endpoint = arguments.endpoint
-    method = getattr(_KINDS[endpoint.kind], endpoint.verb)
-    hints = get_type_hints(method)
-    positional = []
-    keywords = {}
-    for parameter in list(inspect.signature(method).parameters.values())[1:]:
-        value = getattr(arguments, parameter.name)
-        if value is None:
-            continue
-        hint = _without_none(hints[parameter.name])
-        converted = _convert(value, hint, parameter.name, arguments)
-        if parameter.kind is inspect.Parameter.KEYWORD_ONLY:
-            keywords[parameter.name] = converted
-        else:
-            positional.append(converted)
-    with open_memory(arguments, create=endpoint.verb in _CREATING_VERBS) as memory:
-        scope = scope_of(arguments, memory)
-        if getattr(arguments, "raw", False):
-            return _copy_content(scope, *positional, **keywords)
-        result = getattr(getattr(scope, endpoint.kind), endpoint.verb)(*positional, **keywords)
-    if endpoint.raw_output and not arguments.json:
-        show_raw(result)
-    else:
-        show(result, json_wanted=arguments.json)
-    return 0
-
-
-def _copy_content(scope: Scope, key: str, **part: Any) -> int:
-    """Copy a whole content to standard output."""
-    if part:
-        raise Invalid(field="--raw", problem=f"cannot be combined with --{next(iter(part))}")
-    with scope.refs.opening(key) as content:
-        shutil.copyfileobj(content, sys.stdout.buffer)
-    return 0
-
-
-def _convert(value: Any, hint: Any, name: str, arguments: argparse.Namespace) -> Any:
-    """Convert a command-line value to the type of a parameter."""
-    if hint is str and name in _STDIN_PARAMETERS and value == "-":
-        return _read_stdin()
-    if hint in (bool, str) or get_origin(hint) is Literal:
-        return value
-    for type_, convert in _CONVERTERS:
-        if hint == type_:
-            return convert(value, name, arguments)
-    raise TypeError(f"no conversion to {hint} for the parameter {name}")
-
-
-def _number(kind: type) -> Callable[[str, str, argparse.Namespace], Any]:
-    def convert(value: str, name: str, arguments: argparse.Namespace) -> Any:
-        try:
-            return kind(value)
-        except ValueError:
-            expected = "a whole number" if kind is int else "a number"
-            raise Invalid(field=name, problem=f"must be {expected}, not {value!r}") from None
-
-    return convert
-
-
-def _read_stdin() -> str:
-    """Return the text on standard input, without its last line ending."""
-    return sys.stdin.buffer.read().decode("utf-8", "replace").removesuffix("\n")
-
-
-def _content(value: str, name: str, arguments: argparse.Namespace) -> Content:
-    text = _read_stdin() if value == "-" else value
-    return JsonText(text) if arguments.as_json else text
-
-
-def _messages(value: str, name: str, arguments: argparse.Namespace) -> list[Mapping[str, Any]]:
-    """Read messages from a file of JSON Lines or one JSON array."""
-    try:
-        data = sys.stdin.buffer.read() if value == "-" else Path(value).read_bytes()
-        text = data.decode()
-    except OSError as error:
-        raise Invalid(
-            field=name, problem=f"cannot be read from {value}: {error.strerror}"
-        ) from None
-    except UnicodeDecodeError:
-        raise Invalid(field=name, problem=f"in {value} are not UTF-8 text") from None
-    if text.lstrip().startswith("["):
-        messages = canonical.parse(text, name)
-    else:
-        messages = [
-            canonical.parse(line, f"{value}, line {number}")
-            for number, line in enumerate(text.splitlines(), 1)
-            if line.strip()
-        ]
-    return [_message(message, name) for message in messages]
-
-
-def _message(message: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(message, dict):
-        raise Invalid(field=name, problem=f"must be JSON objects, not {json.dumps(message)[:50]}")
-    if isinstance(message.get("created_at"), str):
-        message["created_at"] = parse_time(message["created_at"], "created_at")
-    return message
-
-
-def _output(value: str, name: str, arguments: argparse.Namespace) -> Output:
-    return sys.stdin.buffer.read() if value == "-" else value
-
-
-def _range(value: str, name: str, arguments: argparse.Namespace) -> tuple[int, int]:
-    first, _, last = value.partition("-")
-    if not (first.isdecimal() and last.isdecimal()):
-        raise Invalid(
-            field=name, problem=f"must be a first and a last line, such as 1-40, not {value!r}"
-        )
-    return int(first), int(last)
-
-
-_CONVERTERS: tuple[tuple[Any, Callable[[str, str, argparse.Namespace], Any]], ...] = (
-    (int, _number(int)),
-    (float, _number(float)),
-    (datetime, lambda value, name, arguments: parse_time(value, name)),
-    (Content, _content),
-    (Output, _output),
-    (tuple[int, int], _range),
-    (Any, lambda value, name, arguments: JsonText(value)),
-    (Mapping[str, Any], lambda value, name, arguments: JsonText(value)),
-    (Sequence[str], lambda value, name, arguments: canonical.listed(value)),
-    (Sequence[NewMessage | Mapping[str, Any]], _messages),
-    (Sequence[Mapping[str, Any]], _messages),
-)
-
-
-def _without_none(hint: Any) -> Any:
-    """Return the type of an optional parameter without None."""
-    if get_origin(hint) in (Union, UnionType) and NoneType in get_args(hint):
-        parts = [part for part in get_args(hint) if part is not NoneType]
-        return parts[0] if len(parts) == 1 else Content
-    return hint
-
-
-def _metavar(hint: Any) -> str | None:
-    if get_origin(hint) is Literal:
-        return None
-    names = {
-        int: "N",
-        float: "N",
-        str: "TEXT",
-        datetime: "WHEN",
-        Mapping[str, Any]: "JSON",
-        Sequence[str]: "A,B",
-    }
-    return names.get(hint, "VALUE")
-
-
 def _print_error(error: RetainError, arguments: argparse.Namespace) -> None:
     if getattr(arguments, "json", False):
         details = {name: str(value) for name, value in error.details.items()}
         body = {"error": type(error).__name__, "message": str(error), "details": details}
         print(json.dumps(body, ensure_ascii=False), file=sys.stderr)
     else:
+        from retain.cli.output import plain
+
         print(f"retain: {plain(str(error))}", file=sys.stderr)
 
 

@@ -13,7 +13,8 @@ import sys
 
 from retain.auth.principal import PERMISSIONS, Permission, Principal
 from retain.base.errors import SettingsError
-from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
+from retain.cli.command import Arguments, Command, open_memory, scope_of
+from retain.cli.options import SCOPE
 from retain.kinds.graph import is_empty
 from retain.memory import Memory
 
@@ -72,7 +73,6 @@ COMMANDS = (
     Command(
         "mcp",
         mcp,
-        "Serve the memory to an MCP client that starts this command.",
         "retain mcp --user ada --agent scout --database sqlite:///agent.db",
         SCOPE,
         {

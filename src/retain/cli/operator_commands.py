@@ -11,7 +11,6 @@ from retain.base.errors import Invalid
 from retain.base.settings import FIELDS, Settings
 from retain.cli.command import (
     ALL_TENANTS,
-    SCOPE,
     Arguments,
     Command,
     add_to_audit_log,
@@ -21,6 +20,7 @@ from retain.cli.command import (
     open_memory,
     tenants,
 )
+from retain.cli.options import SCOPE
 from retain.cli.output import print_table, progress, show
 from retain.jobs.reindex import catch_up
 from retain.memory import Memory
@@ -285,27 +285,20 @@ copy, run `retain export FILE --user NAME` first.
 With `--agent NAME` instead of `--user`, it removes that agent with its entries, notes and sessions of
 all users. Messages that it wrote in sessions of other agents stay."""
 
-GROUPS = {
-    "migrate": "Show, apply and revert schema migrations.",
-    "config": "Show the settings and where they come from.",
-}
 COMMANDS = (
     Command(
         "status",
         status,
-        "Show the database, its size and the jobs that are due.",
         "retain status",
     ),
     Command(
         "migrate status",
         migrate_status,
-        "List the migrations and whether they are applied.",
         "retain migrate status",
     ),
     Command(
         "migrate up",
         migrate_up,
-        "Create the database, or apply missing migrations.",
         "retain migrate up --sql",
         (),
         _MIGRATE,
@@ -313,7 +306,6 @@ COMMANDS = (
     Command(
         "migrate down",
         migrate_down,
-        "Revert the newest migrations and delete their data.",
         "retain migrate down --sql",
         (),
         {**_MIGRATE, **_YES},
@@ -321,13 +313,11 @@ COMMANDS = (
     Command(
         "verify",
         verify,
-        "Check the order of messages, references, indexes and isolation.",
         "retain verify",
     ),
     Command(
         "export",
         export,
-        "Export a tenant or one user as JSON Lines.",
         "retain export memory.jsonl --user ada",
         ("tenant", "user"),
         {"file": {"metavar": "FILE", "help": "a file, or - for standard output"}, **ALL_TENANTS},
@@ -335,7 +325,6 @@ COMMANDS = (
     Command(
         "reindex",
         reindex,
-        "Add to the search index what is missing from it.",
         "retain reindex --all-tenants",
         ("tenant",),
         ALL_TENANTS,
@@ -343,7 +332,6 @@ COMMANDS = (
     Command(
         "purge",
         purge,
-        "Remove old messages and expired state, in small batches.",
         "retain purge --days 90",
         ("tenant",),
         {
@@ -359,7 +347,6 @@ COMMANDS = (
     Command(
         "erase",
         erase,
-        "Remove all data of one user, or of one agent, and print a receipt.",
         "retain erase --user ada --yes",
         ("tenant", "user", "agent"),
         _YES,
@@ -368,7 +355,6 @@ COMMANDS = (
     Command(
         "backup",
         backup,
-        "Write a consistent copy of the database while it is in use.",
         "retain backup retain-monday.db",
         (),
         {"file": {"metavar": "FILE", "type": Path}},
@@ -376,21 +362,18 @@ COMMANDS = (
     Command(
         "models",
         models,
-        "List the models that the configured model service offers.",
         "retain models --set base_url=http://localhost:11434/v1",
         (),
     ),
     Command(
         "config show",
         config_show,
-        "List every setting, its value and where it comes from.",
         "retain config show",
         SCOPE,
     ),
     Command(
         "config example",
         config_example,
-        "Print a settings file with all defaults.",
         "retain config example > retain.yaml",
     ),
 )

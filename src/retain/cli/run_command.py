@@ -32,7 +32,8 @@ from retain.base import canonical, limits
 from retain.base.errors import AlreadyExists, Busy, Invalid, RetainError, StorageError
 from retain.base.settings import Settings
 from retain.base.tokens import estimate
-from retain.cli.command import SCOPE, Arguments, Command, load_settings, open_memory, scope_of
+from retain.cli.command import Arguments, Command, load_settings, open_memory, scope_of
+from retain.cli.options import SCOPE
 from retain.cli.output import plain
 from retain.kinds.refs import Ref
 from retain.memory import Scope
@@ -488,7 +489,6 @@ COMMANDS = (
     Command(
         "run",
         run,
-        "Run a command. Store a large output and print a placeholder for it.",
         "retain run -- ls -l\n  retain run --tee -- make test",
         SCOPE,
         {

@@ -13,7 +13,8 @@ from typing import Any
 from retain.api.rendering import as_json
 from retain.base import canonical, tokens
 from retain.base.clock import parse_time
-from retain.cli.command import SCOPE, Arguments, Command, open_memory, scope_of
+from retain.cli.command import Arguments, Command, open_memory, scope_of
+from retain.cli.options import SCOPE
 from retain.cli.output import display_width, plain, wrap
 from retain.jobs.embed import lag
 from retain.kinds import SEARCHABLE_KINDS
@@ -253,7 +254,6 @@ COMMANDS = (
     Command(
         "search",
         search,
-        "Search the memory by words and by meaning.",
         """retain search "where does Ada's sister live"
   retain search "night train" --kind messages --session trip --limit 3 --why
   retain search ECONNREFUSED --kind refs --kind knowledge --since 2026-01-31 --json""",

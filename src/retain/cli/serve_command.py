@@ -38,7 +38,6 @@ COMMANDS = (
     Command(
         "serve",
         serve,
-        "Run the server: REST, chat, MCP and the web app on one port.",
         "retain serve --port 7700 --workers 2 --set model=gpt-5-mini",
         (),
         {

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
@@ -229,6 +228,8 @@ def _min_cosine(hits: Sequence[Hit], query: Query) -> float:
 
     retain's embedders know words in Latin letters; to them, all texts in other scripts are alike.
     """
+    import statistics  # not needed at start
+
     cosines = [hit.near for hit in hits if hit.near is not None]
     letters = [character for character in query.question.text if character.isalpha()]
     is_latin = 2 * sum(letter > LAST_LATIN for letter in letters) <= len(letters)

@@ -8,29 +8,31 @@ import functools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, TypeVar
 
 from retain.base import canonical, limits
 from retain.base.errors import Invalid, NotFound
 from retain.base.masking import OFF, mask_personal
-from retain.base.settings import Settings
-from retain.kinds.extra_tools import ExtraTools
-from retain.kinds.section import Ask, RecallScope, Section
-from retain.kinds.tool import Answer, Tool
 from retain.messages import placeholder
-from retain.models import Model, Models
-from retain.models.recording import ModelCall, RecordedModel
 from retain.search import snippet
-from retain.search.embedders import Embedder
-from retain.search.index import Index
-from retain.search.query import Hit
-from retain.search.reindexer import Findable
-from retain.search.rerankers import Reranker
-from retain.search.service_embedder import RecordedEmbedder, ServiceEmbedder
-from retain.storage.blobs import Blobs
-from retain.storage.database import Database, Transaction
 from retain.storage.tables import Check, Table
-from retain.storage.writer import Change, RowKey, Writer
+from retain.storage.writer import Change, RowKey
+
+if TYPE_CHECKING:
+    from retain.base.settings import Settings
+    from retain.kinds.extra_tools import ExtraTools
+    from retain.kinds.section import Ask, RecallScope, Section
+    from retain.kinds.tool import Answer, Tool
+    from retain.models import Model, Models
+    from retain.models.recording import ModelCall
+    from retain.search.embedders import Embedder
+    from retain.search.index import Index
+    from retain.search.query import Hit
+    from retain.search.reindexer import Findable
+    from retain.search.rerankers import Reranker
+    from retain.storage.blobs import Blobs
+    from retain.storage.database import Database, Transaction
+    from retain.storage.writer import Writer
 
 Record = TypeVar("Record")
 Parameters = ParamSpec("Parameters")
@@ -99,20 +101,22 @@ class Services:
     index: Index
     embedder: Embedder | None
     reranker: Reranker | None
+    extra_tools: ExtraTools
+    """Tools beyond memory that agents can use."""
     record: Callable[[Services, Owner, str, ModelCall, str | None], None] = lambda *_: None
     """Stores a model call: its owner, route, result and session."""
     observer: Observer = field(default_factory=Observer)
     """Counts and traces the operations that clients call."""
     kinds: Mapping[str, type[Kind]] = field(default_factory=dict)
     """Every kind by its name, for what a search returns."""
-    extra_tools: ExtraTools = field(default_factory=lambda: ExtraTools((), Settings()))
-    """Tools beyond memory that agents can use."""
 
     def watched(self, model: Model, owner: Owner, route: str, session: str | None = None) -> Model:
         """Return a model that records its calls for an owner.
 
         Do not call it in a transaction.
         """
+        from retain.models.recording import RecordedModel
+
         policy = self.settings.output_masking
         return RecordedModel(
             model,
@@ -125,6 +129,8 @@ class Services:
 
         `seconds` limits the time of a remote call. Do not call it in a transaction.
         """
+        from retain.search.service_embedder import RecordedEmbedder, ServiceEmbedder
+
         if not isinstance(self.embedder, ServiceEmbedder):
             return self.embedder
         return RecordedEmbedder(

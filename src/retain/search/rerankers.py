@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
@@ -90,6 +89,8 @@ def rerank(reranker: Reranker, question: str, hits: Sequence[Hit]) -> tuple[list
 
 def _scores(reranker: Reranker, question: str, hits: Sequence[Hit]) -> list[float]:
     """Return the reranker's score of each hit, in standard deviations from the mean."""
+    import statistics  # not needed at start
+
     answer = reranker.scores(
         question, [f"{hit.title}\n{hit.text}".strip()[:_MAX_CHARACTERS] for hit in hits]
     )

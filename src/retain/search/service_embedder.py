@@ -10,13 +10,10 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import email.utils
 import functools
-import http.client
 import json
 import math
 import random
-import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +28,9 @@ from retain.models.provider import KEY_PATTERN, RETRY_STATUSES, Failure
 from retain.models.recording import ModelCall
 
 if TYPE_CHECKING:
+    import http.client
+    import ssl
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -176,6 +176,8 @@ class ServiceEmbedder:
             raise Failure(self._unavailable(f"there was no answer within {seconds:g} s"))
         if isinstance(outcome[0], _Answer):
             return outcome[0]
+        import http.client
+
         if isinstance(outcome[0], OSError | http.client.HTTPException):
             raise Failure(
                 self._unavailable(
@@ -304,6 +306,8 @@ def _sent(text: str) -> str:
 
 def _connection(base_url: str) -> tuple[http.client.HTTPConnection, str]:
     """Return an unopened connection and the path of the request."""
+    import http.client  # not needed at start
+
     try:
         where = urlsplit(base_url)
         host = where.hostname
@@ -324,6 +328,8 @@ def _connection(base_url: str) -> tuple[http.client.HTTPConnection, str]:
 @functools.cache
 def _trust() -> ssl.SSLContext:
     """Return the trusted certificates; cached, because loading them is slow."""
+    import ssl
+
     return ssl.create_default_context()
 
 
@@ -335,6 +341,8 @@ def _exchange(
     outcome: list[Any],
 ) -> None:
     """Send one request; append the response or the error to `outcome`."""
+    import http.client
+
     try:
         connection.request("POST", path, body, headers)
         response = connection.getresponse()
@@ -374,6 +382,8 @@ def _numbers(embedding: Any) -> Any:
 
 def _seconds(retry_after: str) -> float:
     """Return the seconds of a Retry-After header: a number or a date."""
+    import email.utils
+
     with contextlib.suppress(ValueError, TypeError, OverflowError):
         if retry_after.strip().isdigit():
             return float(retry_after)

@@ -17,13 +17,12 @@ from urllib.parse import quote
 from pydantic import BaseModel, TypeAdapter
 from starlette.applications import Starlette
 
-from retain.api.endpoints import Endpoint, parameter_help
+from retain.api.endpoints import KIND_HELP, Endpoint, parameter_help
 from retain.api.examples import EXAMPLES
 from retain.api.problem import Problem
 from retain.api.schemas import OwnerParameters, shape
 from retain.api.value_limits import ETAG, KEY, NOT_BLANK, parameter_limits
 from retain.base.version import version
-from retain.kinds import KINDS
 from retain.server.api_route import ApiRoute
 from retain.server.handler import Handler
 from retain.server.routes import DESCRIPTIONS, OCTETS, generality, path_parameters, problems
@@ -38,7 +37,7 @@ TAGS = {
     "web": "Sign-in and start data of the web app.",
     "admin": "The audit log; export and erasure of a user's data.",
     "operations": "Health and status of the server.",
-} | {kind.name: (inspect.getdoc(kind) or "").split("\n")[0] for kind in KINDS}
+} | KIND_HELP
 _BASE_URL = "http://127.0.0.1:7700"
 _EXAMPLE_OWNER = {"X-Retain-User": "ada", "X-Retain-Agent": "scout"}
 _STATUSES = (400, 401, 403, 404, 408, 409, 413, 415, 421, 422, 429, 500, 503, 507)
