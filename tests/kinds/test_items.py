@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -18,6 +19,7 @@ from retain.kinds.items import Drop, Items, Place, Put
 from retain.kinds.items.items import MAX_ID_BYTES
 from retain.kinds.kind import Page
 from retain.testing.embedder import FakeEmbedder
+from retain.text import fields as json_fields
 from tests.conftest import SETTINGS, START, Now, one_engine
 
 SECOND = 1_000_000
@@ -327,6 +329,75 @@ def test_filters_compare_json_values(memory: Memory) -> None:
         assert {item.key for item in me.list(where=request)} == keys, request
         assert {item.key for item in pages(partial(list_singly, me, request))} == keys
         assert {item.key for item, _ in me.search("harbour", where=request)} == keys, request
+
+
+def test_the_database_rejects_nothing_that_a_filter_matches(memory: Memory) -> None:
+    """What SQL compares is only a part of the filter, and never stricter than the filter."""
+    me = memory.scope(tenant="acme", user="ada").items
+    texts = [
+        '{"n": 1}',
+        '{"n": 1.0}',
+        '{"n": 10e-1}',
+        '{"n": 0.99999999999999999999}',
+        '{"n": 9007199254740993}',
+        '{"n": 1e300}',
+        '{"n": -0.0}',
+        '{"n": 1e-320}',
+        '{"n": true}',
+        '{"n": false}',
+        '{"n": null}',
+        '{"n": "1"}',
+        '{"n": "true"}',
+        '{"n": ""}',
+        '{"n": "caf\\u00e9 50%_"}',
+        '{"n": [1]}',
+        '{"n": {"n": 1}}',
+        '{"n": 2, "n": 1}',
+        '{"n": 1, "n": "x"}',
+        '{"n": 2, "\\u006e": 1}',
+        '{"other": 1}',
+    ]
+    conditions: list[Any] = [1, 0, 1.0, 1e300, 2**53 + 1, 2**70, True, False, None]
+    conditions += ["1", "true", "", "x", "café 50%_", "line\n", [1], {"n": 1}]
+    conditions += [
+        {comparison: bound}
+        for comparison in ("$eq", "$ne", "$gt", "$gte", "$lt", "$lte")
+        for bound in (0, 1, 1.5, -1e300, 2**53, "1", True, None)
+    ]
+    conditions += [{"$gte": 1, "$lt": 2}, {"$gt": 1, "$lt": "x"}, {"$eq": 1, "$ne": "1"}]
+    me.write([Put(("p",), f"{n:02}", JsonText(text), None, []) for n, text in enumerate(texts)])
+    for condition in conditions:
+        expected = [
+            f"{n:02}"
+            for n, text in enumerate(texts)
+            if json_fields.match(json.loads(text), {"n": condition})
+        ]
+        for newest in (False, True):
+            items = me.list(where={"n": condition}, newest=newest)
+            assert [item.key for item in items] == expected, condition
+
+
+@one_engine
+def test_a_selective_filter_reads_few_rows(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only rows that the filter may match leave the database."""
+    me = memory.scope(tenant="acme", user="ada").items
+    me.write([Put(("p",), f"{n:03}", {"n": n, "odd": n % 2 == 1}, None, []) for n in range(300)])
+    parsed: list[Any] = []
+    match = json_fields.match
+
+    def counting(value: Mapping[str, Any], where: Mapping[str, Any]) -> bool:
+        parsed.append(value)
+        return match(value, where)
+
+    monkeypatch.setattr(json_fields, "match", counting)
+    for where, keys in (
+        ({"n": {"$lt": 2}}, ["000", "001"]),
+        ({"n": 7}, ["007"]),
+        ({"odd": True, "n": {"$gte": 298}}, ["299"]),
+    ):
+        parsed.clear()
+        assert [item.key for item in me.list(where=where)] == keys
+        assert len(parsed) <= len(keys) + 2
 
 
 # -- several at once ------------------------------------------------------------------------------------------------------

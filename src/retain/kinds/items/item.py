@@ -8,6 +8,7 @@ everything below it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,6 +31,12 @@ from retain.text import fields as json_fields
 MAX_NAMES = 64
 MAX_FIELDS = 20
 Place = tuple[str, ...]
+
+_PROBED_NAME = re.compile("[a-zA-Z][a-zA-Z0-9_]{0,99}")
+_MAX_PROBED_NUMBER = 10**15
+_ABOVE_EVERY_NUMBER = 1.7e308
+_BOOLEAN_TEXTS = {True: ("true", "1"), False: ("false", "0")}
+"""What `->>` returns for a boolean, on one engine and on the other."""
 
 
 @dataclass(frozen=True)
@@ -167,18 +174,60 @@ def checked_filter(where: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     return json_fields.checked(parsed)
 
 
-def matching_rows(rows: Iterable[Row], where: Mapping[str, Any]) -> Iterator[Row]:
-    """Yield the rows whose value matches a filter.
+def probe_parameters(where: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameters of the text probe and of the number probe, for one condition each.
 
-    Values that the filter compares with are first looked for in the JSON text: most rows are
+    A probe lets every matching row through, and perhaps others: engines do not agree on how numbers
+    are rounded and how booleans look. So the filter itself is applied to what a probe lets through.
+    """
+    parameters: dict[str, str] = {}
+    for name, condition in where.items():
+        if _PROBED_NAME.fullmatch(name) is None:
+            continue
+        comparisons = condition if isinstance(condition, Mapping) else {"$eq": condition}
+        equal = comparisons.get("$eq")
+        if isinstance(equal, bool):
+            texts = _BOOLEAN_TEXTS[equal]
+            parameters |= {"text_name": name, "text": texts[0], "other_text": texts[1]}
+        elif isinstance(equal, str) and equal.isprintable():
+            parameters |= {"text_name": name, "text": equal, "other_text": equal}
+        elif bounds := _number_bounds(comparisons):
+            low, high = bounds
+            parameters |= {"number_name": name, "low": repr(low), "high": repr(high)}
+    return parameters
+
+
+def _number_bounds(comparisons: Mapping[str, Any]) -> tuple[float, float] | None:
+    """Return bounds of the numbers that match comparisons, a little too wide; None if there are none."""
+    bounds = {
+        comparison: float(bound)
+        for comparison, bound in comparisons.items()
+        if isinstance(bound, int | float)
+        and not isinstance(bound, bool)
+        and abs(bound) <= _MAX_PROBED_NUMBER
+    }
+    lows = [bounds[name] for name in ("$eq", "$gt", "$gte") if name in bounds]
+    highs = [bounds[name] for name in ("$eq", "$lt", "$lte") if name in bounds]
+    if not lows and not highs:
+        return None
+    low = max(lows, default=-_ABOVE_EVERY_NUMBER)
+    high = min(highs, default=_ABOVE_EVERY_NUMBER)
+    return low - 1e-9 * max(1.0, abs(low)), high + 1e-9 * max(1.0, abs(high))
+
+
+def matching_items(rows: Iterable[Row], where: Mapping[str, Any]) -> Iterator[PlacedItem]:
+    """Yield the items of rows whose value matches a filter.
+
+    Texts that the filter compares with are first looked for in the JSON text: most rows are
     rejected without parsing them.
     """
     needed = json_fields.words(where)
     for row in rows:
         raw = row[2]
-        may_match = "\\" in raw or all(map(raw.__contains__, needed))
-        if may_match and json_fields.match(json.loads(raw), where):
-            yield row
+        if "\\" in raw or all(map(raw.__contains__, needed)):
+            item = placed_item(row)
+            if json_fields.match(item.value, where):
+                yield item
 
 
 def ordered(item: PlacedItem) -> list[Any]:

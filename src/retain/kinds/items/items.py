@@ -67,6 +67,10 @@ _THIS_ITEM = "tenant = :tenant and area = :area and place = :place and key = :ke
 _ITEMS_BELOW = (
     f"tenant = :tenant and area = :area and place >= :under and place < :beyond and {_LIVE}"
 )
+# One condition of a filter each, with the parameters of `probe_parameters`.
+_TEXT_PROBE = "and cast({fields} ->> :text_name as {text}) in (:text, :other_text)"
+_NUMBER_PROBE = """and cast({fields} -> :number_name as {number})
+    between cast(:low as {number}) and cast(:high as {number})"""
 _SLOTS = "abcdefghijklmnop"
 """One statement reads as many items as there are slots."""
 
@@ -206,11 +210,12 @@ class Items(Kind):
 
         def work(tx: Transaction) -> _ItemList:
             if wanted is None:
-                rows = self._rows(tx, newest, bounds, start, size + 1)
-            else:
-                batch = min(_FILTER_FACTOR * (size + 1), _FILTER_FIRST_ROWS)
-                rows = records.matching_rows(self._rows(tx, newest, bounds, start, batch), wanted)
-            return [placed_item(row) for row in islice(rows, size + 1)]
+                rows = self._rows(tx, newest, bounds, start, size + 1, {})
+                return [placed_item(row) for row in islice(rows, size + 1)]
+            probe = records.probe_parameters(wanted)
+            batch = size + 1 if probe else min(_FILTER_FACTOR * (size + 1), _FILTER_FIRST_ROWS)
+            rows = self._rows(tx, newest, bounds, start, batch, probe)
+            return list(islice(records.matching_items(rows, wanted), size + 1))
 
         cursor = records.newest if newest else records.ordered
         return make_page(self._read(work), size, cursor)
@@ -500,8 +505,14 @@ class Items(Kind):
         bounds: Mapping[str, str],
         start: Mapping[str, Any],
         size: int,
+        probe: Mapping[str, str],
     ) -> Iterator[Row]:
-        """Yield the rows between bounds after a start, in order; each read fetches more of them."""
+        """Yield the rows between bounds after a start that pass the probe of a filter, in order.
+
+        Each read fetches more of them.
+        """
+        text_probe = _TEXT_PROBE if "text_name" in probe else ""
+        number_probe = _NUMBER_PROBE if "number_name" in probe else ""
         if newest:
             # The values are read only of the rows that are wanted: not by a join, which is planned
             # badly before a table is analyzed, and not by an index on the time, by which PostgreSQL
@@ -513,16 +524,17 @@ class Items(Kind):
                     version, expires_at, created_at, updated_at
                 from (
                     select place, key, version, expires_at, created_at, updated_at from items
-                    where {_ITEMS_BELOW} and (
+                    where {_ITEMS_BELOW} {text_probe} {number_probe} and (
                         updated_at < :at or (updated_at = :at and (place, key) > (:place, :key)))
                     order by updated_at desc, place, key limit :size) newest
                 order by updated_at desc, place, key"""
         else:
             sql = f"""select {_COLUMNS} from items
-                where {_ITEMS_BELOW} and (place, key) > (:place, :key)
+                where {_ITEMS_BELOW} {text_probe} {number_probe}
+                and (place, key) > (:place, :key)
                 order by place, key limit :size"""
         while True:
-            rows = tx.all(sql, area=self._area, **bounds, **start, size=size)
+            rows = tx.all(sql, area=self._area, **bounds, **start, **probe, size=size)
             yield from rows
             if len(rows) < size:
                 return

@@ -48,6 +48,10 @@ COLUMN_TYPES = {
     "{real}": "double precision",
     "{blob}": "bytea",
     "{strict}": "",
+    # The fields of the column `value`; the last one of a name counts, as in Python.
+    "{fields}": "cast(value as jsonb)",
+    # The type of a field that is compared as a number; no value of it is an error.
+    "{number}": "jsonb",
 }
 KEEPALIVE_OPTIONS = {
     "connect_timeout": 3,

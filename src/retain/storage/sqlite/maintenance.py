@@ -23,6 +23,10 @@ COLUMN_TYPES = {
     "{real}": "real",
     "{blob}": "blob",
     "{strict}": "strict",
+    # The fields of the column `value`; the last one of a name counts, as in Python.
+    "{fields}": "jsonb_patch('{}', value)",
+    # The type of a field that is compared as a number; no value of it is an error.
+    "{number}": "real",
 }
 
 
