@@ -5,22 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from retain import Memory
-from retain.base.errors import SettingsError
+from retain.base.errors import ModelUnavailable, SettingsError
 from retain.base.settings import Settings
 from retain.messages.message import Role
 from retain.search import onnx_embedder
 from retain.search.embedders import choose, embed_passages, embed_texts
 from retain.search.onnx_embedder import ConversationEncoder, OnnxEmbedder, Passage
+from retain.search.search_engine import Matches
+from retain.search.sqlite import SqliteEngine
 
 ENCODER = ConversationEncoder()
 
@@ -259,6 +263,43 @@ def test_a_message_removed_while_the_next_is_embedded_leaves_no_trace(tmp_path: 
         memory.run_jobs()
         memory.run_jobs()
         assert seen == [["", "My password is bluewhale77."], [""]]
+
+
+def test_a_question_is_embedded_while_its_words_are_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_run = threading.Barrier(2, timeout=20)
+
+    class Encoder(ConversationEncoder):
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            both_run.wait()
+            return super().embed(texts)
+
+    def matching(self: SqliteEngine, *arguments: Any) -> Matches:
+        both_run.wait()
+        return original(self, *arguments)
+
+    original = SqliteEngine.matching
+    monkeypatch.setattr(SqliteEngine, "matching", matching)
+    with Memory.open(f"sqlite:///{tmp_path}/a.db", embedder=Encoder()) as memory:
+        me = memory.scope(user="ada", agent="scout")
+        me.messages.append(me.sessions.add("s").id, "user", "The harbour of Porto")
+        memory.run_jobs()
+        (hit,) = me.search("harbour")
+        assert hit.legs == ("words", "vectors")
+
+
+def test_an_encoder_that_fails_leaves_the_search_by_words(tmp_path: Path) -> None:
+    class Failing(ConversationEncoder):
+        def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+            raise ModelUnavailable(model="encoder", problem="it is configured to fail")
+
+    with Memory.open(f"sqlite:///{tmp_path}/a.db", embedder=Failing()) as memory:
+        me = memory.scope(user="ada", agent="scout")
+        me.messages.append(me.sessions.add("s").id, "user", "The harbour of Porto")
+        results = me.search("harbour")
+        assert [hit.legs for hit in results] == [("words",)]
+        assert results.legs["vectors"].startswith("failed: ")
 
 
 def test_a_process_without_the_encoder_keeps_its_vectors(

@@ -98,7 +98,9 @@ def start_search(
     now: int | None = None,
     depth: int = query_steps.DEPTH,
 ) -> Query:
-    """Match the words of a query in a read transaction, then embed it outside of any."""
+    """Match the words of a query in a read transaction, and embed it outside of any."""
+    embedder = services.embedding(owner, limits.QUERY_VECTOR_SECONDS)
+    embedding = query_steps.start_embedding(text, embedder)
 
     def work(tx: Transaction) -> tuple[SearchFilter, int, WordMatches]:
         if filter.session is not None:
@@ -107,10 +109,8 @@ def start_search(
         return visible, tx.now, query_steps.match_words(tx, services.index, text, visible, depth)
 
     visible, read_at, matches = services.database.read(owner.tenant, work)
-    embedder = services.embedding(owner, limits.QUERY_VECTOR_SECONDS)
-    return query_steps.prepare_query(
-        text, read_at if now is None else now, visible, matches, embedder
-    )
+    asked_at = read_at if now is None else now
+    return query_steps.prepare_query(text, asked_at, visible, matches, embedder, embedding)
 
 
 def narrow_search(

@@ -3,13 +3,17 @@
 A search takes two reads. The first finds rows by words, and the authors of those rows. Then the
 question is parsed and embedded outside of any transaction. The second read finds rows by meaning,
 loads everything that is to be scored, and ranks it.
+
+retain's own encoder needs no authors, so it embeds the question in a thread during the first read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from retain.base import clock
@@ -92,12 +96,37 @@ def match_words(
     return WordMatches(terms, matches.rows, corpus, depth)
 
 
+def start_embedding(text: str, embedder: Embedder | None) -> Future[Vector] | None:
+    """Start to embed a question in a thread; return None if that needs the authors first."""
+    # Only the encoder was trained with the names of speakers in questions.
+    if embedder is None or embedder.family != "encoder" or not words.query_words(text):
+        return None
+    embedding: Future[Vector] = Future()
+
+    def embed() -> None:
+        try:
+            embedding.set_result(embed_texts(embedder, [text])[0])
+        except Exception as error:  # `prepare_query` raises it again
+            embedding.set_exception(error)
+
+    # A thread of its own, because the threads of a pool would be missing in the child of a fork.
+    Thread(target=embed, name="retain-embed-question").start()
+    return embedding
+
+
 def prepare_query(
-    text: str, now: int, filter: SearchFilter, matches: WordMatches, embedder: Embedder | None
+    text: str,
+    now: int,
+    filter: SearchFilter,
+    matches: WordMatches,
+    embedder: Embedder | None,
+    embedding: Future[Vector] | None = None,
 ) -> Query:
     """Parse the question, using the authors that its words found, and embed it.
 
     If the embedder fails, the search continues by words alone.
+
+    embedding: the result of `start_embedding`
     """
     authors = {row.author for row in matches.rows if row.author}
     parsed = question.parse_question(text, now=now, authors=authors)
@@ -111,10 +140,10 @@ def prepare_query(
         by_vectors = "no embedder is set"
     else:
         try:
-            # The encoder was trained with the names of speakers in questions.
-            is_encoder = embedder.family == "encoder"
-            text = parsed.text if is_encoder else parsed.for_embedding
-            vector = embed_texts(embedder, [text])[0]
+            if embedding is not None:
+                vector = embedding.result()
+            else:
+                vector = embed_texts(embedder, [parsed.for_embedding])[0]
         except (ModelError, SettingsError) as error:
             by_vectors = f"failed: {error}"
         else:
