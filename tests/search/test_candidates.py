@@ -8,7 +8,15 @@ import pytest
 
 from retain import Memory, NewMessage, Scope
 from retain.kinds.backdating import backdate_state
-from retain.search.candidates import FORMAT, digest, hashes_of, unpack, word_hash
+from retain.search.candidates import (
+    FORMAT,
+    DigestColumns,
+    digest,
+    fingerprint,
+    hashes_of,
+    is_current,
+    word_hash,
+)
 from retain.search.features import _WordCounts
 from retain.search.sqlite import TAIL
 
@@ -17,8 +25,7 @@ _DIGESTS = "select digest from search_items where tenant = :tenant order by numb
 
 
 def word_counts(*texts: str) -> _WordCounts:
-    digests = [digest("", "", text, None) for text in texts]
-    return _WordCounts([item.words for item in digests], [item.counts for item in digests])
+    return _WordCounts(DigestColumns([digest("", "", text, None).pack() for text in texts]))
 
 
 def test_the_occurrences_of_words_are_counted_per_candidate() -> None:
@@ -37,7 +44,15 @@ def test_nothing_is_counted_without_words(texts: list[str]) -> None:
 def test_a_digest_survives_packing(text: str) -> None:
     created = digest("Ada", "A title", text, 1_790_000_000_000_000)
     packed = created.pack()
-    assert unpack(packed) == created
+    other = digest("", "", "Who is that?", None)
+    columns = DigestColumns([packed, other.pack()])
+    assert columns.length.tolist() == [created.length, other.length]
+    assert columns.has_question.tolist() == [created.has_question, True]
+    assert columns.question_words.tolist() == [created.question_words, other.question_words]
+    assert columns.counts.tobytes() == created.counts + other.counts
+    assert columns.hashes.tobytes() == created.words + other.words
+    assert columns.distinct == [len(created.counts), len(other.counts)]
+    assert fingerprint(packed) == created.fingerprint
     assert len(hashes_of(packed)) == len(created.counts)
     assert word_hash("ada") in hashes_of(packed)
 
@@ -48,8 +63,10 @@ def test_a_digest_is_small() -> None:
 
 def test_a_digest_of_another_version_is_not_used() -> None:
     packed = digest("Ada", "", TEXT, None).pack()
-    assert unpack(None) is None
-    assert unpack(bytes([FORMAT + 1]) + packed[1:]) is None
+    assert is_current(packed)
+    assert not is_current(None)
+    assert not is_current(b"")
+    assert not is_current(bytes([FORMAT + 1]) + packed[1:])
 
 
 def test_digests_are_stored_with_indexed_rows(me: Scope) -> None:
@@ -65,7 +82,7 @@ def test_digests_are_stored_with_indexed_rows(me: Scope) -> None:
     )
     assert len(rows) == TAIL
     for author, title, text, at, packed in rows:
-        assert unpack(packed) == digest(author, title, text, at)
+        assert packed == digest(author, title, text, at).pack()
 
 
 def test_rows_without_a_digest_are_ranked_the_same(memory: Memory, me: Scope) -> None:
@@ -83,7 +100,7 @@ def test_rows_without_a_digest_are_ranked_the_same(memory: Memory, me: Scope) ->
     assert before == [(None,)] * 4
     memory.reindex()
     after = database.read(me.owner.tenant, lambda tx: tx.all(_DIGESTS))
-    assert [unpack(packed) is not None for (packed,) in after] == [True] * 4
+    assert [is_current(packed) for (packed,) in after] == [True] * 4
     assert me.search("the red kite").hits == expected.hits
 
 
@@ -112,4 +129,4 @@ def test_a_backdated_record_is_found_by_its_month(me: Scope) -> None:
                where tenant = :tenant and digest is not null"""
         ),
     )
-    assert all(unpack(packed) == digest(*row) for *row, packed in rows)
+    assert all(packed == digest(*row).pack() for *row, packed in rows)

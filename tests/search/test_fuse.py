@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from retain.base import clock
 from retain.search import features, ranking
-from retain.search.candidates import Candidate, Corpus, digest
+from retain.search.candidates import Candidate, Corpus, DigestColumns, digest
 from retain.search.question import Question, parse_question
 from retain.search.ranking import Ranked, rank
 
@@ -26,12 +26,12 @@ def candidate(number: int, text: str, **more: object) -> Candidate:
         "role": "user",
     } | more
     author = str(what.get("author", ""))
-    return Candidate(number, digest=digest(author, "", text, int(str(what["at"]))), **what)  # type: ignore[arg-type]
+    packed = digest(author, "", text, int(str(what["at"]))).pack()
+    return Candidate(number, digest=packed, **what)  # type: ignore[arg-type]
 
 
 def corpus(question: Question, candidates: list[Candidate], count: int = 100) -> Corpus:
-    words = [item.digest.words for item in candidates]
-    counts = features._WordCounts(words, [item.digest.counts for item in candidates])
+    counts = features._WordCounts(DigestColumns([item.digest for item in candidates]))
     return Corpus(count, (counts.of(question.words) > 0).sum(axis=0).tolist())
 
 
@@ -260,7 +260,7 @@ def test_the_best_of_poor_matches_has_a_low_score() -> None:
 
 
 def test_chunks_of_a_long_message_are_one_place() -> None:
-    parts = [candidate(n, f"part {n} of the harmonica book", seq=5, part=n) for n in (1, 2, 3)]
+    parts = [candidate(n, f"part {n} of the harmonica book", seq=5) for n in (1, 2, 3)]
     assert {item.number for item in order("harmonica", [*parts, *OTHERS])} >= {1, 2, 3}
 
 

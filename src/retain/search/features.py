@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from retain.base import clock
-from retain.search.candidates import Candidate, Corpus, word_hash
+from retain.search.candidates import Candidate, Corpus, DigestColumns, word_hash
 from retain.search.question import Question
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class _Table:
         import numpy as np
 
         columns = zip(*candidates, strict=True)
-        _, kinds, ids, seqs, times, digests, roles, authors, cosines, _ = columns
-        words, counts, lengths, has_question, question_words, _ = zip(*digests, strict=True)
+        _, kinds, ids, seqs, times, packed_digests, roles, authors, cosines = columns
+        digests = DigestColumns(packed_digests)
         self.count = len(candidates)
         self.records = list(zip(kinds, ids, strict=True))
         self.seq = np.array(seqs, np.int64)
@@ -64,23 +64,22 @@ class _Table:
         self.authors = authors
         self.is_answer = np.array([role in ANSWERING_ROLES for role in roles], float)
         self.cosines = np.array(cosines, float)  # NaN if unknown
-        self.words = _WordCounts(words, counts)
-        self.lengths = np.array(lengths, float)
-        self.asks = np.array(has_question, float)
-        self.question_words = np.array(question_words, float)
+        self.words = _WordCounts(digests)
+        self.lengths = digests.length
+        self.asks = digests.has_question
+        self.question_words = digests.question_words
 
 
 class _WordCounts:
     """The occurrences of words in the candidates."""
 
-    def __init__(self, words: Sequence[bytes], counts: Sequence[bytes]) -> None:
-        """words, counts: these fields of the digest of each candidate."""
+    def __init__(self, digests: DigestColumns) -> None:
         import numpy as np
 
-        self._count = len(words)
-        self._words = np.frombuffer(b"".join(words), "<i4")
-        self._occurrences = np.frombuffer(b"".join(counts), np.uint8)
-        self._candidate = np.repeat(np.arange(self._count), [len(each) for each in counts])
+        self._count = len(digests.distinct)
+        self._words = digests.hashes
+        self._occurrences = digests.counts
+        self._candidate = np.repeat(np.arange(self._count), digests.distinct)
 
     def of(self, words: Sequence[str]) -> Array:
         """Return the occurrences of words: a row for each candidate, a column for each word."""

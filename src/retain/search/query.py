@@ -9,7 +9,7 @@ retain's own encoder needs no authors, so it embeds the question in a thread dur
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from retain.base import clock
 from retain.base.errors import ModelError, SettingsError
 from retain.search import question, ranking, words
-from retain.search.candidates import Candidate, Corpus, Digest, recent_digest, unpack
+from retain.search.candidates import Candidate, Corpus, is_current, recent_digest
 from retain.search.embedders import Embedder, Family, embed_texts
 from retain.search.index import Index
 from retain.search.question import Question
@@ -175,20 +175,10 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
         others = [number for number in others if number not in cosines]
         cosines |= engine.cosines(tx, query.vector, query.model, others)
 
+    complete = _with_digests(tx, engine, rows)
     candidates = [
-        Candidate(
-            row.number,
-            row.kind,
-            row.id,
-            row.seq,
-            row.at,
-            text_digest,
-            row.role,
-            row.author,
-            cosines.get(row.number),
-            row.part,
-        )
-        for row, text_digest in _with_digests(tx, engine, rows)
+        Candidate(number, kind, id, seq, at, digest or b"", role, author, cosines.get(number))
+        for number, kind, id, seq, _, at, _, _, role, author, digest in complete.values()
     ]
     allowed = {number for number, row in rows.items() if _is_allowed(row, query.filter, tx.now)}
     ranked = ranking.rank(
@@ -236,17 +226,17 @@ def run_query(tx: Transaction, index: Index, query: Query, limit: int) -> list[H
 
 def _with_digests(
     tx: Transaction, engine: Engine, rows: Mapping[int, CandidateRow]
-) -> Iterator[tuple[CandidateRow, Digest]]:
-    """Yield rows with their digests; compute those that are not stored."""
-    missing = []
-    for row in rows.values():
-        stored = unpack(row.digest)
-        if stored is None:
-            missing.append(row.number)
-        else:
-            yield row, stored
-    for number, item in engine.items(tx, missing).items() if missing else ():
-        yield rows[number], recent_digest(item.author, item.title, item.text, item.at)
+) -> Mapping[int, CandidateRow]:
+    """Return rows that all have digests: those that are not stored are computed."""
+    missing = [number for number, row in rows.items() if not is_current(row.digest)]
+    if not missing:
+        return rows
+    items = engine.items(tx, missing)
+    complete = {number: row for number, row in rows.items() if is_current(row.digest)}
+    for number, item in items.items():
+        digest = recent_digest(item.author, item.title, item.text, item.at)
+        complete[number] = rows[number]._replace(digest=digest)
+    return complete
 
 
 def _is_allowed(row: CandidateRow, filter: SearchFilter, now: int) -> bool:

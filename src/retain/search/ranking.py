@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from retain.search import features
-from retain.search.candidates import Candidate, Corpus
+from retain.search.candidates import Candidate, Corpus, fingerprint
 from retain.search.question import Question
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def rank(
     if not candidates:
         return iter(())
     # A fixed order, so that no floating-point sum depends on the order of arrival.
-    ordered = sorted(candidates, key=lambda candidate: candidate.number)
+    ordered = sorted(candidates, key=itemgetter(0))
     has_vectors = any(candidate.cosine is not None for candidate in ordered)
     learned = weights(family if has_vectors else "words")
     measured = features.measure(question, ordered, corpus)
@@ -189,11 +190,11 @@ def _fold_duplicates(
     folded: list[tuple[int, Sequence[int]]] = []
     for place in places:
         candidate = ordered[place]
-        fingerprint = candidate.digest.fingerprint
+        text = fingerprint(candidate.digest)
         duplicates: list[int] = []
-        if not keep_all and candidate.kind == "messages" and fingerprint:
+        if not keep_all and candidate.kind == "messages" and text:
             author = candidate.author or candidate.role
-            leader = first.setdefault((author, fingerprint), duplicates)
+            leader = first.setdefault((author, text), duplicates)
             if leader is not duplicates:
                 leader.append(candidate.number)
                 continue
