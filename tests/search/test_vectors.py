@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -97,6 +99,41 @@ def test_rows_in_memory_are_found_by_number(ascending: bool) -> None:
     assert sorted(number for part in pages for number in part.numbers.tolist()) == [2, 7, 2999]
     for part in pages:
         assert (part.vectors == table.vectors[part.numbers - 1]).all()
+
+
+def test_several_threads_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(3000)
+    alone = table.scores(VectorCache(1 << 30))
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(vector_cache, "ROWS_PER_THREAD", 500)
+    monkeypatch.setattr(vector_cache, "ROWS_PER_TASK", 70)
+    threads = set()
+    compare = Scan._compare
+
+    def record(self: Scan, *arguments: Any) -> None:
+        threads.add(threading.get_ident())
+        time.sleep(0.001)
+        compare(self, *arguments)
+
+    monkeypatch.setattr(Scan, "_compare", record)
+    assert table.scores(VectorCache(1 << 30)) == alone
+    assert len(threads) == 4
+
+
+def test_an_error_in_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(vector_cache, "ROWS_PER_THREAD", 500)
+    monkeypatch.setattr(vector_cache, "ROWS_PER_TASK", 70)
+    main = threading.get_ident()
+
+    def fail(self: Scan, page: Page, scores: Any) -> None:
+        time.sleep(0.001)
+        if threading.get_ident() != main:
+            raise MemoryError
+
+    monkeypatch.setattr(Scan, "_compare", fail)
+    with pytest.raises(MemoryError):
+        Table(3000).scores(VectorCache(1 << 30))
 
 
 def test_vectors_beyond_the_limit_are_read_each_time(caplog: pytest.LogCaptureFixture) -> None:

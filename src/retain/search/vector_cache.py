@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
 log = logging.getLogger("retain.search")
 BLOCK_ROWS = 32_768
 """Maximum rows of a block. Blocks are never copied, so a million vectors need no second copy."""
+ROWS_PER_TASK = 8192
+"""Rows that a thread compares at a time."""
+ROWS_PER_THREAD = 32_768
+"""Rows for which another thread is started, if there is a core for it: they take about 1 ms."""
+MAX_THREADS = 4
 CHUNK_ROWS = 1024
 """Rows that are converted to floats at a time: as many as fit into the processor's cache."""
 SCORES_PER_MAXIMUM = 64
@@ -54,10 +60,11 @@ class Page(NamedTuple):
     numbers: Numbers
     scales: Scores
     vectors: Bytes
+    is_ordered: bool = False  # True if the numbers are known to ascend
 
     def select(self, rows: slice | NDArray[Any]) -> Page:
-        """Return some of the rows."""
-        return Page(self.numbers[rows], self.scales[rows], self.vectors[rows])
+        """Return some of the rows, in their order."""
+        return Page(self.numbers[rows], self.scales[rows], self.vectors[rows], self.is_ordered)
 
 
 @dataclass(frozen=True)
@@ -107,6 +114,7 @@ class Scan:
         self._pages: list[Page | None] = []
         self._numbers = [np.zeros(0, np.int64)]
         self._cosines = [np.zeros(0, np.float32)]
+        self._tasks: list[tuple[Page, Scores]] = []  # pages, and where their cosines go
         self._error = 0.0
         if self._kernels is not None:
             self._scale = max(float(abs(vector).max()), 1e-12) / 127
@@ -125,16 +133,47 @@ class Scan:
 
         if not len(page.numbers):
             return
-        if self._kernels is None or not keep:
-            scores = cosines(self._vector, page)
+        if keep:
+            scores = np.empty(len(page.numbers), np.float32)
+            for start in range(0, len(scores), ROWS_PER_TASK):
+                rows = slice(start, start + ROWS_PER_TASK)
+                self._tasks.append((page.select(rows), scores[rows]))
         else:
-            products = self._kernels.cdist(
-                self._bytes[None], page.vectors, "dot", out_dtype="float32"
-            )
-            scores = np.asarray(products)[0] * (page.scales * np.float32(self._scale))
+            scores = cosines(self._vector, page)
         self._pages.append(page if keep else None)
         self._numbers.append(page.numbers)
         self._cosines.append(scores)
+
+    def _run_tasks(self) -> None:
+        """Compare the pages that were kept, in several threads if there are many rows."""
+        tasks = iter(self._tasks)
+        row_count = sum(len(scores) for _, scores in self._tasks)
+        self._tasks = []
+
+        def work() -> None:
+            for page, scores in tasks:  # each task is taken by one thread
+                self._compare(page, scores)
+
+        others = min(os.cpu_count() or 1, MAX_THREADS, 1 + row_count // ROWS_PER_THREAD) - 1
+        if not others:
+            work()
+            return
+        # A new pool each time, because its threads would be missing in the child of a fork.
+        with ThreadPoolExecutor(others) as pool:
+            futures = [pool.submit(work) for _ in range(others)]
+            work()
+            for future in futures:
+                future.result()
+
+    def _compare(self, page: Page, scores: Scores) -> None:
+        import numpy as np
+
+        if self._kernels is None:
+            scores[:] = cosines(self._vector, page)
+            return
+        products = self._kernels.cdist(self._bytes[None], page.vectors, "dot", out_dtype="float32")
+        scales = page.scales * np.float32(self._scale)
+        np.multiply(np.asarray(products)[0], scales, out=scores)
 
     def __len__(self) -> int:
         return sum(map(len, self._numbers))
@@ -143,6 +182,7 @@ class Scan:
         """Return number and cosine of the nearest rows; newest first among equals."""
         import numpy as np
 
+        self._run_tasks()
         scores = np.concatenate(self._cosines)
         places = np.arange(len(scores))
         if size < len(scores):
@@ -207,7 +247,10 @@ class CachedVectors:
     @property
     def bytes(self) -> int:
         """Memory used, in bytes."""
-        return EMPTY_BYTES + sum(part.nbytes for block in self.blocks for part in block)
+        return EMPTY_BYTES + sum(
+            block.numbers.nbytes + block.scales.nbytes + block.vectors.nbytes
+            for block in self.blocks
+        )
 
     def add(self, new: Page) -> None:
         """Append vectors."""
@@ -222,6 +265,7 @@ class CachedVectors:
                     np.zeros(size, np.int64),
                     np.zeros(size, np.float32),
                     np.zeros((size, width), np.int8),
+                    is_ordered=True,
                 )
                 self.blocks.append(block)
                 self.used.append(0)
@@ -232,6 +276,9 @@ class CachedVectors:
             block.numbers[at : at + taken] = some.numbers
             block.scales[at : at + taken] = some.scales
             block.vectors[at : at + taken] = some.vectors
+            new_numbers = block.numbers[max(at - 1, 0) : at + taken]
+            if not (new_numbers[1:] > new_numbers[:-1]).all():
+                self.blocks[-1] = block._replace(is_ordered=False)
             self.used[-1] += taken
             start += taken
 
@@ -356,8 +403,7 @@ def _find(page: Page, wanted: Numbers) -> NDArray[np.intp]:
     import numpy as np
 
     numbers = page.numbers
-    is_ordered = bool((numbers[1:] > numbers[:-1]).all())  # rows usually get vectors in order
-    if not is_ordered or len(wanted) > len(numbers):
+    if not page.is_ordered or len(wanted) > len(numbers):
         return np.flatnonzero(np.isin(numbers, wanted))
     places = np.searchsorted(numbers, wanted)
     inside = places < len(numbers)
