@@ -191,6 +191,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("items.search", ("harbour", ("p",)), {"where": {"n": 1}, "limit": 5}),
     ("items.places", (("p",),), {"ending": ("q",), "depth": 1, "limit": 5}),
     ("items.write", ([Put(("p",), "k", {"n": 2}), Drop(("p", "q"), "k", 1)],), {}),
+    ("items.apply", ([Put(("p",), "k", {"n": 3}), Drop(("p", "q"), "k")],), {}),
     ("items.remove", (("p",), "k"), {"if_version": 1}),
     ("state.remove", ("k",), {"if_version": 2}),
     ("state.remove", ("k",), {}),

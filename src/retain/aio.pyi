@@ -465,6 +465,8 @@ class AsyncItems:
         """Remove an item; with `if_version`, only that version of it."""
     async def write(self, changes: Sequence[Put | Drop]) -> OptionalItems:
         """Put and remove items, all or none; return each put item, None for each removed one."""
+    async def apply(self, changes: Sequence[Put | Drop]) -> None:
+        """Put and remove items, all or none: like `write`, but faster, because it returns none."""
     async def list(
         self,
         place: Sequence[str] = (),

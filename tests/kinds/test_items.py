@@ -456,6 +456,35 @@ def test_a_write_is_all_or_nothing(memory: Memory) -> None:
     assert_verified(memory)
 
 
+def test_apply_does_what_write_does(memory: Memory) -> None:
+    ada = memory.scope(tenant="acme", user="ada").items
+    bob = memory.scope(tenant="acme", user="bob").items
+    batches: list[list[Put | Drop]] = [
+        [Put(("p",), f"{n}", {"text": f"harbour {n}"}) for n in range(5)],
+        [Put(("p",), f"{n}", {"text": f"station {n}"}, None, []) for n in range(2)],
+        [Put(("p",), "1", {"text": "market"}), Put(("p",), "1", {"text": "bridge"}, 60)],
+        [Put(("p",), "2", {}), Drop(("p",), "2"), Drop(("p",), "3"), Put(("p",), "3", {"n": 1})],
+        [Drop(("p",), "4"), Drop(("p",), "never"), Put(("q", 'a "quoted" \\ name'), "k", {})],
+        [Put(("p",), "0", {"text": "tower"}, if_version=2), Put(("q",), "x", {}, if_version=0)],
+    ]
+    for batch in batches:
+        ada.write(batch)
+        bob.apply(batch)
+        ours, theirs = (
+            [(item.place, item.key, item.raw, item.version) for item in items.list()]
+            for items in (ada, bob)
+        )
+        assert ours == theirs
+        for word in ("harbour", "station", "market", "bridge", "tower", "quoted"):
+            assert len(ada.search(word)) == len(bob.search(word)), word
+    for wrong in (Put(("p",), "0", {}, if_version=7), Drop(("p",), "0", if_version=7)):
+        with pytest.raises(WrongVersion):
+            bob.apply([Put(("a",), "before", {}), wrong, Put(("z",), "after", {})])
+    assert [item.key for item in bob.list()] == [item.key for item in ada.list()]
+    bob.apply([])
+    assert_verified(memory)
+
+
 def test_concurrent_writers_lose_nothing(memory: Memory) -> None:
     """Eight threads increment one number by compare-and-set; others write the same keys in both
     orders.
@@ -476,7 +505,8 @@ def test_concurrent_writers_lose_nothing(memory: Memory) -> None:
             except WrongVersion:
                 continue
             keys = ["a", "b", "c"] if worker % 2 else ["c", "b", "a"]
-            me.write([Put(("both",), key, {"by": worker}) for key in keys])
+            write: Callable[[list[Put]], object] = me.write if done % 2 else me.apply
+            write([Put(("both",), key, {"by": worker}) for key in keys])
         return tries
 
     with ThreadPoolExecutor(8) as pool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
@@ -23,17 +24,25 @@ from retain.memory import Scope
 Record = TypeVar("Record")
 Namespace = tuple[str, ...]
 _PAGE_SIZE = 500
+_CACHED_NAMESPACES = 1024
 # Characters that our names must not contain, and percent escapes that would be decoded on reading.
 _REFUSED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\U0010ffff]|%(?=[0-9A-F]{2})")
+_ORDINARY = re.compile(r"[\w-]+")
 _WHOLLY = re.compile(r"\s+|\.\.?")
 _QUOTED = re.compile("(?:%[0-9A-F]{2})+")
 
 
 def place(namespace: Iterable[str]) -> Namespace:
     """Convert a namespace to the place of items."""
+    return _place(tuple(namespace))
+
+
+@lru_cache(_CACHED_NAMESPACES)
+def _place(namespace: Namespace) -> Namespace:
     return tuple([stored(label) for label in namespace])
 
 
+@lru_cache(_CACHED_NAMESPACES)
 def namespace(place: Namespace) -> Namespace:
     """Convert the place of items to a namespace."""
     return tuple([readable_name(name) for name in place])
@@ -41,6 +50,8 @@ def namespace(place: Namespace) -> Namespace:
 
 def stored(name: str) -> str:
     """Convert a label or key to one of our names; invalid characters are percent-encoded."""
+    if _ORDINARY.fullmatch(name):
+        return name
     if _WHOLLY.fullmatch(name):
         return "".join([f"%{byte:02X}" for byte in name.encode()])
     return _REFUSED.sub(lambda match: quote(match.group(), safe=""), name)
@@ -84,26 +95,29 @@ def change(
             problem=f"starts with {where[0]!r}, which is reserved for the files of Anthropic's memory tool",
         )
     if value is None:
-        return Drop(place(where), stored(key))
+        return Drop(_place(where), stored(key))
     if not isinstance(value, Mapping):
         raise Invalid(field="value", problem=f"must be a dict, not {type(value).__name__}")
-    fields = None if fields is None or list(fields) == ["$"] else fields
-    return Put(
-        place(where), stored(key), dict(value), None if minutes is None else minutes * 60, fields
-    )
+    fields = None if fields is None or (fields and list(fields) == ["$"]) else fields
+    return Put(_place(where), stored(key), value, None if minutes is None else minutes * 60, fields)
 
 
 def write(scope: Scope, changes: Sequence[Put | Drop]) -> None:
     """Write any number of changes, all of them or none."""
     batch_size = limits.MAX_BATCH
     if len(changes) <= batch_size:
-        scope.items.write(changes)
+        scope.items.apply(changes)
     else:
         ordered = sorted(changes, key=lambda change: (change.place, change.key))
         parts = [
             ordered[start : start + batch_size] for start in range(0, len(ordered), batch_size)
         ]
-        scope.transaction(lambda inner: [inner.items.write(part) for part in parts])
+
+        def work(inner: Scope) -> None:
+            for part in parts:
+                inner.items.apply(part)
+
+        scope.transaction(work)
 
 
 def read(

@@ -13,9 +13,10 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from retain.base import masking
@@ -154,6 +155,8 @@ def dump(value: Json, field: str, limit: int, policy: Policy = OFF) -> str:
         is_unchanged = cleaned == parsed and not _SURROGATE.search(value)
         is_unchanged = is_unchanged and (policy is OFF or not masking.changes(value, policy))
         encoded = str(value) if is_unchanged else _write(cleaned)
+    elif policy is OFF and _is_clean(value, 0):
+        encoded = _clean_writer()(value)
     else:
         encoded = _write(_guarded(_check(value, field, 0), field, policy))
     return within(encoded, field, limit)
@@ -188,10 +191,47 @@ quote = json.encoder.encode_basestring
 _write = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 
 
+@functools.cache
+def _clean_writer() -> Callable[[Any], str]:
+    """Return a function that writes clean values, which all JSON libraries write the same way.
+
+    LangGraph and others bring orjson. For an item of 250 bytes it takes 0.5 µs, and `_write` 4 µs.
+    """
+    try:
+        from orjson import dumps
+    except ImportError:
+        return _write
+    return lambda value: dumps(value).decode()
+
+
 def _clean(value: str) -> str:
     if value.isascii():
         return value.replace("\x00", "␀") if "\x00" in value else value
     return _SURROGATE.sub("�", value.replace("\x00", "␀"))
+
+
+def _is_clean(value: Any, depth: int) -> bool:
+    """Return whether `_check` would return a value unchanged, and there is one way to write it.
+
+    Most values are clean. False for a float, which can be written as 1e16 or as 1e+16.
+    """
+    kind = type(value)
+    if kind is str:
+        return _clean(value) is value
+    if kind is dict and depth < MAX_DEPTH:
+        for name, item in value.items():
+            if (
+                type(name) is not str
+                or not _is_clean(name, depth)
+                or not _is_clean(item, depth + 1)
+            ):
+                return False
+        return True
+    if (kind is list or kind is tuple) and depth < MAX_DEPTH:
+        return all(_is_clean(item, depth + 1) for item in value)
+    if kind is int:
+        return -(2**63) < value < 2**63  # type: ignore[no-any-return]
+    return value is None or kind is bool
 
 
 def _check(value: Any, field: str, depth: int) -> Any:

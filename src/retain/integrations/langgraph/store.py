@@ -106,8 +106,11 @@ class RetainStore(BaseStore):
         # Positions in the results of each item to read; reads that refresh the TTL apart.
         reads: dict[bool, dict[tuple[Namespace, str], list[int]]] = {}
         changes: dict[tuple[Namespace, str], Put | Drop] = {}
+        last_namespace: Any = None
         for operation in operations:
-            _check_namespace(operation)
+            if not isinstance(operation, PutOp) or operation.namespace != last_namespace:
+                _check_namespace(operation)
+                last_namespace = getattr(operation, "namespace", None)
         for position, operation in enumerate(operations):
             if isinstance(operation, GetOp):
                 positions = reads.setdefault(bool(operation.refresh_ttl), {})
@@ -162,9 +165,13 @@ class RetainStore(BaseStore):
         Vectors of larger batches are computed by a server, or by `memory.run_jobs()`, and so are
         those that fail here: the items are stored, so `put` must not fail.
         """
-        if 0 < len(puts) <= MAX_EMBEDDED_PUTS:
-            area = area_of(self.scope.owner.user)
-            ids = [index_id(area, *put.place, put.key) for put in puts]
+        if self.scope.services.embedder is None or len(puts) > MAX_EMBEDDED_PUTS:
+            return
+        area = area_of(self.scope.owner.user)
+        ids = [
+            index_id(area, *put.place, put.key) for put in puts if put.fields is None or put.fields
+        ]
+        if ids:
             with suppress(StorageError):
                 embed_records(self.scope.services, self.scope.owner.tenant, Items.name, ids)
 
